@@ -127,6 +127,17 @@ pub(super) fn unreadable_address() -> StoreError {
     })
 }
 
+/// Of a pooler that gives each transaction another session.
+pub(super) fn pooled() -> StoreError {
+    StoreError::new(ErrorKind::Other).with_source(Said {
+        code: None,
+        message: Some(
+            "a pooler gives each transaction another session of the server; connect past it, or pool by session"
+                .to_owned(),
+        ),
+    })
+}
+
 /// Of a schema's name.
 pub(super) fn bad_name() -> StoreError {
     StoreError::new(ErrorKind::Other).with_source(Said {
@@ -186,5 +197,10 @@ pub(super) fn is_over(error: &postgres::Error) -> bool {
         Some(Severity::Fatal | Severity::Panic)
     );
     let class = &db.code().code()[..2];
-    is_fatal || matches!(class, "08" | "0A" | "26" | "42" | "XX")
+    is_fatal || is_read_only(error) || matches!(class, "08" | "0A" | "26" | "42" | "XX")
+}
+
+/// Whether the database may only be read: for now, or on this server, which was the one to write to once.
+pub(super) fn is_read_only(error: &postgres::Error) -> bool {
+    error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use postgres::Client;
-use postgres::fallible_iterator::FallibleIterator as _;
-use sync_shim::Mutex;
+use sync_shim::{Clock as _, Mutex};
 
 use super::Shared;
+use super::driver::{Limit, Link};
 use super::failure::no_session;
-use super::session::{abandon, within};
+use crate::clock::SharedClock;
+use crate::error::{ErrorKind, StoreError};
 use crate::listen::{Hub, Lost, Messages, Probe, Received, Server, Session};
 use crate::store::Result;
 use crate::time::StoreTime;
@@ -41,11 +41,14 @@ impl Queues {
 
 /// A session, and what it listens to.
 pub(super) struct Listens {
-    /// Absent once a probe has lost it.
-    client: Option<Client>,
+    link: Link,
     /// A channel of its own, to receive its own notifications.
     probe: String,
+    clock: SharedClock,
 }
+
+/// Until the server has said that the session listens.
+const LISTEN_ANSWER: Duration = Duration::from_secs(15);
 
 impl Server for Shared {
     type Session = Listens;
@@ -55,13 +58,17 @@ impl Server for Shared {
     }
 
     fn connect(&self) -> Result<Listens> {
-        let (mut client, _) = self.sessions.connector().client()?;
+        let mut link = self.sessions.begin()?;
         let channel = self.sessions.schema().channel();
         let probe = format!("durable_probe_{}", self.hub.origin());
-        let listening = client.batch_execute(&format!("LISTEN \"{channel}\"; LISTEN \"{probe}\""));
-        listening.map_err(|error| no_session(&error))?;
-        let client = Some(client);
-        Ok(Listens { client, probe })
+        let listen = format!("LISTEN \"{channel}\"; LISTEN \"{probe}\"");
+        let clock = self.sessions.clock().clone();
+        let answer = link.call(Limit::until(clock.after(LISTEN_ANSWER)), async |client| {
+            client.batch_execute(&listen).await
+        });
+        let answer = answer.ok_or(StoreError::new(ErrorKind::Unavailable))?;
+        answer.map_err(|error| no_session(&error))?;
+        Ok(Listens { link, probe, clock })
     }
 
     /// `QUEUE DUE ORIGIN`, as the function `notify` writes it.
@@ -84,35 +91,31 @@ impl Session for Listens {
     }
 
     fn abandon(self) {
-        if let Some(client) = self.client {
-            abandon(client);
-        }
+        self.link.cut();
     }
 }
 
 impl Messages for &mut Listens {
     fn next(&mut self, limit: Duration) -> std::result::Result<Received, Lost> {
-        let Listens { client, probe } = &mut **self;
-        let client = client.as_mut().ok_or(Lost)?;
-        let next = client.notifications().timeout_iter(limit).next();
-        match next.map_err(|_| Lost)? {
-            Some(it) if it.channel() == probe => Ok(Received::Answer),
-            Some(it) => Ok(Received::Message(it.payload().into())),
-            None if client.is_closed() => Err(Lost),
+        match self.link.next(limit) {
+            Some(Ok(it)) if it.channel() == self.probe => Ok(Received::Answer),
+            Some(Ok(it)) => Ok(Received::Message(it.payload().into())),
+            Some(Err(_)) => Err(Lost),
+            None if self.link.is_closed() => Err(Lost),
             None => Ok(Received::Silence),
         }
     }
 
     /// A notification to itself: a pooler may have forgotten who listens.
     fn probe(&mut self, limit: Duration) -> std::result::Result<Probe, Lost> {
-        let mut client = self.client.take().ok_or(Lost)?;
-        let probe = self.probe.clone();
-        let answered = within(limit, move || {
-            let notify = "SELECT pg_notify($1, '')";
-            client.execute(notify, &[&probe]).map(|_| client)
+        let Listens { link, probe, clock } = &mut **self;
+        let notify = "SELECT pg_notify($1, '')";
+        let answer = link.call(Limit::until(clock.after(limit)), async |client| {
+            client.execute(notify, &[probe]).await
         });
-        self.client = answered.and_then(std::result::Result::ok);
-        let is_there = self.client.is_some();
-        is_there.then_some(Probe::Sent).ok_or(Lost)
+        match answer {
+            Some(Ok(_)) => Ok(Probe::Sent),
+            _ => Err(Lost),
+        }
     }
 }

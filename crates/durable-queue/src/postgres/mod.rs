@@ -25,9 +25,12 @@
 //! `durable.push`, what the server takes.
 //!
 //! Not for:
-//! - a pooler that gives each transaction another session: statements are prepared, and one session listens;
-//! - a thread that runs a tokio runtime: the client has one of its own, and panics within another. Push from
-//!   `spawn_blocking`, or take a connection of the application's;
+//! - a pooler that gives each transaction another session: statements are prepared, and one session listens. A store
+//!   that is opened through one is an error;
+//! - a task of an async runtime, as far as a call that blocks holds up the other tasks of its thread. It does no other
+//!   harm: no call and no drop panics there. But a `postgres::Client` of the application's own panics on a thread
+//!   that runs tokio, and so does [`EnqueueIn`] with a transaction of it: that belongs on a thread which may block, such
+//!   as `spawn_blocking` has;
 //! - a forked child, if the parent has opened the store: each call is [`Forked`](crate::ErrorKind::Forked)
 //!   there.
 //!
@@ -39,6 +42,7 @@
 //!    it to the looks that all make ([`SAFETY_LOOK`](crate::SAFETY_LOOK)).
 //! 3. No notifier is called with a session in use.
 
+mod driver;
 mod failure;
 mod listen;
 mod options;
@@ -59,7 +63,7 @@ pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 use self::failure::{failure, no_thread};
 use self::listen::Queues;
 use self::schema::{PUSH_ONE, TURN};
-use self::session::{Sessions, Values};
+use self::session::{By, Sessions, Values};
 use self::values::{
     Hidden, NewJobs, SIZES, Settles, Uuid, attempts, id_of, is_plain, lease, listed, micros,
     number, put, time,
@@ -108,7 +112,7 @@ impl PostgresStore {
     }
 
     fn call(&self, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
-        self.0.sessions.call(function, values)
+        self.0.sessions.call(By::Application, function, values)
     }
 
     /// The procedure announces it, too, after its commit.
@@ -126,14 +130,17 @@ impl PostgresStore {
     }
 
     /// After a commit: to the own notifiers, and to other processes if it is `soon`.
-    fn announce(&self, queue: &str, due: StoreTime, soon: bool) {
+    fn announce(&self, by: By, queue: &str, due: StoreTime, soon: bool) {
         if due == StoreTime::NEVER {
             return;
         }
         self.0.hub.notify(queue, due);
         if soon {
             let origin = self.0.hub.origin();
-            let announce = || self.call("announce", &[&queue, &due.as_micros(), &origin]);
+            let announce = || {
+                let values: &Values<'_> = &[&queue, &due.as_micros(), &origin];
+                self.0.sessions.call(by, "announce", values)
+            };
             // What was asked for is done, and that is not taken back: if it cannot be announced, on a
             // new session neither, the looks of the others find it.
             if announce().is_err() {
@@ -253,7 +260,7 @@ impl Store for PostgresStore {
         let (puts, earliest, soon) = enqueue(name, jobs, false, |function, values| {
             self.call(function, values)
         })?;
-        self.announce(name, earliest, soon);
+        self.announce(By::Application, name, earliest, soon);
         Ok(puts)
     }
 
@@ -265,7 +272,9 @@ impl Store for PostgresStore {
         let span =
             |span: fn(&Claim) -> Duration| claim.as_ref().map_or(0, |claim| micros(span(claim)));
         let synced = settles.iter().any(|settle| settle.act.is_durable());
-        let rows = self.call(
+        let by = self.0.sessions.by_pump(claim.map(|claim| claim.lease));
+        let rows = self.0.sessions.call(
+            by,
             TURN,
             &[
                 &name,
@@ -290,6 +299,8 @@ impl Store for PostgresStore {
             .split_last()
             .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))?;
         let (mut turn, raised, frees_key) = summary(last, settles.len()).map_err(unreadable)?;
+        // The turn may have taken all of its time; what follows it has its own.
+        let by = self.0.sessions.by_pump(None);
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
             let leases = rows
                 .iter()
@@ -301,7 +312,7 @@ impl Store for PostgresStore {
             if raised {
                 // What was entered before others could see the raised head: see `announce` there. If
                 // that cannot be known, the next claim is to look for itself.
-                let looked = self.call("look", &[&name]);
+                let looked = self.0.sessions.call(by, "look", &[&name]);
                 let looked = looked.and_then(|rows| {
                     let times = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
                     times(one(&rows)?).map_err(unreadable)
@@ -311,7 +322,7 @@ impl Store for PostgresStore {
                 claimed.first_free = StoreTime::from_micros(first_free);
             }
         }
-        self.announce(name, announced(settles, turn.now, frees_key), true);
+        self.announce(by, name, announced(settles, turn.now, frees_key), true);
         Ok(turn)
     }
 
@@ -346,13 +357,15 @@ impl Store for PostgresStore {
         if taken {
             return Ok(Reset::Taken);
         }
-        self.announce(name, StoreTime::from_micros(due), soon);
+        self.announce(By::Application, name, StoreTime::from_micros(due), soon);
         Ok(Reset::Moved)
     }
 
     fn held_by(&self, name: &str, token: Token, span: Duration) -> Result<Vec<Lease>> {
-        self.0.sessions.end_lost()?;
-        let rows = self.call("held_by_6", &[&name, &Uuid(token), &micros(span)])?;
+        let by = self.0.sessions.by_pump(Some(span));
+        self.0.sessions.end_lost(by)?;
+        let values: &Values<'_> = &[&name, &Uuid(token), &micros(span)];
+        let rows = self.0.sessions.call(by, "held_by_6", values)?;
         let leases = rows.iter().map(|row| lease(row, row.try_get(0)?, token));
         leases
             .collect::<std::result::Result<_, _>>()
@@ -361,7 +374,8 @@ impl Store for PostgresStore {
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
         let watch = crate::listen::watch(&self.0, name, notifier, no_thread)?;
-        let rows = self.call("listen", &[&name])?;
+        let by = self.0.sessions.by_pump(None);
+        let rows = self.0.sessions.call(by, "listen", &[&name])?;
         let id = one(&rows)?.try_get(0).map_err(unreadable)?;
         self.0.queues.add(id, name);
         Ok(watch)
@@ -434,7 +448,7 @@ impl Store for PostgresStore {
     fn redrive(&self, name: &str, ids: &[JobId]) -> Result<usize> {
         let count = self.count("redrive", name, ids)?;
         if count > 0 {
-            self.announce(name, ANYTHING, true);
+            self.announce(By::Application, name, ANYTHING, true);
         }
         Ok(count)
     }

@@ -5,20 +5,25 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postgres::config::Host;
 use postgres::tls::{MakeTlsConnect, TlsConnect};
-use postgres::{Config, NoTls, Socket};
+use postgres::{NoTls, Socket};
+use tokio_postgres::Config;
 
-use super::failure::unreadable_address;
+use super::driver::{Connect, Connected, Driver, Limit};
+use super::failure::{no_session, unreadable_address};
 use super::listen::Queues;
 use super::schema::Schema;
 use super::session::{Connector, Sessions};
 use super::{PostgresStore, Shared};
+use crate::clock::SharedClock;
 use crate::listen::{Hub, Timing};
 use crate::store::Result;
 
 /// How long a call waits for a lock of another transaction, if not said.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many sessions a store has at most, if not said; one more listens if a queue is watched.
+/// How many sessions a store has at most for calls of the application, if not said. If jobs are taken, one more is that of
+/// the queues' own threads, and one more listens.
 pub const SESSIONS: usize = 4;
 /// The schema of the tables and functions, if not said.
 pub const SCHEMA: &str = "durable";
@@ -49,7 +54,7 @@ impl PostgresOptions {
             sessions: SESSIONS,
             connector: Connector {
                 config: Config::new(),
-                connect: Arc::new(|config| config.connect(NoTls)),
+                connect: by(NoTls),
                 busy_timeout: BUSY_TIMEOUT,
             },
             timing: Timing::default(),
@@ -63,15 +68,17 @@ impl PostgresOptions {
         self
     }
 
-    /// How many calls go on at a time, each on a session of its own: [`SESSIONS`] if not said, at
-    /// least 1. They are begun when they are needed.
+    /// How many calls of the application go on at a time, each on a session of its own: [`SESSIONS`] if not said, at
+    /// least 1. They are begun when they are needed. One more is that of the queues' own threads, which must not wait for
+    /// the application: leases would end meanwhile.
     pub fn sessions(mut self, most: usize) -> Self {
         self.sessions = most.max(1);
         self
     }
 
     /// How long a call waits for a lock of another transaction, before it is
-    /// [`Busy`](crate::ErrorKind::Busy): [`BUSY_TIMEOUT`] if not said, at least a millisecond.
+    /// [`Busy`](crate::ErrorKind::Busy): [`BUSY_TIMEOUT`] if not said, at least a millisecond. What the queues' own
+    /// threads ask for waits for an eighth of the shortest lease at most, or half a second if that is more.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.connector.busy_timeout = timeout;
         self
@@ -87,7 +94,7 @@ impl PostgresOptions {
         T::Stream: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        self.connector.connect = Arc::new(move |config| config.connect(tls.clone()));
+        self.connector.connect = by(tls);
         self
     }
 
@@ -104,19 +111,28 @@ impl PostgresOptions {
     ///
     /// # Errors
     /// [`ErrorKind::Newer`](crate::ErrorKind::Newer) for tables that a newer version of this crate has
-    /// made, and what the server says. The address is not shown.
+    /// made, and what the server says. [`ErrorKind::Other`](crate::ErrorKind::Other), with a text that says so, for a pooler that
+    /// gives each transaction another session. The address is not shown.
     pub fn open(self, address: &str) -> Result<PostgresStore> {
         let config = Config::from_str(address).map_err(|_| unreadable_address())?;
-        self.open_config(config)
+        self.open_at(config)
     }
 
-    /// As [`open`](Self::open), for an address that is put together. A session that has not begun within
+    /// As [`open`](Self::open), for an address that is put together. Its `notice_callback` is not called. A session that has not begun within
     /// its `connect_timeout` for each host and its `tcp_user_timeout` is given up: within 10 and 15 s, if not
     /// said.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_config(self, config: Config) -> Result<PostgresStore> {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "as the options, it is for this one store"
+    )]
+    pub fn open_config(self, config: postgres::Config) -> Result<PostgresStore> {
+        self.open_at(copied(&config))
+    }
+
+    fn open_at(self, config: Config) -> Result<PostgresStore> {
         let Self {
             schema,
             sessions,
@@ -126,12 +142,92 @@ impl PostgresOptions {
         let schema = Schema::new(&schema)?;
         connector.config = config;
         connector.set_defaults();
-        let mut first = connector.client()?;
-        schema.migrate(&mut first.0)?;
+        let driver = Driver::start()?;
+        let clock = SharedClock::default();
+        let mut first = connector.begin(&driver, &clock, None)?;
+        connector.check_pooler(&driver, &clock, &mut first)?;
+        let migrated = first.0.call(Limit::default(), async |client| {
+            Ok(schema.migrate(client).await)
+        });
+        let migrated = migrated.expect("there is no limit");
+        migrated.map_err(|error| no_session(&error))??;
         Ok(PostgresStore(Arc::new(Shared {
-            sessions: Sessions::new(connector, schema, first, sessions),
+            sessions: Sessions::new(connector, driver, schema, first, sessions),
             hub: Hub::new(timing),
             queues: Queues::new(),
         })))
+    }
+}
+
+fn by<T>(tls: T) -> Arc<Connect>
+where
+    T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+    T::TlsConnect: Send,
+    T::Stream: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    Arc::new(move |config| {
+        let tls = tls.clone();
+        Box::pin(async move {
+            let (client, connection) = config.connect(tls).await?;
+            let connected: Connected = (client, Box::new(connection));
+            Ok(connected)
+        })
+    })
+}
+
+/// The blocking client's configuration holds that of the other one, and does not give it away.
+fn copied(from: &postgres::Config) -> Config {
+    let mut to = Config::new();
+    from.get_user().map(|it| to.user(it));
+    from.get_password().map(|it| to.password(it));
+    from.get_dbname().map(|it| to.dbname(it));
+    from.get_options().map(|it| to.options(it));
+    from.get_application_name()
+        .map(|it| to.application_name(it));
+    to.ssl_mode(from.get_ssl_mode());
+    to.ssl_negotiation(from.get_ssl_negotiation());
+    for host in from.get_hosts() {
+        match host {
+            Host::Tcp(host) => to.host(host),
+            #[cfg(unix)]
+            Host::Unix(path) => to.host_path(path),
+        };
+    }
+    for address in from.get_hostaddrs() {
+        to.hostaddr(*address);
+    }
+    for port in from.get_ports() {
+        to.port(*port);
+    }
+    from.get_connect_timeout().map(|it| to.connect_timeout(*it));
+    from.get_tcp_user_timeout()
+        .map(|it| to.tcp_user_timeout(*it));
+    to.keepalives(from.get_keepalives());
+    to.keepalives_idle(from.get_keepalives_idle());
+    from.get_keepalives_interval()
+        .map(|it| to.keepalives_interval(it));
+    from.get_keepalives_retries()
+        .map(|it| to.keepalives_retries(it));
+    to.target_session_attrs(from.get_target_session_attrs());
+    to.channel_binding(from.get_channel_binding());
+    to.load_balance_hosts(from.get_load_balance_hosts());
+    to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copied_configuration_is_the_same() {
+        let all = "user=u password=p dbname=d options='-c a=b' application_name=n sslmode=require \
+            sslnegotiation=direct host=h,/tmp hostaddr=127.0.0.1,127.0.0.2 port=1,2 connect_timeout=3 \
+            tcp_user_timeout=4 keepalives=0 keepalives_idle=5 keepalives_interval=6 keepalives_retries=7 \
+            target_session_attrs=read-write channel_binding=require load_balance_hosts=random";
+        for address in ["", all] {
+            let given = Config::from_str(address).expect("it can be read");
+            assert_eq!(copied(&given.clone().into()), given);
+        }
     }
 }

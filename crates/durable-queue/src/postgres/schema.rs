@@ -8,7 +8,7 @@
 //! 2. The schema's name has passed [`Schema::new`], so it needs no escaping where it stands in a
 //!    statement; all else are parameters.
 
-use postgres::Client;
+use tokio_postgres::{Client, GenericClient};
 
 use super::failure::{bad_name, failure, no_session};
 use crate::error::{ErrorKind, StoreError};
@@ -93,21 +93,22 @@ impl Schema {
     }
 
     /// Makes the tables, or those of an older version anew, or leaves them.
-    pub(super) fn migrate(&self, client: &mut Client) -> Result<()> {
+    pub(super) async fn migrate(&self, client: &mut Client) -> Result<()> {
         let failed = |error| no_session(&error);
         // Looked at first without a write: a role that may change nothing may open what is current.
-        if self.version(client)?.is_usable(VERSION)? {
+        if self.version(client).await?.is_usable(VERSION)? {
             return Ok(());
         }
-        let mut transaction = client.transaction().map_err(failed)?;
+        let transaction = client.transaction().await.map_err(failed)?;
         // One process at a time, until the commit.
         transaction
             .execute(
                 "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
                 &[&self.channel()],
             )
+            .await
             .map_err(failed)?;
-        let found = self.version(&mut transaction)?;
+        let found = self.version(&transaction).await?;
         if found.is_usable(VERSION)? {
             return Ok(());
         }
@@ -120,18 +121,21 @@ impl Schema {
             DELETE FROM SCHEMA.version;
             INSERT INTO SCHEMA.version (version, oldest) VALUES ({VERSION}, {OLDEST});"
         )));
-        transaction.batch_execute(&all.join("\n")).map_err(failed)?;
-        transaction.commit().map_err(|error| failure(&error))
+        let all = transaction.batch_execute(&all.join("\n")).await;
+        all.map_err(failed)?;
+        transaction.commit().await.map_err(|error| failure(&error))
     }
 
-    fn version(&self, client: &mut impl postgres::GenericClient) -> Result<Version> {
+    async fn version(&self, client: &impl GenericClient) -> Result<Version> {
         let failed = |error| no_session(&error);
-        let is_there = client.query_one(
-            "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
+        let is_there = client
+            .query_one(
+                "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
                 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                 WHERE n.nspname = $1 AND c.relname = 'version')",
-            &[&self.0],
-        );
+                &[&self.0],
+            )
+            .await;
         if !is_there.map_err(failed)?.get::<_, bool>(0) {
             return Ok(Version::NONE);
         }
@@ -140,7 +144,7 @@ impl Schema {
             "SELECT v.version::bigint, coalesce((to_jsonb(v) ->> 'oldest')::bigint, v.version)
             FROM SCHEMA.version v",
         );
-        let version = client.query_opt(&version, &[]).map_err(failed)?;
+        let version = client.query_opt(&version, &[]).await.map_err(failed)?;
         let version = version.and_then(|row| {
             let number = |column| u32::try_from(row.get::<_, i64>(column)).ok();
             Some(Version {

@@ -9,24 +9,29 @@
 //! 5. A forked child does not reach the sessions, nor does it end them.
 //! 6. Once a session has failed, the others are asked first whether they are there still: what has cut
 //!    one may have cut all.
+//! 7. A session that met a database which may only be read is over, and so are those that began before it was: the
+//!    address may lead to another server by now.
+//! 8. A pump's call waits for no call of the application, and ends before the lease would.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use postgres::Row;
 use postgres::types::ToSql;
-use postgres::{Client, Config, Row, Statement};
-use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::thread::{ThreadOptions, spawn_thread};
+use sync_shim::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use sync_shim::{Clock, Mutex};
+use tokio_postgres::{Config, Statement};
 
-use super::failure::{failure, failure_of_commit, is_conflict, is_over, no_session};
+use super::driver::{Connect, Driver, Limit, Link};
+use super::failure::{
+    failure, failure_of_commit, is_conflict, is_over, is_read_only, no_session, pooled,
+};
 use super::schema::{PUSH_ONE, Schema, TURN};
 use crate::clock::SharedClock;
 use crate::error::{ErrorKind, StoreError};
-use crate::slots::Slots;
+use crate::slots::{Caller, Slots};
 use crate::store::Result;
 
 /// Parameters of a call.
@@ -45,6 +50,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that does not answer at all is given up after about so long. The system's default is
 /// hours.
 const SILENCE: Duration = Duration::from_secs(15);
+
+/// A pump's call ends within this part of the lease: a renewal is sent after a third of it, and one that has no
+/// answer can be sent again before the lease ends.
+const PART_OF_LEASE: u32 = 4;
+/// And it waits for locks for this part of that, so that the server says that nothing was done.
+const PART_FOR_LOCKS: u32 = 2;
+/// A server has so long in any case.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Our statements find their rows by indexes whatever the statistics say: a plan that was made when
 /// the tables were empty serves as well when they are full. And each statement sees what was
@@ -66,6 +79,8 @@ const LOCK_TIMEOUT: &str = "SELECT set_config('lock_timeout', $1, false), pid,
         (extract(epoch FROM backend_start) * 1000000)::bigint
     FROM pg_stat_get_activity(pg_backend_pid())";
 
+const NUMBER: &str = "SELECT pg_backend_pid()";
+
 /// Whether it has ended by then. It may have long since: then there is no row.
 const END: &str = "SELECT pg_terminate_backend(pid, $3) FROM pg_stat_get_activity($1)
     WHERE (extract(epoch FROM backend_start) * 1000000)::bigint = $2";
@@ -78,9 +93,7 @@ pub(super) struct Process {
 }
 
 /// A session, and its process, unless the role may not see it.
-type Begun = (Client, Option<Process>);
-
-type Connect = dyn Fn(&Config) -> std::result::Result<Client, postgres::Error> + Send + Sync;
+pub(super) type Begun = (Link, Option<Process>);
 
 /// How a session begins.
 #[derive(Clone)]
@@ -118,10 +131,66 @@ impl Connector {
         }
     }
 
-    pub(super) fn client(&self) -> Result<Begun> {
-        let connector = self.clone();
-        let begun = within(self.limit(), move || connector.begin());
-        begun.unwrap_or(Err(StoreError::new(ErrorKind::Unavailable)))
+    /// A session, within its limit or by then.
+    pub(super) fn begin(
+        &self,
+        driver: &Driver,
+        clock: &SharedClock,
+        until: Option<Instant>,
+    ) -> Result<Begun> {
+        let now = clock.now();
+        let limit = now + self.limit();
+        let limit = until.map_or(limit, |until| until.min(limit));
+        let wait = limit.saturating_duration_since(now);
+        let mut link = driver.connect(&*self.connect, self.config.clone(), wait)?;
+        let millis = millis(self.busy_timeout);
+        let process = link.call(Limit::until(Some(limit)), async |client| {
+            client.batch_execute(SETTINGS).await?;
+            let row = client.query_one(LOCK_TIMEOUT, &[&millis]).await?;
+            let (number, begun): (_, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
+            Ok(begun.map(|begun| Process { number, begun }))
+        });
+        let process = process.ok_or(StoreError::new(ErrorKind::Unavailable))?;
+        Ok((link, process.map_err(|error| no_session(&error))?))
+    }
+
+    /// Whether each of two sessions has a process of the server to itself. A pooler that gives each transaction
+    /// another one would have both share one while neither is in a transaction, or move one of them while the other is.
+    ///
+    /// # Errors
+    /// That of a pooler.
+    pub(super) fn check_pooler(
+        &self,
+        driver: &Driver,
+        clock: &SharedClock,
+        first: &mut Begun,
+    ) -> Result<()> {
+        // A role may have one connection and no more, which is enough for pushes.
+        let Ok((mut other, process)) = self.begin(driver, clock, None) else {
+            return Ok(());
+        };
+        let (link, known) = first;
+        if process.is_some() && process == *known {
+            return Err(pooled());
+        }
+        let limit = Limit::until(Some(clock.now() + self.limit()));
+        let begun = other.call(limit, async |client| {
+            client.batch_execute("BEGIN; SELECT").await
+        });
+        let number = link.call(limit, async |client| {
+            client.query_one(NUMBER, &[]).await?.try_get(0)
+        });
+        let answers = begun
+            .zip(number)
+            .ok_or(StoreError::new(ErrorKind::Unavailable))?;
+        let number: i32 = answers
+            .0
+            .and(answers.1)
+            .map_err(|error| no_session(&error))?;
+        match known {
+            Some(known) if known.number != number => Err(pooled()),
+            _ => Ok(()),
+        }
     }
 
     /// Until a session has begun: that of the connection to any host, and of the answers on it.
@@ -135,80 +204,102 @@ impl Connector {
             .saturating_mul(hosts)
             .saturating_add(answers.unwrap_or(SILENCE))
     }
+}
 
-    fn begin(&self) -> Result<Begun> {
-        let failed = |error| no_session(&error);
-        let mut client = (self.connect)(&self.config).map_err(failed)?;
-        client.batch_execute(SETTINGS).map_err(failed)?;
-        let millis = self
-            .busy_timeout
-            .as_millis()
-            .clamp(1, i32::MAX as u128)
-            .to_string();
-        let row = client.query_one(LOCK_TIMEOUT, &[&millis]).map_err(failed)?;
-        let process = || {
-            let (number, begun): (_, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
-            Ok(begun.map(|begun| Process { number, begun }))
-        };
-        let process = process().map_err(failed)?;
-        Ok((client, process))
+/// As the server takes it.
+fn millis(span: Duration) -> String {
+    span.as_millis().clamp(1, i32::MAX as u128).to_string()
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy)]
+pub(super) enum By {
+    Application,
+    /// It ends by then, unless bytes go on to pass: with pauses of up to that.
+    Pump {
+        patience: Option<Duration>,
+        until: Option<Instant>,
+    },
+}
+
+impl By {
+    fn until(self) -> Option<Instant> {
+        match self {
+            Self::Application => None,
+            Self::Pump { until, .. } => until,
+        }
     }
-}
 
-/// Leaves a session that does not answer. The client's drop waits for all answers that are due: on a
-/// connection that leads nowhere a thread does, until the system gives the connection up.
-pub(super) fn abandon(client: Client) {
-    if !client.is_closed() {
-        beside("durable-abandon", move || drop(client)).ok();
+    fn limit(self) -> Limit {
+        match self {
+            Self::Application => Limit::default(),
+            Self::Pump { patience, until } => Limit::until(until).or_silence(patience),
+        }
     }
-}
 
-/// What `work` comes to, if it is done within this: a call of the client has no limit of its own, and a
-/// connection may be there and lead nowhere. What comes later is dropped by the thread that has done it.
-pub(super) fn within<R: Send + 'static>(
-    limit: Duration,
-    work: impl FnOnce() -> R + Send + 'static,
-) -> Option<R> {
-    let (sender, done) = channel();
-    beside("durable-limited", move || drop(sender.send(work()))).ok()?;
-    done.recv_timeout(limit).ok()
-}
-
-fn beside(name: &'static str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    let options = ThreadOptions {
-        name: Some(name),
-        ..ThreadOptions::default()
-    };
-    spawn_thread(options, work).map(drop)
+    /// How long it waits for locks.
+    fn lock_timeout(self, most: Duration) -> Duration {
+        match self {
+            Self::Pump {
+                patience: Some(patience),
+                ..
+            } => most.min(patience / PART_FOR_LOCKS),
+            _ => most,
+        }
+    }
 }
 
 struct Session {
-    client: Client,
+    link: Link,
     process: Option<Process>,
     statements: BTreeMap<&'static str, Statement>,
+    lock_timeout: Duration,
     used: Instant,
     /// How many sessions had failed when it was used.
     failures: usize,
+    /// How often a database that may only be read had been met when it began.
+    read_only: usize,
+}
+
+/// No answer by the limit, or one of the server or the connection.
+enum Failed {
+    Silent,
+    Said(postgres::Error),
 }
 
 impl Session {
-    fn new((client, process): Begun, now: Instant, failures: usize) -> Self {
+    fn new(
+        (link, process): Begun,
+        now: Instant,
+        lock_timeout: Duration,
+        (failures, read_only): (usize, usize),
+    ) -> Self {
         Self {
-            client,
+            link,
             process,
             statements: BTreeMap::new(),
+            lock_timeout,
             used: now,
             failures,
+            read_only,
         }
     }
 
     /// The session, unless it was idle, or another has failed, and the server says no more.
-    fn asked(mut self, now: Instant, failures: usize) -> Option<Self> {
+    fn asked(mut self, now: Instant, failures: usize, until: Option<Instant>) -> Option<Self> {
         let is_sure = self.used + IDLE > now && self.failures == failures;
-        if is_sure || self.client.is_valid(IDLE_ANSWER).is_ok() {
+        if is_sure {
+            return Some(self);
+        }
+        let limit = now + IDLE_ANSWER;
+        let limit = Limit::until(Some(until.map_or(limit, |until| until.min(limit))));
+        let answer = self
+            .link
+            .call(limit, async |client| client.simple_query("").await);
+        if matches!(answer, Some(Ok(_))) {
             Some(self)
         } else {
-            abandon(self.client);
+            self.link.cut();
             None
         }
     }
@@ -218,25 +309,45 @@ impl Session {
         name: &'static str,
         text: impl FnOnce() -> String,
         values: &Values<'_>,
-    ) -> std::result::Result<Vec<Row>, postgres::Error> {
-        let known = self.statements.get(name).cloned();
-        let statement = if let Some(statement) = known {
-            statement
-        } else {
-            let statement = self.client.prepare(&text())?;
-            self.statements.insert(name, statement.clone());
-            statement
-        };
-        self.client.query(&statement, values)
+        lock_timeout: Duration,
+        limit: Limit,
+    ) -> std::result::Result<Vec<Row>, Failed> {
+        let Self {
+            link,
+            statements,
+            lock_timeout: current,
+            ..
+        } = self;
+        let answer = link.call(limit, async |client| {
+            if *current != lock_timeout {
+                let values: &Values<'_> = &[&millis(lock_timeout)];
+                client.query(LOCK_TIMEOUT, values).await?;
+                *current = lock_timeout;
+            }
+            let known = statements.get(name).cloned();
+            let statement = if let Some(statement) = known {
+                statement
+            } else {
+                let statement = client.prepare(&text()).await?;
+                statements.insert(name, statement.clone());
+                statement
+            };
+            client.query(&statement, values).await
+        });
+        answer.ok_or(Failed::Silent)?.map_err(Failed::Said)
     }
 }
 
 /// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
 pub(super) struct Sessions {
     connector: Connector,
+    driver: Driver,
     schema: Schema,
     slots: Slots<Session>,
     failures: AtomicUsize,
+    read_only: AtomicUsize,
+    /// In microseconds, that of the shortest lease that a claim has asked for; 0 before the first.
+    patience: AtomicU64,
     /// Of sessions whose turns had no answer.
     lost: Mutex<Vec<Process>>,
     clock: SharedClock,
@@ -251,21 +362,36 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(connector: Connector, schema: Schema, first: Begun, most: usize) -> Self {
+    pub(super) fn new(
+        connector: Connector,
+        driver: Driver,
+        schema: Schema,
+        first: Begun,
+        most: usize,
+    ) -> Self {
         let clock = SharedClock::default();
-        let first = Session::new(first, clock.now(), 0);
+        let first = Session::new(first, clock.now(), connector.busy_timeout, (0, 0));
         Self {
             connector,
+            driver,
             schema,
             slots: Slots::new(first, most),
             failures: AtomicUsize::new(0),
+            read_only: AtomicUsize::new(0),
+            patience: AtomicU64::new(0),
             lost: Mutex::new(Vec::new()),
             clock,
         }
     }
 
-    pub(super) fn connector(&self) -> &Connector {
-        &self.connector
+    /// A session of its own, for the listener.
+    pub(super) fn begin(&self) -> Result<Link> {
+        let begun = self.connector.begin(&self.driver, &self.clock, None);
+        begun.map(|(link, _)| link)
+    }
+
+    pub(super) fn clock(&self) -> &SharedClock {
+        &self.clock
     }
 
     /// # Errors
@@ -278,23 +404,50 @@ impl Sessions {
         &self.schema
     }
 
+    /// A call, or several, of a pump, which leaves time for another before a lease ends. `lease`: that of a claim.
+    pub(super) fn by_pump(&self, lease: Option<Duration>) -> By {
+        let patience = lease.map_or(0, |lease| {
+            let patience = (lease / PART_OF_LEASE).max(LEAST_PATIENCE);
+            u64::try_from(patience.as_micros()).unwrap_or(u64::MAX)
+        });
+        // Relaxed: a number by itself.
+        let mut known = self.patience.load(Relaxed);
+        if patience != 0 && (known == 0 || patience < known) {
+            self.patience.store(patience, Relaxed);
+            known = patience;
+        }
+        let patience = (known != 0).then(|| Duration::from_micros(known));
+        By::Pump {
+            patience,
+            until: patience.and_then(|patience| self.clock.after(patience)),
+        }
+    }
+
     /// Calls one of the schema's functions: one round trip, one transaction.
-    pub(super) fn call(&self, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
+    pub(super) fn call(
+        &self,
+        by: By,
+        function: &'static str,
+        values: &Values<'_>,
+    ) -> Result<Vec<Row>> {
         let text = || self.schema.call(function, values.len());
-        self.query(function, text, values)
+        self.query(by, function, text, values)
     }
 
     /// Has the server end the sessions whose turns had no answer: what such a turn was to claim, it has
     /// claimed by then, or never will. It may have waited for a lock, or for the disk, and would else be
     /// carried out after what asks for its claims has found none.
-    pub(super) fn end_lost(&self) -> Result<()> {
+    pub(super) fn end_lost(&self, by: By) -> Result<()> {
         self.check_process()?;
-        let limit = self.connector.busy_timeout.as_millis().max(1);
+        let limit = by
+            .lock_timeout(self.connector.busy_timeout)
+            .as_millis()
+            .max(1);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let lost = self.lost.lock().clone();
         for process in lost {
             let Process { number, begun } = process;
-            let ended = match self.query("end", || END.to_owned(), &[&number, &begun, &limit]) {
+            let ended = match self.query(by, "end", || END.to_owned(), &[&number, &begun, &limit]) {
                 Ok(rows) => rows
                     .first()
                     .is_none_or(|row| row.try_get(0).unwrap_or(true)),
@@ -311,28 +464,49 @@ impl Sessions {
 
     fn query(
         &self,
+        by: By,
         name: &'static str,
         text: impl Fn() -> String,
         values: &Values<'_>,
     ) -> Result<Vec<Row>> {
-        let mut slot = self.slots.slot()?;
-        let known = slot.take().filter(|session| !session.client.is_closed());
+        let until = by.until();
+        let mut slot = self.slots.slot(match by {
+            By::Application => Caller::Application,
+            By::Pump { .. } => Caller::Pump,
+        })?;
         // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this
         // call fails as well.
         let failures = self.failures.load(Relaxed);
-        let known = known.and_then(|session| session.asked(self.clock.now(), failures));
-        let mut session = match known {
-            Some(session) => session,
-            None => Session::new(self.connector.client()?, self.clock.now(), failures),
+        let read_only = self.read_only.load(Relaxed);
+        let known = slot
+            .take()
+            .filter(|session| !session.link.is_closed() && session.read_only == read_only);
+        let known = known.and_then(|session| session.asked(self.clock.now(), failures, until));
+        let mut session = if let Some(session) = known {
+            session
+        } else {
+            let begun = self.connector.begin(&self.driver, &self.clock, until)?;
+            let timeout = self.connector.busy_timeout;
+            Session::new(begun, self.clock.now(), timeout, (failures, read_only))
         };
+        let lock_timeout = by.lock_timeout(self.connector.busy_timeout);
         let mut tries = 1;
         let answer = loop {
-            match session.call(name, &text, values) {
-                Err(error) if tries < TRIES && is_conflict(&error) => tries += 1,
+            match session.call(name, &text, values, lock_timeout, by.limit()) {
+                Err(Failed::Said(error)) if tries < TRIES && is_conflict(&error) => tries += 1,
                 answer => break answer,
             }
         };
-        let is_over = answer.as_ref().is_err_and(is_over);
+        let is_over = match &answer {
+            Ok(_) => false,
+            Err(Failed::Silent) => true,
+            Err(Failed::Said(error)) => is_over(error),
+        };
+        if let Err(Failed::Said(error)) = &answer
+            && is_read_only(error)
+        {
+            self.read_only.fetch_add(1, Relaxed);
+        }
         if is_over {
             self.failures.fetch_add(1, Relaxed);
             if name == TURN {
@@ -347,9 +521,10 @@ impl Sessions {
             session.failures = failures;
             *slot = Some(session);
         }
-        answer.map_err(|error| match name {
-            PUSH_ONE => failure_of_commit(&error),
-            _ => failure(&error),
+        answer.map_err(|failed| match failed {
+            Failed::Silent => StoreError::lost_answer(ErrorKind::Unavailable),
+            Failed::Said(error) if name == PUSH_ONE => failure_of_commit(&error),
+            Failed::Said(error) => failure(&error),
         })
     }
 }

@@ -253,7 +253,7 @@ impl Store for RedisStore {
         // announced.
         let mut forget = redis::cmd("HDEL");
         forget.arg(sessions.layout().state(name)).arg("head");
-        sessions.with(Need::Sure, |connection| forget.exec(connection))?;
+        sessions.with(Need::Quick, |connection| forget.exec(connection))?;
         Ok(watch)
     }
 

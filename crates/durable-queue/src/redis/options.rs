@@ -14,7 +14,8 @@ use super::{RedisStore, Shared};
 use crate::listen::{Hub, Timing};
 use crate::store::Result;
 
-/// How many sessions a store has at most, if not said; one more listens if a queue is watched.
+/// How many sessions a store has at most for calls of the application, if not said. If jobs are taken, one more is that of
+/// the queues' own threads, and one more listens.
 pub const SESSIONS: usize = 4;
 /// What all keys begin with, if not said.
 pub const PREFIX: &str = "durable";
@@ -67,7 +68,8 @@ impl RedisOptions {
         self
     }
 
-    /// How many sessions there are at most: [`SESSIONS`] if not said. One that listens comes on top.
+    /// How many sessions there are at most for calls of the application: [`SESSIONS`] if not said. One that the queues' own
+    /// threads have and one that listens come on top.
     pub fn sessions(mut self, most: usize) -> Self {
         self.sessions = most;
         self

@@ -22,7 +22,7 @@ use super::layout::{KEYS, Layout};
 use super::options::may_evict;
 use super::script::{Call, Need, Scripts};
 use crate::clock::SharedClock;
-use crate::slots::Slots;
+use crate::slots::{Caller, Slots};
 use crate::store::Result;
 
 /// A session that was not used for so long is asked first whether it is there still, for a call that
@@ -189,7 +189,11 @@ impl Sessions {
         need: Need,
         call: impl FnOnce(&mut Connection) -> RedisResult<T>,
     ) -> Result<T> {
-        let mut slot = self.slots.slot()?;
+        let caller = match need {
+            Need::Quick => Caller::Pump,
+            Need::Nothing | Need::Sure | Need::Push => Caller::Application,
+        };
+        let mut slot = self.slots.slot(caller)?;
         let now = self.clock.now();
         let limit = self.limit(need);
         // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this

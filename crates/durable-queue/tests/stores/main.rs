@@ -11,6 +11,7 @@
 #[path = "../servers/address.rs"]
 mod address;
 mod alike;
+mod anywhere;
 #[cfg(feature = "tls")]
 #[expect(dead_code, reason = "the server of Redis is a test's own here")]
 #[path = "../servers/databases.rs"]

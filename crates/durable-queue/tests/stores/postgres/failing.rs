@@ -40,7 +40,7 @@ pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
 }
 
 /// The address with another host and port.
-fn through(database: &Database, address: SocketAddr) -> Config {
+pub(super) fn through(database: &Database, address: SocketAddr) -> Config {
     let known = Config::from_str(&database.address).unwrap();
     let mut config = Config::new();
     config
@@ -52,7 +52,7 @@ fn through(database: &Database, address: SocketAddr) -> Config {
     config
 }
 
-fn server(database: &Database) -> SocketAddr {
+pub(super) fn server(database: &Database) -> SocketAddr {
     let config = Config::from_str(&database.address).unwrap();
     let Host::Tcp(host) = &config.get_hosts()[0] else {
         panic!("the tests' server listens to TCP");

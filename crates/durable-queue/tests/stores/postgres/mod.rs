@@ -10,6 +10,7 @@ mod planning;
 mod refusing;
 mod repeating;
 mod rights;
+mod sharing;
 mod sizes;
 mod transactions;
 
@@ -28,7 +29,7 @@ use crate::address::{POSTGRES, address};
 use crate::programs;
 
 /// A schema of one test's own, removed at its end.
-struct Database {
+pub(crate) struct Database {
     store: PostgresStore,
     admin: std::sync::Mutex<Client>,
     schema: String,
@@ -37,7 +38,7 @@ struct Database {
 
 impl Database {
     /// With the server's own clock.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let address = address(POSTGRES)?;
         // Relaxed: a number of its own is all that is wanted.
@@ -89,6 +90,12 @@ impl Database {
 
     fn session(&self) -> Client {
         Client::connect(&self.address, NoTls).unwrap()
+    }
+
+    /// Opens further ones, wherever it is called.
+    pub(crate) fn opener(&self) -> impl Fn() -> PostgresStore + Clone + Send + 'static {
+        let (options, address) = (self.options(), self.address.clone());
+        move || options.clone().open(&address).unwrap()
     }
 
     fn another_store(&self) -> PostgresStore {

@@ -27,7 +27,7 @@ use crate::address::{REDIS, address};
 use crate::programs;
 
 /// Keys of one test's own, removed at its end.
-struct Keys {
+pub(crate) struct Keys {
     store: RedisStore,
     admin: Mutex<Connection>,
     prefix: String,
@@ -56,7 +56,7 @@ impl Keys {
     }
 
     /// With the server's own clock.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         Self::make(false)
     }
 
@@ -98,6 +98,12 @@ impl Keys {
 
     fn options(&self) -> RedisOptions {
         options(&self.prefix, self.has_manual_clock)
+    }
+
+    /// Opens further ones, wherever it is called.
+    pub(crate) fn opener(&self) -> impl Fn() -> RedisStore + Clone + Send + 'static {
+        let (options, address) = (self.options(), self.address.clone());
+        move || options.clone().open(&address).unwrap()
     }
 
     fn another_store(&self) -> RedisStore {
