@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue::{
-    Claimed, DurableQueue, JobId, Merge, Notifier, Push, ShutDown, SqliteStore, Store, StoreTime,
-    When, Worker,
+    Cancelled, Claimed, DurableQueue, JobId, Merge, Notifier, Push, ShutDown, SqliteStore, Store,
+    StoreTime, When, Worker,
 };
 use sync_shim::ManualClock;
 use testkit::block_on;
@@ -262,11 +262,16 @@ fn taking_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Called) 
     let jobs = queue.ack_and_take_many_timeout(jobs, TWO, LONG).unwrap();
     push();
     let jobs = block_on(queue.ack_and_take_many_async(jobs, TWO)).unwrap();
-    drop(jobs);
-    drop(queue.take_many(TWO).unwrap());
-    drop(queue.take_many_timeout(TWO, LONG).unwrap());
-    drop(block_on(queue.take_many_async(TWO)).unwrap());
-    drop(block_on(queue.take_async()).unwrap());
+    let release = |jobs: Vec<Claimed<String>>| {
+        for job in jobs {
+            job.release().unwrap();
+        }
+    };
+    release(jobs);
+    release(queue.take_many(TWO).unwrap());
+    release(queue.take_many_timeout(TWO, LONG).unwrap());
+    release(block_on(queue.take_many_async(TWO)).unwrap());
+    release(vec![block_on(queue.take_async()).unwrap()]);
     drop(queue.take_async());
     queue.take_timeout(LONG).unwrap().ack().unwrap();
 }
@@ -285,6 +290,11 @@ fn every_settle<S: Store>(
             Box::new(|job| block_on(job.ack_async()).unwrap()),
         ),
         ("ack_later", Box::new(Claimed::ack_later)),
+        ("release", Box::new(|job| job.release().unwrap())),
+        (
+            "release_async",
+            Box::new(|job| block_on(job.release_async()).unwrap()),
+        ),
         ("bury", Box::new(|job| job.bury("").unwrap())),
         (
             "bury_async",
@@ -331,13 +341,20 @@ fn every_settle<S: Store>(
             "deref",
         ],
     );
+    // What comes again is not to: neither here nor in the next place.
+    let ends = |id: JobId| {
+        while matches!(queue.cancel(id).unwrap(), Cancelled::Taken) {
+            thread::yield_now();
+        }
+    };
+    let id = job.id();
     drop(job);
+    ends(id);
     for (of, call) in calls {
         let job = claimed();
         let id = job.id();
         call(job);
-        // What was given back is not to come again.
-        _ = queue.cancel(id).unwrap();
+        ends(id);
         name(called, "Claimed<T>", &[of]);
     }
     queue.close();
