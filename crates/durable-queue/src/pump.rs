@@ -13,6 +13,9 @@
 //! 5. Nothing that was handed in is forgotten: it is sent until the store answers, or refuses it for good, or
 //!    until the shutdown's deadline.
 
+mod item;
+mod refusals;
+
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +25,8 @@ use delay_queue::DelayHeap;
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
 
+use self::item::Item;
+use self::refusals::may_be_for_good;
 use crate::builder::{Config, Rate};
 use crate::claimed::Ready;
 use crate::control::{Command, Control, Held, LostFlag, Orders, Seen, Wish};
@@ -35,7 +40,7 @@ use crate::running::{RENEW_AFTER, Repeat, RunningJobs};
 use crate::schedule::UnreadableSchedule;
 use crate::stats::Counters;
 use crate::store::{
-    Act, Claim, Claimed, LOCKED_AGAIN, Lease, RECALL, Result, Settle, Store, Turn, Verdict, Watch,
+    Claim, Claimed, LOCKED_AGAIN, Lease, RECALL, Result, Settle, Store, Turn, Verdict, Watch,
 };
 use crate::time::StoreTime;
 
@@ -117,13 +122,6 @@ struct Ahead {
 struct LostClaim {
     claim: Claim,
     sent: Instant,
-}
-
-/// One settle of a turn, and what it is for.
-enum Item {
-    Command(Command),
-    Renew(Held),
-    Start(Ahead),
 }
 
 /// The items of a turn that has failed, and why.
@@ -580,97 +578,6 @@ impl<S: Store> Pump<S> {
         }
     }
 
-    /// A turn was refused for what it asks for. The settles are sent by halves, down to those that are refused by
-    /// themselves, and all others are carried out. If none is, it was the claim.
-    fn single_out(&mut self, items: Vec<Item>, claimed: bool, error: StoreError) {
-        // Whether the store was seen to answer since: else it may be the store, and none of the settles.
-        let mut answers = false;
-        let mut found_any = false;
-        let mut parts = Vec::new();
-        let mut refused = None;
-        if claimed {
-            parts.push(items);
-        } else {
-            refused = Some((items, error.clone()));
-        }
-        loop {
-            match refused.take() {
-                Some((mut part, _)) if part.len() > 1 => {
-                    parts.push(part.split_off(part.len() / 2));
-                    parts.push(part);
-                }
-                Some((mut part, error)) => {
-                    if !answers && let Err((_, error)) = self.send(Vec::new(), None) {
-                        parts.push(part);
-                        return self.keep(in_order(parts), error);
-                    }
-                    answers = true;
-                    if let Some(item) = part.pop() {
-                        self.refused(item, error);
-                        found_any = true;
-                    }
-                }
-                None => {}
-            }
-            let Some(part) = parts.pop() else {
-                if claimed && !found_any {
-                    self.claim_refused(error);
-                }
-                return;
-            };
-            match self.send(part, None) {
-                Ok(()) => answers = true,
-                Err((part, error)) if may_be_for_good(&error) => refused = Some((part, error)),
-                Err((part, error)) => {
-                    parts.push(part);
-                    return self.keep(in_order(parts), error);
-                }
-            }
-        }
-    }
-
-    /// The store refuses this by itself, and carries out other turns.
-    fn refused(&mut self, item: Item, error: StoreError) {
-        Counters::count(&self.shared.control.counters.refused, 1);
-        self.report(&error);
-        // But for an extension, the lease is not renewed any more: its job comes again.
-        match item {
-            Item::Command(command) => {
-                match command.wish {
-                    Wish::Extend(_) => {}
-                    Wish::Start(_) => self.is_lost(command.held),
-                    _ => _ = self.running.remove(&command.held),
-                }
-                command.answer(Err(SettleError::Refused(error)));
-            }
-            Item::Renew(held) => self.is_lost(held),
-            Item::Start(_) => {}
-        }
-    }
-
-    /// As `refused`: only claims wait.
-    fn claim_refused(&mut self, error: StoreError) {
-        self.report(&error);
-        let now = self.shared.control.clock.now();
-        self.claim_at = now.checked_add(pause_after(self.refused_claims));
-        self.refused_claims += 1;
-        self.shared.control.failed(Some(error));
-    }
-
-    /// What a turn without an answer was to do is done later.
-    fn keep(&mut self, items: Vec<Item>, error: StoreError) {
-        let now = self.shared.control.clock.now();
-        for item in items {
-            match item {
-                Item::Command(command) => self.pending.push(command),
-                Item::Renew(held) => self.running.renew_after(held, now, Duration::ZERO),
-                // A start may be asked for twice.
-                Item::Start(ahead) => self.put_ahead(ahead),
-            }
-        }
-        self.fail(now, error);
-    }
-
     fn fail(&mut self, now: Instant, error: StoreError) {
         self.retry_at = now.checked_add(pause_after(self.failures));
         self.failures += 1;
@@ -891,63 +798,6 @@ impl<S: Store> Pump<S> {
     }
 }
 
-impl Item {
-    fn is_synced(&self) -> bool {
-        match self {
-            Self::Command(command) => command.wish.act().is_durable(),
-            Self::Renew(_) | Self::Start(_) => false,
-        }
-    }
-
-    fn settle(&self, lease: Duration) -> Settle<'_> {
-        let (held, act) = match self {
-            Self::Command(Command { held, wish, .. }) => (*held, wish.act()),
-            Self::Renew(held) => (*held, Act::Extend { lease }),
-            Self::Start(Ahead {
-                lease: Lease { id, token, .. },
-                ..
-            }) => (
-                Held {
-                    id: *id,
-                    token: *token,
-                },
-                Act::Start { lease },
-            ),
-        };
-        Settle {
-            id: held.id,
-            token: held.token,
-            act,
-        }
-    }
-}
-
-impl Wish {
-    fn act(&self) -> Act<'_> {
-        match self {
-            Self::Start(lease) => Act::Start { lease: *lease },
-            Self::Ack => Act::Ack,
-            Self::Again(when) => Act::Again { when: *when },
-            Self::Retry(when) => Act::Retry { when: *when },
-            Self::Bury(error) => Act::Bury { error },
-            Self::Extend(lease) => Act::Extend { lease: *lease },
-            Self::Release => Act::Release,
-        }
-    }
-}
-
-/// Whether the same call may fail each time for what it asks for, as far as the error says.
-fn may_be_for_good(error: &StoreError) -> bool {
-    use ErrorKind::{Corrupt, Other, TooLarge, Unencodable};
-    matches!(error.kind(), Corrupt | Other | TooLarge | Unencodable)
-}
-
-/// Of parts that were taken from the end.
-fn in_order(mut parts: Vec<Vec<Item>>) -> Vec<Item> {
-    parts.reverse();
-    parts.into_iter().flatten().collect()
-}
-
 /// The pause after so many failures in a row and one more.
 fn pause_after(failures: u32) -> Duration {
     FIRST_PAUSE
@@ -983,53 +833,4 @@ fn time(key: u64) -> StoreTime {
 }
 
 #[cfg(all(test, not(anthill_loom)))]
-mod tests {
-    use sync_shim::ManualClock;
-
-    use super::*;
-    use crate::job::{JobId, Token};
-    use crate::queue::DurableQueue;
-    use crate::running::steps;
-    use crate::testing::{ManualStoreClock, SimStore};
-
-    const HOUR: Duration = Duration::from_secs(3_600);
-
-    /// How many jobs a pass looks at for their renewals, and how many turns it makes, with so many jobs held: one
-    /// of them is renewed before the others.
-    fn passes(held: u64) -> [(u64, u64); 2] {
-        let clock = ManualClock::new();
-        let store = SimStore::new(ManualStoreClock::new(&clock));
-        let builder = DurableQueue::<String, _>::builder("queue", store);
-        let queue = builder.clock(clock.clone()).build();
-        let queue = queue.expect("it can be built");
-        let mut pump = Pump::new(Arc::clone(queue.shared()));
-        for number in 1..=held {
-            let job = Held {
-                id: JobId::from_u64(number),
-                token: Token::random(),
-            };
-            let span = if number == 1 { HOUR } else { HOUR * 2 };
-            pump.running
-                .insert(job, LostFlag::new(), None, clock.now() + HOUR, None);
-            pump.running
-                .renew_after(job, clock.now(), span * RENEW_AFTER);
-        }
-        [Duration::ZERO, HOUR].map(|passes| {
-            clock.advance(passes);
-            steps::take();
-            let before = pump.shared.control.counters.stats().turns;
-            pump.pass(&pump.shared.control.collect(clock.now()), clock.now());
-            let turns = pump.shared.control.counters.stats().turns - before;
-            (steps::take(), turns)
-        })
-    }
-
-    #[test]
-    fn a_pass_costs_the_same_however_many_jobs_are_held() {
-        let few = passes(2);
-        assert_eq!(few.map(|(_, turns)| turns), [0, 1]);
-        for held in [100, 10_000] {
-            assert_eq!(passes(held), few);
-        }
-    }
-}
+mod tests;

@@ -13,7 +13,7 @@ const KNOWN: [(&str, &[&str]); 4] = [
     (
         "durable-queue",
         &[
-            "builder", "calls", "claimed", "control", "pump", "queue", "take",
+            "builder", "calls", "claimed", "control", "pump", "queue", "running",
         ],
     ),
     ("pool-core", &["core", "discard", "runner", "worker"]),

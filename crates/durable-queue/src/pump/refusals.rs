@@ -1,0 +1,117 @@
+//! What the store refuses for good: the settle that is at fault is told so, and all others are carried out.
+
+use std::time::Duration;
+
+use sync_shim::Clock;
+
+use super::item::Item;
+use super::{Pump, pause_after};
+use crate::control::Wish;
+use crate::error::{ErrorKind, SettleError, StoreError};
+use crate::stats::Counters;
+use crate::store::Store;
+
+impl<S: Store> Pump<S> {
+    /// A turn was refused for what it asks for. The settles are sent by halves, down to those that are refused by
+    /// themselves, and all others are carried out. If none is, it was the claim.
+    pub(super) fn single_out(&mut self, items: Vec<Item>, claimed: bool, error: StoreError) {
+        // Whether the store was seen to answer since: else it may be the store, and none of the settles.
+        let mut answers = false;
+        let mut found_any = false;
+        let mut parts = Vec::new();
+        let mut refused = None;
+        if claimed {
+            parts.push(items);
+        } else {
+            refused = Some((items, error.clone()));
+        }
+        loop {
+            match refused.take() {
+                Some((mut part, _)) if part.len() > 1 => {
+                    parts.push(part.split_off(part.len() / 2));
+                    parts.push(part);
+                }
+                Some((mut part, error)) => {
+                    if !answers && let Err((_, error)) = self.send(Vec::new(), None) {
+                        parts.push(part);
+                        return self.keep(in_order(parts), error);
+                    }
+                    answers = true;
+                    if let Some(item) = part.pop() {
+                        self.refused(item, error);
+                        found_any = true;
+                    }
+                }
+                None => {}
+            }
+            let Some(part) = parts.pop() else {
+                if claimed && !found_any {
+                    self.claim_refused(error);
+                }
+                return;
+            };
+            match self.send(part, None) {
+                Ok(()) => answers = true,
+                Err((part, error)) if may_be_for_good(&error) => refused = Some((part, error)),
+                Err((part, error)) => {
+                    parts.push(part);
+                    return self.keep(in_order(parts), error);
+                }
+            }
+        }
+    }
+
+    /// The store refuses this by itself, and carries out other turns.
+    fn refused(&mut self, item: Item, error: StoreError) {
+        Counters::count(&self.shared.control.counters.refused, 1);
+        self.report(&error);
+        // But for an extension, the lease is not renewed any more: its job comes again.
+        match item {
+            Item::Command(command) => {
+                match command.wish {
+                    Wish::Extend(_) => {}
+                    Wish::Start(_) => self.is_lost(command.held),
+                    _ => _ = self.running.remove(&command.held),
+                }
+                command.answer(Err(SettleError::Refused(error)));
+            }
+            Item::Renew(held) => self.is_lost(held),
+            Item::Start(_) => {}
+        }
+    }
+
+    /// As `refused`: only claims wait.
+    fn claim_refused(&mut self, error: StoreError) {
+        self.report(&error);
+        let now = self.shared.control.clock.now();
+        self.claim_at = now.checked_add(pause_after(self.refused_claims));
+        self.refused_claims += 1;
+        self.shared.control.failed(Some(error));
+    }
+
+    /// What a turn without an answer was to do is done later.
+    pub(super) fn keep(&mut self, items: Vec<Item>, error: StoreError) {
+        let now = self.shared.control.clock.now();
+        for item in items {
+            match item {
+                Item::Command(command) => self.pending.push(command),
+                Item::Renew(held) => self.running.renew_after(held, now, Duration::ZERO),
+                // A start may be asked for twice.
+                Item::Start(ahead) => self.put_ahead(ahead),
+            }
+        }
+        self.fail(now, error);
+    }
+}
+
+/// Whether the same call may fail each time for what it asks for, as far as the error says.
+pub(super) fn may_be_for_good(error: &StoreError) -> bool {
+    use ErrorKind::{Corrupt, Other, TooLarge, Unencodable};
+    matches!(error.kind(), Corrupt | Other | TooLarge | Unencodable)
+}
+
+/// Of parts that were taken from the end.
+fn in_order(mut parts: Vec<Vec<Item>>) -> Vec<Item> {
+    parts.reverse();
+    parts.into_iter().flatten().collect()
+}

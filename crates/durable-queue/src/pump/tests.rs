@@ -1,0 +1,50 @@
+//! What a pass costs.
+
+use sync_shim::ManualClock;
+
+use super::*;
+use crate::job::{JobId, Token};
+use crate::queue::DurableQueue;
+use crate::running::steps;
+use crate::testing::{ManualStoreClock, SimStore};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// How many jobs a pass looks at for their renewals, and how many turns it makes, with so many jobs held: one
+/// of them is renewed before the others.
+fn passes(held: u64) -> [(u64, u64); 2] {
+    let clock = ManualClock::new();
+    let store = SimStore::new(ManualStoreClock::new(&clock));
+    let builder = DurableQueue::<String, _>::builder("queue", store);
+    let queue = builder.clock(clock.clone()).build();
+    let queue = queue.expect("it can be built");
+    let mut pump = Pump::new(Arc::clone(queue.shared()));
+    for number in 1..=held {
+        let job = Held {
+            id: JobId::from_u64(number),
+            token: Token::random(),
+        };
+        let span = if number == 1 { HOUR } else { HOUR * 2 };
+        pump.running
+            .insert(job, LostFlag::new(), None, clock.now() + HOUR, None);
+        pump.running
+            .renew_after(job, clock.now(), span * RENEW_AFTER);
+    }
+    [Duration::ZERO, HOUR].map(|passes| {
+        clock.advance(passes);
+        steps::take();
+        let before = pump.shared.control.counters.stats().turns;
+        pump.pass(&pump.shared.control.collect(clock.now()), clock.now());
+        let turns = pump.shared.control.counters.stats().turns - before;
+        (steps::take(), turns)
+    })
+}
+
+#[test]
+fn a_pass_costs_the_same_however_many_jobs_are_held() {
+    let few = passes(2);
+    assert_eq!(few.map(|(_, turns)| turns), [0, 1]);
+    for held in [100, 10_000] {
+        assert_eq!(passes(held), few);
+    }
+}
