@@ -143,6 +143,7 @@ macro_rules! conformance_tests {
             a_turn_that_frees_a_key_claims_what_waited_for_it
             a_lease_that_is_extended_keeps_its_key
             a_dead_holder_keeps_its_key_until_its_lease_ends
+            a_job_that_comes_back_waits_for_another_one_of_its_key_that_runs
             a_claim_fences_off_who_held_another_job_of_the_key
             a_lease_that_ended_unclaimed_is_still_good_for_its_key
             a_job_that_is_claimed_ahead_holds_its_key

@@ -86,11 +86,13 @@ pub fn a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key(fixture
     let store = fixture.store();
     let back_off = SECOND * 100;
     let when = When::After(back_off);
-    for act in [Act::Retry { when }, Act::Again { when }, Act::Release] {
+    // The last one is given another time after its holder has died.
+    let acts = [Act::Retry { when }, Act::Again { when }, Act::Release];
+    for act in acts.map(Some).into_iter().chain([None]) {
         store
             .serialize_keys(QUEUE, true)
             .expect("the store takes it");
-        let repeats = matches!(act, Act::Again { .. });
+        let repeats = matches!(act, Some(Act::Again { .. }));
         let first = NewJob {
             schedule: repeats.then_some("hourly"),
             ..keyed("key", b"first", When::NOW, Merge::Keep)
@@ -99,8 +101,14 @@ pub fn a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key(fixture
         let lease = start_one(store);
         let second = push(store, "key", b"second");
         assert!(start(store).is_empty(), "its key is held");
-        assert_eq!(settle(store, &lease, act), Verdict::Done);
-        if !matches!(act, Act::Release) {
+        if let Some(act) = act {
+            assert_eq!(settle(store, &lease, act), Verdict::Done);
+        } else {
+            fixture.advance(LEASE);
+            let reset = store.reset(QUEUE, Which::Id(first), when);
+            assert_eq!(reset.expect("a reset"), Reset::Moved);
+        }
+        if !matches!(act, Some(Act::Release)) {
             assert!(start(store).is_empty(), "{act:?}");
             fixture.advance(back_off);
         }
@@ -180,6 +188,24 @@ pub fn a_dead_holder_keeps_its_key_until_its_lease_ends(fixture: &impl Fixture) 
     let lease = start_one(store);
     assert_eq!((lease.id, lease.attempts), (second, 1));
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+}
+
+/// Both were started while keys were not serial yet. The open one waits for both.
+pub fn a_job_that_comes_back_waits_for_another_one_of_its_key_that_runs(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let first = push(store, "key", b"first");
+    let lease = start_one(store);
+    push(store, "key", b"second");
+    let second = start_one(store);
+    push(store, "key", b"open");
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    let retry = Act::Retry { when: When::NOW };
+    assert_eq!(settle(store, &lease, retry), Verdict::Done);
+    assert!(start(store).is_empty());
+    assert_eq!(settle(store, &second, Act::Ack), Verdict::Done);
+    assert_eq!(start_one(store).id, first);
 }
 
 /// Of two that were started, while keys were not serial yet, whichever is claimed first: the holder of the other is

@@ -110,7 +110,8 @@ impl Schema {
             .map_err(failed)?;
         let found = self.version(&transaction).await?;
         if found.is_usable(VERSION)? {
-            return Ok(());
+            // Not by its drop, which would only be sent with the session's next call: it has the lock.
+            return transaction.rollback().await.map_err(failed);
         }
         let mut all = vec![format!("CREATE SCHEMA IF NOT EXISTS \"{}\";", self.0)];
         let steps = STEPS[found.number as usize..].iter().chain(&FUNCTIONS);
