@@ -800,9 +800,7 @@ impl<S: Store> Pump<S> {
 
 /// The pause after so many failures in a row and one more.
 fn pause_after(failures: u32) -> Duration {
-    FIRST_PAUSE
-        .saturating_mul(1 << failures.min(16))
-        .min(LONGEST_PAUSE)
+    doubled(FIRST_PAUSE, failures, LONGEST_PAUSE)
 }
 
 /// A call of a store, which is user code. One that panics may have been carried out.
@@ -815,8 +813,12 @@ fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
 
 /// Before the store is asked again about what another transaction has locked, the `times`th time in a row.
 fn locked_pause(times: u32) -> Duration {
-    let doubled = LOCKED_AGAIN * (1 << times.saturating_sub(1).min(16));
-    doubled.min(LONGEST_LOCKED_PAUSE)
+    doubled(LOCKED_AGAIN, times.saturating_sub(1), LONGEST_LOCKED_PAUSE)
+}
+
+/// Twice as long each time, up to `longest`.
+fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1 << times.min(16)).min(longest)
 }
 
 fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {

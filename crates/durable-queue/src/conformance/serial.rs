@@ -31,6 +31,14 @@ fn one_runs_and_one_waits(store: &impl Store) -> (Lease, JobId) {
     (lease, id)
 }
 
+/// Two jobs of the key, while keys are not serial.
+fn two_that_run(store: &impl Store) -> [Lease; 2] {
+    [&b"first"[..], b"second"].map(|payload| {
+        push(store, "key", payload);
+        start_one(store)
+    })
+}
+
 /// Others are as ever.
 pub fn a_job_whose_key_is_held_waits(fixture: &impl Fixture) {
     let store = fixture.store();
@@ -193,29 +201,23 @@ pub fn a_dead_holder_keeps_its_key_until_its_lease_ends(fixture: &impl Fixture) 
 /// Both were started while keys were not serial yet. The open one waits for both.
 pub fn a_job_that_comes_back_waits_for_another_one_of_its_key_that_runs(fixture: &impl Fixture) {
     let store = fixture.store();
-    let first = push(store, "key", b"first");
-    let lease = start_one(store);
-    push(store, "key", b"second");
-    let second = start_one(store);
+    let [first, second] = two_that_run(store);
     push(store, "key", b"open");
     store
         .serialize_keys(QUEUE, true)
         .expect("the store takes it");
     let retry = Act::Retry { when: When::NOW };
-    assert_eq!(settle(store, &lease, retry), Verdict::Done);
+    assert_eq!(settle(store, &first, retry), Verdict::Done);
     assert!(start(store).is_empty());
     assert_eq!(settle(store, &second, Act::Ack), Verdict::Done);
-    assert_eq!(start_one(store).id, first);
+    assert_eq!(start_one(store).id, first.id);
 }
 
 /// Of two that were started, while keys were not serial yet, whichever is claimed first: the holder of the other is
 /// refused from then on.
 pub fn a_claim_fences_off_who_held_another_job_of_the_key(fixture: &impl Fixture) {
     let store = fixture.store();
-    push(store, "key", b"first");
-    let first = start_one(store);
-    push(store, "key", b"second");
-    let second = start_one(store);
+    let [first, second] = two_that_run(store);
     store
         .serialize_keys(QUEUE, true)
         .expect("the store takes it");
@@ -313,10 +315,7 @@ pub fn a_key_that_is_free_again_is_announced_to_watches(fixture: &impl Fixture) 
 pub fn keys_are_serial_until_that_is_taken_back(fixture: &impl Fixture) {
     let store = fixture.store();
     assert!(!store.stats(QUEUE).expect("figures").serial_keys);
-    push(store, "key", b"first");
-    let first = start_one(store);
-    push(store, "key", b"second");
-    let second = start_one(store);
+    let [first, second] = two_that_run(store);
     store
         .serialize_keys(QUEUE, true)
         .expect("the store takes it");

@@ -59,7 +59,7 @@ BEGIN
             WHERE j.queue = p_queue AND j.key = v_key AND j.id <> v_id;
             CONTINUE WHEN v_locked <> v_others;
             v_begun := CASE WHEN v_held > p_now THEN v_held
-                ELSE greatest(v_begun, CASE WHEN v_begun IS NOT NULL THEN SCHEMA.after(p_now, c_shortly) END) END;
+                WHEN v_begun IS NOT NULL THEN greatest(v_begun, SCHEMA.after(p_now, c_shortly)) END;
             IF v_begun IS NOT NULL THEN
                 -- It may be claimed the horizon before it is due: then, not before.
                 UPDATE SCHEMA.job j SET token = NULL, started = false,

@@ -5,22 +5,13 @@ local job = named(ARGV[4], ARGV[5], now)
 if not job then
   return {}
 end
-local is_job_taken = is_taken(job, now)
-local function end_schedule(one)
+for _, one in ipairs(ARGV[4] == 'key' and of_key(ARGV[5]) or { job }) do
   if one.schedule then
     one.schedule = false
     change(one)
   end
 end
-if is_job_taken then
-  end_schedule(job)
-end
-if ARGV[4] == 'key' then
-  for _, one in ipairs(of_key(ARGV[5])) do
-    end_schedule(one)
-  end
-end
-if is_job_taken then
+if is_taken(job, now) then
   write()
   return { 0 }
 end
@@ -29,10 +20,9 @@ if is_unconfirmed(job) then
 end
 local payload = redis.call('HGET', PAYLOADS, job.id)
 remove(job, 'wholly')
-write()
 if job.key and redis.call('HGET', STATE, 'serial_keys') and bring_back(job.key) then
-  write()
   -- The process that calls is told as well.
   recall()
 end
+write()
 return { 1, payload, job.attempts }

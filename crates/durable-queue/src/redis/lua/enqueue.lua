@@ -52,37 +52,31 @@ while ARGV[index] do
     local urgent = ARGV[index + 3] == '1'
     index = index + 4
     local begun = key and schedule and begun_schedule(key)
-    local old = key and pending(key)
-    if begun then
-      ids[#ids + 1] = tonumber(begun.id)
-      if policy == 'keep' then
-        letters[#letters + 1] = 'k'
-      else
-        -- A push that repeats changes that one. It comes at this time once its run has ended.
-        letters[#letters + 1] = 'm'
-        begun.schedule, begun.most, begun.urgent = schedule, at, begun.urgent or urgent
-        change(begun)
-        push(payloads, begun.id, payload)
-      end
-    elseif old then
+    local old = begun or key and pending(key)
+    if old then
       ids[#ids + 1] = tonumber(old.id)
       if policy == 'keep' then
         letters[#letters + 1] = 'k'
       else
         letters[#letters + 1] = 'm'
-        local merged = merged_times[policy]
-        at = merged and merged(old.at, at) or math.min(at, old.most)
-        -- A claim that was made ahead is over with it.
-        if is_unconfirmed(old) then
-          recall()
+        if begun then
+          -- It comes at this time once its run has ended.
+          old.most = at
+          change(old)
+        else
+          local merged = merged_times[policy]
+          at = merged and merged(old.at, at) or math.min(at, old.most)
+          -- A claim that was made ahead is over with it.
+          if is_unconfirmed(old) then
+            recall()
+          end
+          free(old, at)
+          old.most = schedule and NEVER or old.most
+          earliest = math.min(earliest, at)
         end
-        free(old, at)
-        if schedule then
-          old.schedule, old.most = schedule, NEVER
-        end
+        old.schedule = schedule or old.schedule
         old.urgent = old.urgent or urgent
         push(payloads, old.id, payload)
-        earliest = math.min(earliest, at)
       end
     else
       at = math.min(at, most)
