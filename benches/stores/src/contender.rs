@@ -50,6 +50,13 @@ pub trait Queue: Send + Sync {
     /// They acknowledge what the handler has seen.
     fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>>;
 
+    /// So many clients commit a row and a job that is due at once, until that time. Answers with the jobs, and when each
+    /// client knew that it was committed, in microseconds since 1970.
+    fn transact(&self, clients: u32, until: Instant) -> Outcome<Vec<(Job, u64)>> {
+        _ = (clients, until);
+        Err("it does not commit rows of the application".into())
+    }
+
     /// One claim, which finds nothing that is due.
     fn look(&self) -> Outcome {
         Err("it has no call that claims".into())
@@ -77,6 +84,8 @@ pub enum Can {
     Start,
     /// A yardstick of pushes.
     Push,
+    /// Rows of an application, with or without jobs.
+    Transact,
     /// A yardstick of times: it is in this process's memory, so no other process pushes.
     KeepTime,
 }

@@ -23,7 +23,7 @@ use std::process;
 use measure::case::{self, Run};
 
 pub use contender::{Can, Contender, Fault, Handler, Outcome, Queue, Workers};
-pub use job::{Job, micros};
+pub use job::{Job, micros, now};
 pub use place::Needs;
 
 const USAGE: &str = "list | run [--quick] CASE POOL";

@@ -2,12 +2,14 @@
 
 mod bare;
 mod ours;
+mod outbox;
 
 use durable_queue::{PostgresStore, RedisStore, SqliteStore};
 use stores::{Can, Contender, Needs, Outcome, Queue};
 
 use bare::{Insert, Memory, Set};
 use ours::{Ours, Way};
+use outbox::{Entry, Outbox};
 
 /// As many as there are clients at a time.
 const SESSIONS: usize = 16;
@@ -73,6 +75,24 @@ fn main() {
             needs: Needs::Postgres,
             open: |address| Ok(Box::new(Insert::open(address, SESSIONS)?)),
             can: Can::Push,
+        },
+        Contender {
+            name: "ours, push_in_transaction",
+            needs: Needs::Postgres,
+            open: |address| Ok(Box::new(Outbox::open(address, Entry::Push)?)),
+            can: Can::Transact,
+        },
+        Contender {
+            name: "ours, durable.push",
+            needs: Needs::Postgres,
+            open: |address| Ok(Box::new(Outbox::open(address, Entry::Sql)?)),
+            can: Can::Transact,
+        },
+        Contender {
+            name: "bare, no job",
+            needs: Needs::Postgres,
+            open: |address| Ok(Box::new(Outbox::open(address, Entry::None)?)),
+            can: Can::Transact,
         },
         Contender {
             name: "bare HSET, Redis",

@@ -7,7 +7,7 @@ use durable_queue::store::{Claim, Store};
 use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When, Worker};
 use stores::{Fault, Handler, Job, Outcome, Queue, Workers};
 
-const NAME: &str = "bench";
+pub const NAME: &str = "bench";
 /// So many jobs a worker takes at a time.
 const BATCH: NonZeroUsize = NonZeroUsize::new(100).expect("it is not zero");
 const SHUTDOWN: Duration = Duration::from_secs(5);

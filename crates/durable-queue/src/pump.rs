@@ -804,7 +804,7 @@ fn pause_after(failures: u32) -> Duration {
 }
 
 /// A call of a store, which is user code. One that panics may have been carried out.
-fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
+pub(crate) fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
     guarded(call).unwrap_or_else(|payload| {
         discard(payload);
         Err(StoreError::lost_answer(ErrorKind::Other))

@@ -3,6 +3,7 @@
 mod delayed;
 mod idle;
 mod lateness;
+mod outbox;
 mod push;
 mod seen;
 mod work;
@@ -19,6 +20,7 @@ use crate::place::{Counts, Place};
 /// Those that have a contender whose server is there.
 pub fn all(contenders: &[Contender]) -> Vec<Case> {
     let mut cases = push::cases(contenders);
+    cases.extend(outbox::cases(contenders));
     cases.extend(work::cases(contenders));
     cases.extend(lateness::cases(contenders));
     cases.extend(idle::cases(contenders));

@@ -46,6 +46,7 @@ mod driver;
 mod failure;
 mod listen;
 mod options;
+mod outbox;
 mod schema;
 mod session;
 mod values;
@@ -55,6 +56,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postgres::Row;
+use postgres::types::Type;
 
 pub use crate::listen::{PROBE_ANSWER, PROBE_EVERY};
 pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
@@ -62,6 +64,7 @@ pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
 use self::failure::{failure, no_thread};
 use self::listen::Queues;
+use self::outbox::Outbox;
 use self::schema::{PUSH_ONE, TURN};
 use self::session::{By, Sessions, Values};
 use self::values::{
@@ -87,6 +90,13 @@ struct Shared {
     sessions: Sessions,
     hub: Hub,
     queues: Queues,
+    outbox: Outbox,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.announce_last();
+    }
 }
 
 impl fmt::Debug for PostgresStore {
@@ -128,18 +138,20 @@ impl PostgresStore {
         self.0.hub.notify(queue, StoreTime::from_micros(due));
         Ok(Put::New(id_of(id)))
     }
+}
 
+impl Shared {
     /// After a commit: to the own notifiers, and to other processes if it is `soon`.
     fn announce(&self, by: By, queue: &str, due: StoreTime, soon: bool) {
         if due == StoreTime::NEVER {
             return;
         }
-        self.0.hub.notify(queue, due);
+        self.hub.notify(queue, due);
         if soon {
-            let origin = self.0.hub.origin();
+            let origin = self.hub.origin();
             let announce = || {
                 let values: &Values<'_> = &[&queue, &due.as_micros(), &origin];
-                self.0.sessions.call(by, "announce", values)
+                self.sessions.call(by, "announce", values)
             };
             // What was asked for is done, and that is not taken back: if it cannot be announced, on a
             // new session neither, the looks of the others find it.
@@ -213,6 +225,34 @@ fn enqueue(
     Ok((puts, earliest, soon))
 }
 
+/// Those of the parameters of a function that [`enqueue`] calls.
+fn enqueue_types(function: &str) -> &'static [Type] {
+    if function == "enqueue_plain" {
+        &[
+            Type::TEXT,
+            Type::INT8_ARRAY,
+            Type::BOOL_ARRAY,
+            Type::BYTEA_ARRAY,
+            Type::BOOL,
+            Type::BOOL,
+        ]
+    } else {
+        &[
+            Type::TEXT,
+            Type::INT8_ARRAY,
+            Type::BOOL_ARRAY,
+            Type::BYTEA_ARRAY,
+            Type::BYTEA_ARRAY,
+            Type::INT2_ARRAY,
+            Type::INT8_ARRAY,
+            Type::BOOL_ARRAY,
+            Type::TEXT_ARRAY,
+            Type::BOOL_ARRAY,
+            Type::BOOL,
+        ]
+    }
+}
+
 /// By id, or else by key.
 fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     match which {
@@ -260,7 +300,7 @@ impl Store for PostgresStore {
         let (puts, earliest, soon) = enqueue(name, jobs, false, |function, values| {
             self.call(function, values)
         })?;
-        self.announce(By::Application, name, earliest, soon);
+        self.0.announce(By::Application, name, earliest, soon);
         Ok(puts)
     }
 
@@ -322,7 +362,8 @@ impl Store for PostgresStore {
                 claimed.first_free = StoreTime::from_micros(first_free);
             }
         }
-        self.announce(by, name, announced(settles, turn.now, frees_key), true);
+        self.0
+            .announce(by, name, announced(settles, turn.now, frees_key), true);
         Ok(turn)
     }
 
@@ -357,7 +398,8 @@ impl Store for PostgresStore {
         if taken {
             return Ok(Reset::Taken);
         }
-        self.announce(By::Application, name, StoreTime::from_micros(due), soon);
+        self.0
+            .announce(By::Application, name, StoreTime::from_micros(due), soon);
         Ok(Reset::Moved)
     }
 
@@ -448,7 +490,7 @@ impl Store for PostgresStore {
     fn redrive(&self, name: &str, ids: &[JobId]) -> Result<usize> {
         let count = self.count("redrive", name, ids)?;
         if count > 0 {
-            self.announce(By::Application, name, ANYTHING, true);
+            self.0.announce(By::Application, name, ANYTHING, true);
         }
         Ok(count)
     }
@@ -471,8 +513,12 @@ impl PostgresStore {
 /// The schema must be in the database of the transaction. After an error of the server the transaction can only be
 /// rolled back, as after any error of a statement; what is [`TooLarge`](ErrorKind::TooLarge) has not reached it.
 ///
-/// The notification is part of the transaction, if the job is due within the next two minutes: the
-/// server commits such transactions one after the other.
+/// A job that is due within two minutes is announced after the commit, by a thread of the store which asks the server
+/// whether the transaction has ended: after 2 ms at first, and then after each eighth of the time that it has been open.
+/// The drop of the last clone of a store announces what is committed by then, and waits a second for it at most. One push
+/// in a second notifies inside its transaction instead, so that a process which pushes rarely may end at any time
+/// after its commit. Other jobs whose process dies within these milliseconds, or whose store is dropped before the
+/// commit, are found by the looks that all processes make ([`SAFETY_LOOK`](crate::SAFETY_LOOK)).
 impl EnqueueIn for PostgresStore {
     type Transaction<'t> = postgres::Transaction<'t>;
 
@@ -484,12 +530,23 @@ impl EnqueueIn for PostgresStore {
     ) -> Result<Vec<Put>> {
         self.0.sessions.check_process()?;
         SIZES.check(name, jobs)?;
-        let (puts, ..) = enqueue(name, jobs, true, |function, values| {
-            let text = self.0.sessions.schema().call(function, values.len());
-            transaction
-                .query(&text, values)
-                .map_err(|error| failure(&error))
+        let notifies = self.0.outbox.notifies(&self.0);
+        let mut number = None;
+        let (puts, earliest, soon) = enqueue(name, jobs, notifies, |function, values| {
+            let text = self.0.sessions.schema().enqueue_in(function, values.len());
+            // One round trip: what is not typed is prepared first.
+            let types = enqueue_types(function).iter().cloned();
+            let values: Vec<_> = values.iter().copied().zip(types).collect();
+            let rows = transaction
+                .query_typed(&text, &values)
+                .map_err(|error| failure(&error))?;
+            let row = rows.first().map(|row| row.try_get::<_, i64>(4));
+            number = row.transpose().map_err(unreadable)?;
+            Ok(rows)
         })?;
+        if let Some(number) = number.filter(|_| soon && !notifies) {
+            self.0.outbox.add(number, name, earliest);
+        }
         Ok(puts)
     }
 }

@@ -83,6 +83,12 @@ impl Schema {
         }
     }
 
+    /// A call that enters jobs, and tells the number of its transaction in a further column.
+    pub(super) fn enqueue_in(&self, function: &str, parameters: usize) -> String {
+        let call = self.call(function, parameters);
+        call.replacen('*', "*, pg_current_xact_id()::text::bigint", 1)
+    }
+
     fn render(&self, text: &str) -> String {
         // The double of what waiting processes look by anyway: the rest is for transactions that
         // commit long after they have entered a job.

@@ -29,6 +29,7 @@ use super::failure::{
     failure, failure_of_commit, is_conflict, is_over, is_read_only, no_session, pooled,
 };
 use super::schema::{PUSH_ONE, Schema, TURN};
+use super::unreadable;
 use crate::clock::SharedClock;
 use crate::error::{ErrorKind, StoreError};
 use crate::slots::{Caller, Slots};
@@ -84,6 +85,11 @@ const NUMBER: &str = "SELECT pg_backend_pid()";
 /// Whether it has ended by then. It may have long since: then there is no row.
 const END: &str = "SELECT pg_terminate_backend(pid, $3) FROM pg_stat_get_activity($1)
     WHERE (extract(epoch FROM backend_start) * 1000000)::bigint = $2";
+
+/// Those of transactions that have ended, and whether they are committed. The server forgets about old ones.
+const ENDED: &str = "SELECT i.number, s.status IS DISTINCT FROM 'aborted'
+    FROM unnest($1::bigint[]) AS i(number), LATERAL pg_xact_status(i.number::text::xid8) AS s(status)
+    WHERE s.status IS DISTINCT FROM 'in progress'";
 
 /// A process of the server: its number, and when it began, in microseconds, for numbers come again.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -421,6 +427,24 @@ impl Sessions {
             patience,
             until: patience.and_then(|patience| self.clock.after(patience)),
         }
+    }
+
+    /// Calls of the store's own, with one limit.
+    pub(super) fn by_pump_within(&self, limit: Duration) -> By {
+        By::Pump {
+            patience: None,
+            until: self.clock.after(limit),
+        }
+    }
+
+    /// Of transactions, those that have ended, and whether they are committed: what they did can be seen by then.
+    pub(super) fn ended(&self, by: By, transactions: &[i64]) -> Result<Vec<(i64, bool)>> {
+        let rows = self.query(by, "ended", || ENDED.to_owned(), &[&transactions])?;
+        let read = rows
+            .iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+        read.collect::<std::result::Result<_, _>>()
+            .map_err(unreadable)
     }
 
     /// Calls one of the schema's functions: one round trip, one transaction.

@@ -6,6 +6,7 @@ mod crashing;
 mod encrypting;
 mod failing;
 mod opening;
+mod outbox;
 mod planning;
 mod refusing;
 mod repeating;
