@@ -245,7 +245,8 @@ impl<T: Payload, S: Store> Builder<T, S> {
         self
     }
 
-    /// The clock by which this process waits. Not that of the store.
+    /// The clock by which this process waits. Not that of the store. If it panics in the queue's own thread, the queue
+    /// shuts down, and its leases end by themselves.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = SharedClock::new(clock);
         self

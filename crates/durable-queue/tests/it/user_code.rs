@@ -8,17 +8,19 @@ use std::fmt;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use durable_queue::store::JobState;
 use durable_queue::testing::SimStore;
 use durable_queue::{
     BuildError, Builder, CancelError, DecodeError, DurableQueue, EncodeError, LONGEST_ERROR,
-    LONGEST_LEASE, Payload, Reset, Retried, ShutDown, StoreTime, When, Worker,
+    LONGEST_LEASE, Payload, Reset, Retried, SettleError, ShutDown, StoreTime, TakeError, When,
+    Worker,
 };
+use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use testkit::block_on;
 
 use crate::support::{LONG, SECOND, Time, bounded, job};
@@ -399,5 +401,72 @@ fn an_error_with_nul_is_kept_without_it() {
         queue.push(job("job"), When::NOW).unwrap();
         queue.take().unwrap().bury("a\0b").unwrap();
         assert_eq!(queue.dead(None, 1).unwrap()[0].error, "a b");
+    });
+}
+
+/// A clock that panics where the pump asks it, once it is told to.
+#[derive(Clone, Debug)]
+struct Trap {
+    clock: ManualClock,
+    is_armed: Arc<AtomicBool>,
+}
+
+impl Trap {
+    fn check(&self) {
+        let is_pump = std::thread::current().name() == Some("durable-queue");
+        if is_pump && self.is_armed.load(SeqCst) {
+            resume_unwind(Box::new("as it was asked to"));
+        }
+    }
+}
+
+impl Clock for Trap {
+    fn now(&self) -> Instant {
+        self.check();
+        self.clock.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.check();
+        self.clock.park_until(parker, when)
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> std::io::Result<Alarm> {
+        self.clock.wake_at(when, waker)
+    }
+}
+
+/// Nothing can be said of times any more. The leases end by themselves, so other processes get the jobs.
+#[test]
+fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
+    let time = Time::new();
+    let sim = time.sim();
+    let trap = Trap {
+        clock: time.clock.clone(),
+        is_armed: Arc::default(),
+    };
+    let queue: DurableQueue<String, _> = time
+        .builder(sim.clone())
+        .clock(trap.clone())
+        .build()
+        .unwrap();
+    bounded(|| {
+        queue.push(job("one"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| queue.take().err());
+            time.clock.wait_for_sleepers(1);
+            trap.is_armed.store(true, SeqCst);
+            // The pump is woken by this.
+            assert!(matches!(taken.ack(), Err(SettleError::ShutDown)));
+            let ended = waits.join().unwrap();
+            assert!(matches!(ended, Some(TakeError::ShutDown)), "{ended:?}");
+        });
+        assert!(matches!(queue.take(), Err(TakeError::ShutDown)));
+        assert_eq!(queue.shutdown(LONG), ShutDown::TimedOut);
+        // Another process.
+        let other = time.queue(sim);
+        time.clock.advance(durable_queue::LEASE);
+        assert_eq!(*other.take().unwrap(), "one");
     });
 }
