@@ -34,7 +34,8 @@
 //!    that has ended.
 //! 10. A push with a schedule, of a key whose job has one and has been started, changes that job: its payload
 //!     and its schedule, and its next repetition comes no later than the push has said. With
-//!     [`Merge::Keep`](crate::Merge::Keep) it changes nothing.
+//!     [`Merge::Keep`](crate::Merge::Keep) it changes nothing. Nor does a push with a schedule change any job
+//!     if its point in time has passed ([`NewJob::policy`]): that time may have been worked off.
 
 use std::fmt;
 use std::time::Duration;

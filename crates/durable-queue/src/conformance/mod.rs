@@ -124,6 +124,7 @@ macro_rules! conformance_tests {
             a_cancel_of_a_job_that_repeats_ends_it
             a_job_that_repeats_goes_on_beside_an_open_one_of_its_key
             a_push_that_repeats_changes_the_job_that_runs_and_adds_none
+            a_push_that_repeats_and_comes_after_its_time_changes_no_job
             a_cancel_by_key_ends_all_schedules_of_the_key
             a_merge_replaces_the_schedule_by_its_own
             a_dead_letter_keeps_its_schedule

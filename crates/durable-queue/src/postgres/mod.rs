@@ -62,7 +62,7 @@ pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
 use self::failure::{failure, no_thread};
 use self::listen::Queues;
-use self::schema::{PUSH_ONE, TURN};
+use self::schema::{ENQUEUE_REPEATING, PUSH_ONE, TURN};
 use self::session::{By, Sessions, Values};
 use self::values::{
     Hidden, NewJobs, SIZES, Settles, Uuid, attempts, id_of, is_plain, lease, listed, micros,
@@ -172,6 +172,7 @@ fn enqueue(
     }
     let is_as_first = |job: &NewJob<'_>| job.urgent == jobs[0].urgent;
     let are_plain = jobs.iter().all(|job| is_plain(job) && is_as_first(job));
+    let repeat = jobs.iter().any(|job| job.schedule.is_some());
     let jobs = NewJobs::new(jobs);
     let rows = if are_plain {
         let values: &Values<'_> = &[
@@ -197,7 +198,7 @@ fn enqueue(
             &jobs.urgents,
             &in_transaction,
         ];
-        call("enqueue", values)?
+        call(if repeat { ENQUEUE_REPEATING } else { "enqueue" }, values)?
     };
     let (mut earliest, mut soon) = (StoreTime::NEVER, false);
     let mut puts = Vec::with_capacity(rows.len());

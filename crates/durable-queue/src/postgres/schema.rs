@@ -39,6 +39,9 @@ const FUNCTIONS: [&str; 4] = [
 /// A procedure, which commits before it ends: with two values that it sets.
 pub(super) const PUSH_ONE: &str = "push_one_6";
 pub(super) const TURN: &str = "turn_7";
+/// `enqueue` of jobs that repeat, with the values of that. It locks what that locks, reads the clock, and makes what
+/// `NewJob::policy` says of a time that has passed by then.
+pub(super) const ENQUEUE_REPEATING: &str = "enqueue_repeating";
 
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]
@@ -78,6 +81,26 @@ impl Schema {
         let schema = &self.0;
         if function == PUSH_ONE {
             format!("CALL \"{schema}\".{function}({parameters}, NULL, NULL)")
+        } else if function == ENQUEUE_REPEATING {
+            self.render(
+                "WITH repeats AS MATERIALIZED (
+                    SELECT j.id, j.run, j.schedule IS NOT NULL AND j.run <> 0 AS begun, j.key
+                    FROM SCHEMA.job j JOIN SCHEMA.queue q ON q.id = j.queue WHERE q.name = $1 AND j.key = ANY ($5)
+                ), job AS MATERIALIZED (
+                    SELECT j.id FROM SCHEMA.job j WHERE j.id IN (
+                        SELECT r.id FROM repeats r WHERE r.begun OR r.run = 0
+                            AND NOT EXISTS (SELECT 1 FROM repeats o WHERE o.key = r.key AND o.begun))
+                    ORDER BY j.id FOR UPDATE
+                ), locked AS MATERIALIZED (
+                    SELECT count(*), SCHEMA.clock() AS now FROM job
+                )
+                SELECT e.* FROM locked, SCHEMA.enqueue($1, $2, $3, $4, $5, ARRAY(
+                    SELECT CASE WHEN schedule IS NULL OR delay OR time > now THEN merge ELSE 0 END
+                    FROM unnest($2::bigint[], $3::boolean[], $6::smallint[], $9::text[])
+                        WITH ORDINALITY AS a(time, delay, merge, schedule, ord)
+                    ORDER BY ord
+                )::smallint[], $7, $8, $9, $10, $11) e",
+            )
         } else {
             format!("SELECT * FROM \"{schema}\".{function}({parameters})")
         }

@@ -349,8 +349,8 @@ fn enqueue(
     let mut earliest = StoreTime::NEVER;
     let mut puts = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let at = job.when.resolve(now);
-        if let Some(put) = reschedule(connection, queue, job, at)? {
+        let (at, merge) = (job.when.resolve(now), job.policy(now));
+        if let Some(put) = reschedule(connection, queue, job, merge, at)? {
             puts.push(put);
             continue;
         }
@@ -384,7 +384,7 @@ fn enqueue(
             }
             Some((id, old_at, old_most, is_unconfirmed)) => {
                 let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
-                match job.merge.merged(old_at, old_most, at) {
+                match merge.merged(old_at, old_most, at) {
                     None => (Put::Kept(id_of(id)), StoreTime::NEVER),
                     Some(at) => {
                         execute(
@@ -411,6 +411,7 @@ fn reschedule(
     connection: &Connection,
     queue: Queue,
     job: &NewJob<'_>,
+    merge: Merge,
     at: StoreTime,
 ) -> Result<Option<Put>> {
     let (Some(key), Some(schedule)) = (job.key, job.schedule) else {
@@ -421,7 +422,7 @@ fn reschedule(
         row.get::<_, i64>(0)
     })?;
     let Some(id) = found else { return Ok(None) };
-    if job.merge == Merge::Keep {
+    if merge == Merge::Keep {
         return Ok(Some(Put::Kept(id_of(id))));
     }
     let values = params![id, job.payload, schedule, job.urgent, at.as_micros()];

@@ -158,11 +158,11 @@ impl Queue {
     }
 
     fn put(&mut self, now: StoreTime, job: &NewJob<'_>) -> (Put, StoreTime) {
-        let new = job.when.resolve(now);
+        let (new, merge) = (job.when.resolve(now), job.policy(now));
         let repeats = |(id, old): (JobId, &Job)| (old.ran && old.schedule.is_some()).then_some(id);
         let begun = job.key.filter(|_| job.schedule.is_some());
         if let Some(id) = begun.and_then(|key| self.of_key(key).find_map(repeats)) {
-            if job.merge == Merge::Keep {
+            if merge == Merge::Keep {
                 return (Put::Kept(id), StoreTime::NEVER);
             }
             let old = self.jobs.get_mut(&id).expect("it is there");
@@ -174,7 +174,7 @@ impl Queue {
         }
         if let Some(id) = job.key.and_then(|key| self.open(key)) {
             let old = self.jobs.get_mut(&id).expect("it is pending");
-            return match job.merge.merged(old.at, old.most, new) {
+            return match merge.merged(old.at, old.most, new) {
                 None => (Put::Kept(id), StoreTime::NEVER),
                 Some(at) => {
                     let announced = old.announced(at);

@@ -1,7 +1,7 @@
 //! Jobs that repeat, and the times of their schedules.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use durable_queue::testing::{Call, Fault, ManualStoreClock, SimStore};
@@ -319,6 +319,48 @@ fn a_start_of_the_program_leaves_the_pending_run_and_brings_the_new_schedule() {
     assert_eq!(next(&queue), FIRST, "it was missed, and is due");
     queue.take().unwrap().ack().unwrap();
     assert_eq!(next(&queue), FIRST + HOUR * 22);
+}
+
+/// The start reads the store's clock, and enters the job by another call. In between its tick comes, and is run.
+#[test]
+fn a_start_of_the_program_as_a_tick_passes_does_not_bring_it_twice() {
+    for is_done_before in [true, false] {
+        bounded(|| {
+            let time = Time::new();
+            let (at_store, is_over) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+            let is_held = Arc::new(AtomicBool::new(false));
+            let held = (
+                Arc::clone(&is_held),
+                Arc::clone(&at_store),
+                Arc::clone(&is_over),
+            );
+            let plan = move |call| {
+                if matches!(call, Call::Enqueue) && held.0.swap(false, SeqCst) {
+                    held.1.wait();
+                    held.2.wait();
+                }
+                Fault::None
+            };
+            let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+            let id = put(&queue, "@hourly").id();
+            time.clock.advance(FIRST - SECOND);
+            is_held.store(true, SeqCst);
+            let start = beside(&queue, |queue| put(queue, "@hourly"));
+            at_store.wait();
+            time.clock.advance(SECOND);
+            let run = queue.take().unwrap();
+            if is_done_before {
+                run.ack().unwrap();
+                is_over.wait();
+                assert_eq!(start.join().unwrap(), Put::Merged(id));
+            } else {
+                is_over.wait();
+                assert_eq!(start.join().unwrap(), Put::Merged(id));
+                run.ack().unwrap();
+            }
+            assert_eq!(next(&queue), FIRST + HOUR);
+        });
+    }
 }
 
 #[test]
