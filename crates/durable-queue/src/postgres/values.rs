@@ -183,12 +183,16 @@ impl Settles {
                 Act::Ack => (ACK, (0, true)),
                 Act::Retry { when } => (RETRY, time(when)),
                 Act::Bury { .. } => (BURY, (0, true)),
+                // So many attempts less.
+                Act::Reject { .. } => (BURY, (1, false)),
                 Act::Release => (RELEASE, (0, true)),
                 Act::Again { when } => (AGAIN, time(when)),
             };
             // The server's texts have no NUL.
             let error = match settle.act {
-                Act::Bury { error } => Some(error.replace('\0', "\u{fffd}")),
+                Act::Bury { error } | Act::Reject { error } => {
+                    Some(error.replace('\0', "\u{fffd}"))
+                }
                 _ => None,
             };
             all.acts.push(act);

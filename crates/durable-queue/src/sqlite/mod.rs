@@ -494,8 +494,9 @@ fn settle(
             let at = when.resolve(now).as_micros();
             execute(connection, sql::RETRY, params![id, token, at])?
         }
-        Act::Bury { error } => {
-            let buried = params![id, token, now.as_micros(), error];
+        Act::Bury { error } | Act::Reject { error } => {
+            let begun = matches!(settle.act, Act::Reject { .. });
+            let buried = params![id, token, now.as_micros(), error, begun];
             execute(connection, sql::BURY, buried)?;
             execute(connection, sql::DELETE_STARTED, held)?
         }

@@ -292,13 +292,14 @@ impl Queue {
                 job.put_at(when.resolve(now));
                 self.reopen(id);
             }
-            Act::Bury { error } => {
+            Act::Bury { error } | Act::Reject { error } => {
                 let job = self.jobs.remove(&id).expect("it was there");
+                let begun = u32::from(matches!(act, Act::Reject { .. }));
                 let dead = DeadJob {
                     id,
                     key: job.key,
                     payload: job.payload,
-                    attempts: job.attempts,
+                    attempts: job.attempts - begun,
                     buried: now,
                     error: error.to_owned(),
                     schedule: job.schedule,
