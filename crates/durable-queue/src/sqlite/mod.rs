@@ -12,8 +12,11 @@
 //! 2. What a call has answered for has been synced: all but claims, starts and
 //!    extensions, which a loss of power may undo. The file stays consistent in any case.
 //! 3. No notifier is called with the connection locked.
+//! 4. On Unix no call is carried out in a file that is not at its path any more: it is
+//!    [`ErrorKind::Unavailable`].
 
 mod claim;
+mod place;
 mod schema;
 mod sql;
 mod watch;
@@ -34,6 +37,7 @@ use rusqlite::{
 use sync_shim::{Clock as _, Mutex, MutexGuard, Parker};
 
 use self::claim::{claim, read_leases};
+use self::place::Place;
 use self::watch::FileWatch;
 use self::writes::Listening;
 use crate::clock::SharedClock;
@@ -87,6 +91,7 @@ enum Watching {
 #[derive(Debug)]
 struct Link {
     connection: Connection,
+    place: Place,
     /// Whether commits are synced at present.
     synced: bool,
 }
@@ -160,6 +165,7 @@ impl SqliteOptions {
         schema::migrate(&mut connection)?;
         Ok(SqliteStore(Arc::new(Shared {
             link: Own::new(Mutex::new(Link {
+                place: Place::of(&connection),
                 connection,
                 synced: true,
             })),
@@ -838,7 +844,9 @@ impl Shared {
     /// The connection, if this is the process that made it. Another one must not so much as look at
     /// it: `SQLite` holds locks and memory by processes.
     fn link(&self) -> Result<MutexGuard<'_, Link>> {
-        Ok(self.link.get()?.lock())
+        let link = self.link.get()?.lock();
+        link.place.check()?;
+        Ok(link)
     }
 }
 
