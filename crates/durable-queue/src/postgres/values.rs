@@ -230,6 +230,14 @@ pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres:
     })
 }
 
+/// A row of a turn: a lease, or the last one, which says how the turn went.
+pub(super) fn lease_or_last(row: Row, token: Token) -> Result<Result<Lease, postgres::Error>, Row> {
+    match row.try_get(0) {
+        Ok(Some(id)) => Ok(lease(&row, id, token)),
+        _ => Err(row),
+    }
+}
+
 pub(super) fn listed(row: &Row) -> Result<ListedJob, postgres::Error> {
     let due = StoreTime::from_micros(row.try_get(1)?);
     let now = StoreTime::from_micros(row.try_get(8)?);
