@@ -173,35 +173,43 @@ mod cron {
         !hours.from_wildcard && !minutes.from_wildcard && hours.values().len() < 24
     }
 
-    /// Whether a day of any year matches. A calendar is said by the day of the week with which a year begins,
-    /// and by whether it has a 29th of February.
+    /// Whether a day of any year matches. There are 14 calendars: a year begins with any day of the week, and has a
+    /// 29th of February or has none.
     fn has_days(pattern: &CronPattern) -> bool {
         let mut seen = [[false; 2]; 7];
-        (YEAR_LOWER_LIMIT..=YEAR_UPPER_LIMIT).any(|year| {
-            let Ok(first) = i16::try_from(year).map(|year| Date::constant(year, 1, 1)) else {
-                return false;
-            };
-            let weekday = first.weekday().to_sunday_zero_offset();
-            let is_seen =
-                &mut seen[usize::from(weekday.unsigned_abs())][usize::from(first.in_leap_year())];
-            pattern.year_match(year).unwrap_or(false)
-                && !mem::replace(is_seen, true)
-                && has_day_in(pattern, year, u32::from(weekday.unsigned_abs()))
-        })
-    }
-
-    fn has_day_in(pattern: &CronPattern, year: i32, first: u32) -> bool {
-        let mut weekday = first;
-        for month in 1..=12 {
-            for day in 1..=days_in_month(year, month) {
-                let on = Weekday::from_days_from_sunday(weekday % 7);
-                if pattern.month_match(month).unwrap_or(false)
-                    && pattern.day_match(year, month, day, on).unwrap_or(false)
-                {
+        let years =
+            (YEAR_LOWER_LIMIT..=YEAR_UPPER_LIMIT).filter_map(|year| i16::try_from(year).ok());
+        for year in years.filter(|year| pattern.year_match((*year).into()).unwrap_or(false)) {
+            let first = Date::constant(year, 1, 1);
+            let weekday = first.weekday().to_sunday_zero_offset().unsigned_abs();
+            let is_seen = &mut seen[usize::from(weekday)][usize::from(first.in_leap_year())];
+            if !mem::replace(is_seen, true) {
+                if has_day_in(pattern, year.into(), weekday.into()) {
                     return true;
                 }
-                weekday += 1;
+                if seen.iter().flatten().all(|is_seen| *is_seen) {
+                    break;
+                }
             }
+        }
+        false
+    }
+
+    /// Of a year that begins with that day of the week.
+    fn has_day_in(pattern: &CronPattern, year: i32, first: u32) -> bool {
+        let mut before = first;
+        for month in 1..=12 {
+            let days = days_in_month(year, month);
+            let is_matching = |day: u32| {
+                let weekday = Weekday::from_days_from_sunday((before + day - 1) % 7);
+                pattern
+                    .day_match(year, month, day, weekday)
+                    .unwrap_or(false)
+            };
+            if pattern.month_match(month).unwrap_or(false) && (1..=days).any(is_matching) {
+                return true;
+            }
+            before += days;
         }
         false
     }
