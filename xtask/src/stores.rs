@@ -245,7 +245,9 @@ pub(crate) fn with_servers(
 
 /// All at once; then, alone, what kills a server.
 fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
-    let tests = ["--test", "stores", "--test", "cli", "--test", "orders"];
+    let tests = [
+        "--test", "stores", "--test", "cli", "--test", "orders", "--test", "memory",
+    ];
     // What the last of them kills, which is not built with it.
     cmd!(shell, "cargo build {WHOLE...} --example orders").run()?;
     cmd!(shell, "cargo test {WHOLE...} {tests...}").run()?;

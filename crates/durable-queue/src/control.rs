@@ -67,6 +67,7 @@ pub(crate) enum Wish {
     Again(When),
     Retry(When),
     Bury(String),
+    Reject(String),
     Extend(Duration),
     Release,
 }

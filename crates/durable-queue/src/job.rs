@@ -162,7 +162,7 @@ pub struct NewJob<'a> {
     /// What happens if the key is pending already.
     pub merge: Merge,
     /// When it comes again once it is done, as text that only takers read. A merge that has one
-    /// replaces that of the pending job.
+    /// replaces that of the pending job, unless it comes [too late](Self::policy).
     pub schedule: Option<&'a str>,
     /// Once it is due it is claimed before those that are not. Merged with a pending job, that one is urgent
     /// if either was; one that is [kept](Put::Kept) stays as it is.
@@ -179,6 +179,16 @@ impl<'a> NewJob<'a> {
             merge: Merge::Keep,
             schedule: None,
             urgent: false,
+        }
+    }
+
+    /// The policy of its merge, for a store whose clock shows `now`: [`Merge::Keep`] if it repeats and its point in
+    /// time has passed. That time may have been worked off meanwhile, and a merge would bring it a second time. For
+    /// stores.
+    pub fn policy(&self, now: StoreTime) -> Merge {
+        match self.when {
+            When::At(at) if self.schedule.is_some() && at <= now => Merge::Keep,
+            _ => self.merge,
         }
     }
 }

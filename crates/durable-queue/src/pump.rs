@@ -686,10 +686,10 @@ impl<S: Store> Pump<S> {
             let next = repeat.as_ref().map(|repeat| repeat.next(lease.due));
             let is_spent = lease.attempts > self.shared.policy.max_attempts;
             let refused = match next {
-                Some(Err(UnreadableSchedule)) => Some(Wish::Bury(UnreadableSchedule.to_string())),
+                Some(Err(UnreadableSchedule)) => Some(Wish::Reject(UnreadableSchedule.to_string())),
                 Some(Ok(Some(next))) if is_spent => Some(Wish::Again(next.into())),
                 // Its holders have died with it, one after the other.
-                _ if is_spent => Some(Wish::Bury(SPENT.to_owned())),
+                _ if is_spent => Some(Wish::Reject(SPENT.to_owned())),
                 _ => None,
             };
             if let Some(wish) = refused {

@@ -130,8 +130,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// What the store met, with the value.
     pub fn push(&self, value: T, when: impl Into<When>) -> Result<JobId, PushError<T>> {
-        self.enter(value, when.into(), None, Merge::Keep, None)
-            .map(Put::id)
+        match self.enter(&value, when.into(), None, Merge::Keep, None) {
+            Ok(put) => Ok(put.id()),
+            Err(error) => Err(PushError { value, error }),
+        }
     }
 
     /// As [`push`](Self::push), with a key: at most one job of a key is open, and `merge` says what a further push
@@ -146,7 +148,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         when: impl Into<When>,
         merge: Merge,
     ) -> Result<Put, PushError<T>> {
-        self.enter(value, when.into(), Some(key.as_ref()), merge, None)
+        let entered = self.enter(&value, when.into(), Some(key.as_ref()), merge, None);
+        entered.map_err(|error| PushError { value, error })
     }
 
     /// Puts a job in that repeats: it is due at the next time of `schedule`, and each time when it is
@@ -182,27 +185,34 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         value: T,
     ) -> Result<Put, PushError<T>> {
         let Shared { store, name, .. } = &**self.shared();
-        // By the store's clock, which says when the job is due.
-        let first = store.turn(name, &[], None).and_then(|turn| {
-            let first = schedule.next_after(turn.now);
-            first.ok_or_else(|| StoreError::new(ErrorKind::Unencodable))
-        });
-        let first = match first {
-            Ok(first) => first.into(),
-            Err(error) => return Err(PushError { value, error }),
+        let (key, text) = (Some(key.as_ref()), Some(schedule.as_str()));
+        let mut margin = Duration::ZERO;
+        let entered = loop {
+            // By the store's clock, which says when the job is due.
+            let first = store.turn(name, &[], None).and_then(|turn| {
+                let first = schedule.next_after(turn.now.after(margin));
+                first.ok_or_else(|| StoreError::new(ErrorKind::Unencodable))
+            });
+            let entered = first
+                .and_then(|first| self.enter(&value, first.into(), key, Merge::Earliest, text));
+            match entered {
+                // That time has passed on the way, and may have been worked off. A store that is slower than the
+                // schedule would be asked without end.
+                Ok(Put::Kept(_)) => margin = margin.saturating_mul(2).max(crate::pump::FIRST_PAUSE),
+                entered => break entered,
+            }
         };
-        let (key, schedule) = (Some(key.as_ref()), Some(schedule.as_str()));
-        self.enter(value, first, key, Merge::Earliest, schedule)
+        entered.map_err(|error| PushError { value, error })
     }
 
     fn enter(
         &self,
-        value: T,
+        value: &T,
         when: When,
         key: Option<&[u8]>,
         merge: Merge,
         schedule: Option<&str>,
-    ) -> Result<Put, PushError<T>> {
+    ) -> Result<Put, StoreError> {
         let Shared {
             store,
             name,
@@ -211,23 +221,21 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
             ..
         } = &**self.shared();
         let enter = |jobs: &[NewJob<'_>]| store.enqueue(name, jobs);
-        let entered = encoded(&value).and_then(|payload| {
-            let job = NewJob {
-                payload: &payload,
-                when,
-                key,
-                merge,
-                schedule,
-                urgent: self.urgent,
-            };
-            // A forked process has neither the parent's threads nor, perhaps, its locks free.
-            if key.is_some() || schedule.is_some() || control.is_forked() {
-                enter(&[job]).map(|puts| puts[0])
-            } else {
-                pushes.push(job, &enter)
-            }
-        });
-        entered.map_err(|error| PushError { value, error })
+        let payload = encoded(value)?;
+        let job = NewJob {
+            payload: &payload,
+            when,
+            key,
+            merge,
+            schedule,
+            urgent: self.urgent,
+        };
+        // A forked process has neither the parent's threads nor, perhaps, its locks free.
+        if key.is_some() || schedule.is_some() || control.is_forked() {
+            enter(&[job]).map(|puts| puts[0])
+        } else {
+            pushes.push(job, &enter)
+        }
     }
 
     /// Puts a job in as part of the caller's own transaction: it is there when that commits, and

@@ -45,12 +45,14 @@ pub use self::cron::{Schedule, ScheduleError};
 #[cfg(feature = "cron")]
 mod cron {
     use std::str::FromStr;
-    use std::{error, fmt};
+    use std::{error, fmt, mem};
 
-    use croner::Cron;
     use croner::errors::CronError;
+    use croner::time::{Weekday, days_in_month};
+    use croner::{Cron, CronPattern, YEAR_LOWER_LIMIT, YEAR_UPPER_LIMIT};
     use jiff::Timestamp;
-    use jiff::tz::TimeZone;
+    use jiff::civil::{Date, DateTime};
+    use jiff::tz::{AmbiguousOffset, TimeZone};
 
     use crate::time::StoreTime;
 
@@ -65,10 +67,17 @@ mod cron {
     ///
     /// Its times are in UTC, which knows no daylight saving: no hour is left out or comes twice.
     /// With a time zone, as `CRON_TZ=Europe/Berlin 30 2 * * *` or by [`in_zone`](Self::in_zone), they are
-    /// those of the clocks there. A time of day that is left out when clocks are put forward comes
-    /// just after the gap; one that there is twice when they are put back comes once; patterns of
-    /// every hour or every few minutes go on without a break. The rules of zones are the
-    /// machine's: without its database of zones there is UTC alone.
+    /// those of the clocks there. The rules of zones are the machine's: without its database of zones there is
+    /// UTC alone.
+    ///
+    /// | the clocks | times of day, as `30 2 * * *` or `0 0,12 * * *` | an hour or minute with `*`, as `*/20 * * * *`, or all hours |
+    /// |---|---|---|
+    /// | are put forward | A time that is left out comes just after the gap, once. | Times that are left out do not come. |
+    /// | are put back | A time that there is twice comes once, the first time. | It comes both times. |
+    /// | leave out a whole day, as Samoa did in 2011 | That day has no runs. | That day has no runs. |
+    ///
+    /// Vixie cron tells the two kinds of patterns apart in the same way. systemd's timers leave out what falls into
+    /// a gap.
     ///
     /// ```
     /// use durable_queue::{Schedule, StoreTime};
@@ -79,11 +88,13 @@ mod cron {
     /// assert_eq!(mornings.next_after(saturday), Some(monday));
     /// # Ok::<(), durable_queue::ScheduleError>(())
     /// ```
-    #[derive(Clone, Debug)]
+    #[derive(Clone)]
     pub struct Schedule {
         text: String,
         cron: Cron,
         zone: TimeZone,
+        /// It names times of day, and does not go by the hour or the minute.
+        is_of_day: bool,
     }
 
     impl Schedule {
@@ -111,12 +122,96 @@ mod cron {
             // A pattern knows whole seconds: rounded down, the second that follows is later.
             let second = time.as_micros().div_euclid(1_000_000);
             let from = Timestamp::from_second(second).ok()?;
-            let next = self
-                .cron
-                .find_next_occurrence(&from.to_zoned(self.zone.clone()), false);
-            let next = StoreTime::from_micros(next.ok()?.timestamp().as_microsecond());
+            let next = if self.is_of_day {
+                self.next_of_day(from)
+            } else {
+                let from = from.to_zoned(self.zone.clone());
+                let next = self.cron.find_next_occurrence(&from, false).ok();
+                next.map(|next| next.timestamp())
+            };
+            let next = StoreTime::from_micros(next?.as_microsecond());
             (next > time).then_some(next)
         }
+
+        /// The pattern is asked as in a zone whose clocks are never set.
+        fn next_of_day(&self, from: Timestamp) -> Option<Timestamp> {
+            let mut local = self.zone.to_datetime(from).to_zoned(TimeZone::UTC).ok()?;
+            loop {
+                local = self.cron.find_next_occurrence(&local, false).ok()?;
+                // What has passed is a time that there is twice, or the end of a gap.
+                match self.when(local.datetime()) {
+                    Some(when) if when > from => return Some(when),
+                    _ => (),
+                }
+            }
+        }
+
+        /// When clocks show a time first, or when they have left it out. None if they leave out its day.
+        fn when(&self, local: DateTime) -> Option<Timestamp> {
+            match self.zone.to_ambiguous_timestamp(local).offset() {
+                AmbiguousOffset::Unambiguous { offset: before }
+                | AmbiguousOffset::Fold { before, .. } => before.to_timestamp(local).ok(),
+                AmbiguousOffset::Gap { before, after } => {
+                    // By the old offset it is in the gap, or at its beginning: the change is the last one until then.
+                    let within = before.to_timestamp(local).ok()?;
+                    let until = Timestamp::from_nanosecond(within.as_nanosecond() + 1).ok()?;
+                    let end = self.zone.preceding(until).next()?.timestamp();
+                    let (first, last) = (before.to_datetime(end), after.to_datetime(end));
+                    let midnight = |date: Date| date.to_datetime(jiff::civil::Time::midnight());
+                    let day = local.date();
+                    let is_left_out =
+                        first <= midnight(day) && last >= midnight(day.tomorrow().ok()?);
+                    (!is_left_out).then_some(end)
+                }
+            }
+        }
+    }
+
+    /// Vixie cron's rule. And what lists all hours goes by the hour.
+    fn is_of_day(pattern: &CronPattern) -> bool {
+        let CronPattern { hours, minutes, .. } = pattern;
+        !hours.from_wildcard && !minutes.from_wildcard && hours.values().len() < 24
+    }
+
+    /// Whether a day of any year matches. There are 14 calendars: a year begins with any day of the week, and has a
+    /// 29th of February or has none.
+    fn has_days(pattern: &CronPattern) -> bool {
+        let mut seen = [[false; 2]; 7];
+        let years =
+            (YEAR_LOWER_LIMIT..=YEAR_UPPER_LIMIT).filter_map(|year| i16::try_from(year).ok());
+        for year in years.filter(|year| pattern.year_match((*year).into()).unwrap_or(false)) {
+            let first = Date::constant(year, 1, 1);
+            let weekday = first.weekday().to_sunday_zero_offset().unsigned_abs();
+            let is_seen = &mut seen[usize::from(weekday)][usize::from(first.in_leap_year())];
+            if !mem::replace(is_seen, true) {
+                if has_day_in(pattern, year.into(), weekday.into()) {
+                    return true;
+                }
+                if seen.iter().flatten().all(|is_seen| *is_seen) {
+                    break;
+                }
+            }
+        }
+        false
+    }
+
+    /// Of a year that begins with that day of the week.
+    fn has_day_in(pattern: &CronPattern, year: i32, first: u32) -> bool {
+        let mut before = first;
+        for month in 1..=12 {
+            let days = days_in_month(year, month);
+            let is_matching = |day: u32| {
+                let weekday = Weekday::from_days_from_sunday((before + day - 1) % 7);
+                pattern
+                    .day_match(year, month, day, weekday)
+                    .unwrap_or(false)
+            };
+            if pattern.month_match(month).unwrap_or(false) && (1..=days).any(is_matching) {
+                return true;
+            }
+            before += days;
+        }
+        false
     }
 
     impl FromStr for Schedule {
@@ -133,10 +228,14 @@ mod cron {
                 }
             };
             let cron = pattern.parse();
-            let cron =
+            let cron: Cron =
                 cron.map_err(|error: CronError| ScheduleError::Pattern(error.to_string()))?;
+            if !has_days(&cron.pattern) {
+                return Err(ScheduleError::Never);
+            }
             Ok(Self {
                 text: text.to_owned(),
+                is_of_day: is_of_day(&cron.pattern),
                 cron,
                 zone,
             })
@@ -152,6 +251,13 @@ mod cron {
 
     impl Eq for Schedule {}
 
+    /// Its text: a pattern holds a table of 5,000 years.
+    impl fmt::Debug for Schedule {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_tuple("Schedule").field(&self.text).finish()
+        }
+    }
+
     impl fmt::Display for Schedule {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(&self.text)
@@ -166,6 +272,8 @@ mod cron {
         Pattern(String),
         /// The machine knows no such time zone.
         Zone,
+        /// No day of any year matches the pattern, as the 30th of February.
+        Never,
     }
 
     impl fmt::Display for ScheduleError {
@@ -173,6 +281,7 @@ mod cron {
             match self {
                 Self::Pattern(why) => write!(f, "there is no such cron pattern: {why}"),
                 Self::Zone => f.write_str("there is no such time zone on this machine"),
+                Self::Never => f.write_str("no day of any year matches this cron pattern"),
             }
         }
     }

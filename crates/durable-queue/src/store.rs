@@ -34,7 +34,8 @@
 //!    that has ended.
 //! 10. A push with a schedule, of a key whose job has one and has been started, changes that job: its payload
 //!     and its schedule, and its next repetition comes no later than the push has said. With
-//!     [`Merge::Keep`](crate::Merge::Keep) it changes nothing.
+//!     [`Merge::Keep`](crate::Merge::Keep) it changes nothing. Nor does a push with a schedule change any job
+//!     if its point in time has passed ([`NewJob::policy`]): that time may have been worked off.
 
 use std::fmt;
 use std::time::Duration;
@@ -221,6 +222,11 @@ pub enum Act<'a> {
         /// Why, in words.
         error: &'a str,
     },
+    /// Handed to no handler, and given up: as `Bury`, the attempt that its claim has begun not counted.
+    Reject {
+        /// Why, in words.
+        error: &'a str,
+    },
     /// Given back as if it had never been claimed: due as before, the attempt not counted.
     Release,
 }
@@ -228,10 +234,10 @@ pub enum Act<'a> {
 impl Act<'_> {
     /// Whether it is to be durable when the turn returns. For stores.
     pub fn is_durable(&self) -> bool {
-        match self {
-            Self::Ack | Self::Again { .. } | Self::Retry { .. } | Self::Bury { .. } => true,
-            Self::Start { .. } | Self::Extend { .. } | Self::Release => false,
-        }
+        !matches!(
+            self,
+            Self::Start { .. } | Self::Extend { .. } | Self::Release
+        )
     }
 
     /// Whether the job is held no more after this: another one of its key may be claimed. For stores.
@@ -269,6 +275,7 @@ impl fmt::Debug for Act<'_> {
             Self::Retry { when } => write!(f, "Retry({when:?})"),
             // The words of an error may be anything.
             Self::Bury { .. } => f.write_str("Bury(..)"),
+            Self::Reject { .. } => f.write_str("Reject(..)"),
             Self::Release => f.write_str("Release"),
         }
     }

@@ -319,6 +319,28 @@ pub fn a_buried_job_is_a_dead_letter_with_its_error(fixture: &impl Fixture) {
     );
 }
 
+/// No handler has had it since it was claimed.
+pub fn a_rejected_job_is_a_dead_letter_without_the_attempt_of_its_claim(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, job(b"job", When::NOW));
+    let ahead = claim_ahead(store);
+    let reject = Act::Reject { error: "spent" };
+    assert_eq!(settle(store, &ahead, reject), Verdict::Stale, "not started");
+    fixture.advance(LEASE);
+    start_one(store);
+    fixture.advance(LEASE);
+    let lease = start_one(store);
+    assert_eq!(lease.attempts, 2);
+    assert_eq!(settle(store, &lease, reject), Verdict::Done);
+    is_fenced_off(store, &lease);
+    let dead = store.dead(QUEUE, None, 10).expect("dead letters");
+    assert_eq!((dead[0].id, dead[0].attempts), (id, 1));
+    assert_eq!(
+        (&dead[0].payload[..], &dead[0].error[..]),
+        (&b"job"[..], "spent")
+    );
+}
+
 /// Under its id.
 pub fn a_redriven_job_is_due_at_once_and_new(fixture: &impl Fixture) {
     let store = fixture.store();

@@ -105,6 +105,7 @@ macro_rules! conformance_tests {
             a_retried_job_comes_again_at_its_new_time
             a_released_job_is_as_if_it_had_not_been_claimed
             a_buried_job_is_a_dead_letter_with_its_error
+            a_rejected_job_is_a_dead_letter_without_the_attempt_of_its_claim
             a_redriven_job_is_due_at_once_and_new
             a_deleted_dead_letter_is_gone
             a_paused_queue_hands_out_nothing
@@ -124,6 +125,7 @@ macro_rules! conformance_tests {
             a_cancel_of_a_job_that_repeats_ends_it
             a_job_that_repeats_goes_on_beside_an_open_one_of_its_key
             a_push_that_repeats_changes_the_job_that_runs_and_adds_none
+            a_push_that_repeats_and_comes_after_its_time_changes_no_job
             a_cancel_by_key_ends_all_schedules_of_the_key
             a_merge_replaces_the_schedule_by_its_own
             a_dead_letter_keeps_its_schedule
@@ -152,6 +154,7 @@ macro_rules! conformance_tests {
             a_key_that_is_free_again_is_announced_to_watches
             keys_are_serial_until_that_is_taken_back
             one_job_of_a_key_runs_whoever_claims_it
+            a_pause_and_serial_keys_concern_one_queue
             payloads_are_kept_byte_for_byte
             keys_and_names_are_what_they_are
             a_batch_is_answered_in_its_order

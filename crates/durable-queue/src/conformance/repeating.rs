@@ -158,6 +158,40 @@ pub fn a_push_that_repeats_changes_the_job_that_runs_and_adds_none(fixture: &imp
     assert_eq!(start_one(store).id, id);
 }
 
+/// Its time has come meanwhile, and may have been worked off: whoever pushes asks for the next one.
+pub fn a_push_that_repeats_and_comes_after_its_time_changes_no_job(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let passed = turn(store, &[], None).now;
+    let push = |key, schedule| {
+        let job = NewJob {
+            schedule,
+            ..keyed(key, b"new", passed, Merge::Earliest)
+        };
+        put(store, &[job])[0]
+    };
+    let id = put_one(store, repeating("key", SECOND * 10));
+    assert_eq!(push("key", Some("daily")), Put::Kept(id));
+    assert!(start(store).is_empty());
+    assert_eq!(listed(store)[0].schedule.as_deref(), HOURLY);
+    fixture.advance(SECOND * 10);
+    let lease = start_one(store);
+    assert_eq!(&lease.payload[..], b"job");
+    assert_eq!(
+        push("key", Some("daily")),
+        Put::Kept(id),
+        "its run is in progress"
+    );
+    assert_eq!(settle(store, &lease, again(SECOND * 10)), Verdict::Done);
+    assert!(start(store).is_empty());
+    // None has worked it off, if there is no job.
+    assert!(matches!(push("other", HOURLY), Put::New(_)));
+    assert_eq!(&start_one(store).payload[..], b"new");
+    // Nor of a push that is no repetition.
+    let id = put_one(store, keyed("third", b"job", SECOND, Merge::Earliest));
+    assert_eq!(push("third", None), Put::Merged(id));
+    assert_eq!(start_one(store).id, id);
+}
+
 /// Also that of a run, whatever else is open.
 pub fn a_cancel_by_key_ends_all_schedules_of_the_key(fixture: &impl Fixture) {
     let store = fixture.store();

@@ -383,3 +383,37 @@ pub fn one_job_of_a_key_runs_whoever_claims_it(fixture: &impl Fixture) {
         turn_of(store, Act::Ack);
     }
 }
+
+/// The other queues of the store go on as they were.
+pub fn a_pause_and_serial_keys_concern_one_queue(fixture: &impl Fixture) {
+    const OTHER: &str = "other";
+    let store = fixture.store();
+    let push = || {
+        for queue in [QUEUE, OTHER] {
+            let job = keyed("key", b"job", When::NOW, Merge::Keep);
+            store.enqueue(queue, &[job]).expect("the store takes jobs");
+        }
+    };
+    // Claims and starts of both.
+    let starts = || {
+        [QUEUE, OTHER].map(|queue| {
+            let turn = store.turn(queue, &[], Some(claim_of(10, 10)));
+            let claimed = turn.expect("the store takes turns").claimed;
+            claimed.expect("a claim was asked for").leases.len()
+        })
+    };
+    push();
+    store.pause(QUEUE, true).expect("an answer");
+    store.serialize_keys(QUEUE, true).expect("an answer");
+    let settings = |queue| {
+        let figures = store.stats(queue).expect("figures");
+        (figures.paused, figures.serial_keys)
+    };
+    assert_eq!(settings(QUEUE), (true, true));
+    assert_eq!(settings(OTHER), (false, false));
+    assert_eq!(starts(), [0, 1]);
+    store.pause(QUEUE, false).expect("an answer");
+    assert_eq!(starts(), [1, 0]);
+    push();
+    assert_eq!(starts(), [0, 1], "beside one of its key");
+}

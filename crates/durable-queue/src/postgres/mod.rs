@@ -68,8 +68,8 @@ use self::outbox::Outbox;
 use self::schema::{PUSH_ONE, TURN};
 use self::session::{By, Sessions, Values};
 use self::values::{
-    Hidden, NewJobs, SIZES, Settles, Uuid, attempts, id_of, is_plain, lease, listed, micros,
-    number, put, time,
+    Hidden, NewJobs, SIZES, Settles, Uuid, attempts, id_of, is_plain, lease, lease_or_last, listed,
+    micros, number, put, time,
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
@@ -313,7 +313,7 @@ impl Store for PostgresStore {
             |span: fn(&Claim) -> Duration| claim.as_ref().map_or(0, |claim| micros(span(claim)));
         let synced = settles.iter().any(|settle| settle.act.is_durable());
         let by = self.0.sessions.by_pump(claim.map(|claim| claim.lease));
-        let rows = self.0.sessions.call(
+        let mut rows = self.0.sessions.call_for(
             by,
             TURN,
             &[
@@ -334,17 +334,21 @@ impl Store for PostgresStore {
                 &span(|claim| claim.lease),
                 &claim.is_some_and(|claim| claim.urgent_first),
             ],
+            |row| match claim {
+                Some(claim) => lease_or_last(row, claim.token),
+                None => Err(row),
+            },
         )?;
-        let (last, rows) = rows
-            .split_last()
-            .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))?;
-        let (mut turn, raised, frees_key) = summary(last, settles.len()).map_err(unreadable)?;
+        let Some(Err(last)) = rows.pop() else {
+            return Err(StoreError::lost_answer(ErrorKind::Corrupt));
+        };
+        let (mut turn, raised, frees_key) = summary(&last, settles.len()).map_err(unreadable)?;
         // The turn may have taken all of its time; what follows it has its own.
         let by = self.0.sessions.by_pump(None);
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
             let leases = rows
-                .iter()
-                .map(|row| lease(row, row.try_get(0)?, claim.token));
+                .into_iter()
+                .map(|row| row.unwrap_or_else(|row| lease(&row, row.try_get(0)?, claim.token)));
             claimed.leases = leases
                 .collect::<std::result::Result<_, _>>()
                 .map_err(unreadable)?;
@@ -407,11 +411,10 @@ impl Store for PostgresStore {
         let by = self.0.sessions.by_pump(Some(span));
         self.0.sessions.end_lost(by)?;
         let values: &Values<'_> = &[&name, &Uuid(token), &micros(span)];
-        let rows = self.0.sessions.call(by, "held_by_6", values)?;
-        let leases = rows.iter().map(|row| lease(row, row.try_get(0)?, token));
-        leases
-            .collect::<std::result::Result<_, _>>()
-            .map_err(unreadable)
+        let read = |row: Row| lease(&row, row.try_get(0)?, token);
+        let leases = self.0.sessions.call_for(by, "held_by_6", values, read)?;
+        let leases = leases.into_iter().collect::<std::result::Result<_, _>>();
+        leases.map_err(unreadable)
     }
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
@@ -469,8 +472,7 @@ impl Store for PostgresStore {
 
     fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
         let after = after.map_or(i64::MIN, number);
-        let rows = self.call("dead_letters_6", &[&name, &after, &i64::from(most)])?;
-        let read = |row: &Row| {
+        let read = |row: Row| {
             Ok(DeadJob {
                 id: id_of(row.try_get(0)?),
                 key: row.try_get(1)?,
@@ -482,9 +484,11 @@ impl Store for PostgresStore {
                 urgent: row.try_get(7)?,
             })
         };
-        let dead = rows.iter().map(read);
-        dead.collect::<std::result::Result<_, _>>()
-            .map_err(unreadable)
+        let values: &Values<'_> = &[&name, &after, &i64::from(most)];
+        let sessions = &self.0.sessions;
+        let dead = sessions.call_for(By::Application, "dead_letters_6", values, read)?;
+        let dead = dead.into_iter().collect::<std::result::Result<_, _>>();
+        dead.map_err(unreadable)
     }
 
     fn redrive(&self, name: &str, ids: &[JobId]) -> Result<usize> {

@@ -15,9 +15,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_core::Stream as _;
 use postgres::Row;
 use postgres::types::ToSql;
 use sync_shim::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -310,14 +313,16 @@ impl Session {
         }
     }
 
-    fn call(
+    /// Each row is read as it comes, so that its memory is given back: the driver's buffers are up to twice as large
+    /// as what they hold.
+    fn call<R>(
         &mut self,
         name: &'static str,
         text: impl FnOnce() -> String,
         values: &Values<'_>,
-        lock_timeout: Duration,
-        limit: Limit,
-    ) -> std::result::Result<Vec<Row>, Failed> {
+        read: impl Fn(Row) -> R,
+        (lock_timeout, limit): (Duration, Limit),
+    ) -> std::result::Result<Vec<R>, Failed> {
         let Self {
             link,
             statements,
@@ -338,7 +343,13 @@ impl Session {
                 statements.insert(name, statement.clone());
                 statement
             };
-            client.query(&statement, values).await
+            let values = values.iter().copied();
+            let mut rows = pin!(client.query_raw(&statement, values).await?);
+            let mut found = Vec::new();
+            while let Some(row) = poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
+                found.push(read(row?));
+            }
+            Ok(found)
         });
         answer.ok_or(Failed::Silent)?.map_err(Failed::Said)
     }
@@ -439,12 +450,10 @@ impl Sessions {
 
     /// Of transactions, those that have ended, and whether they are committed: what they did can be seen by then.
     pub(super) fn ended(&self, by: By, transactions: &[i64]) -> Result<Vec<(i64, bool)>> {
-        let rows = self.query(by, "ended", || ENDED.to_owned(), &[&transactions])?;
-        let read = rows
-            .iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
-        read.collect::<std::result::Result<_, _>>()
-            .map_err(unreadable)
+        let read = |row: Row| Ok((row.try_get(0)?, row.try_get(1)?));
+        let ended = self.query(by, "ended", || ENDED.to_owned(), &[&transactions], read)?;
+        let ended = ended.into_iter().collect::<std::result::Result<_, _>>();
+        ended.map_err(unreadable)
     }
 
     /// Calls one of the schema's functions: one round trip, one transaction.
@@ -454,8 +463,19 @@ impl Sessions {
         function: &'static str,
         values: &Values<'_>,
     ) -> Result<Vec<Row>> {
+        self.call_for(by, function, values, |row| row)
+    }
+
+    /// The same, with what is to be read of each row.
+    pub(super) fn call_for<R>(
+        &self,
+        by: By,
+        function: &'static str,
+        values: &Values<'_>,
+        read: impl Fn(Row) -> R,
+    ) -> Result<Vec<R>> {
         let text = || self.schema.call(function, values.len());
-        self.query(by, function, text, values)
+        self.query(by, function, text, values, read)
     }
 
     /// Has the server end the sessions whose turns had no answer: what such a turn was to claim, it has
@@ -471,7 +491,13 @@ impl Sessions {
         let lost = self.lost.lock().clone();
         for process in lost {
             let Process { number, begun } = process;
-            let ended = match self.query(by, "end", || END.to_owned(), &[&number, &begun, &limit]) {
+            let ended = match self.query(
+                by,
+                "end",
+                || END.to_owned(),
+                &[&number, &begun, &limit],
+                |row| row,
+            ) {
                 Ok(rows) => rows
                     .first()
                     .is_none_or(|row| row.try_get(0).unwrap_or(true)),
@@ -486,13 +512,14 @@ impl Sessions {
         Ok(())
     }
 
-    fn query(
+    fn query<R>(
         &self,
         by: By,
         name: &'static str,
         text: impl Fn() -> String,
         values: &Values<'_>,
-    ) -> Result<Vec<Row>> {
+        read: impl Fn(Row) -> R,
+    ) -> Result<Vec<R>> {
         let until = by.until();
         let mut slot = self.slots.slot(match by {
             By::Application => Caller::Application,
@@ -516,7 +543,7 @@ impl Sessions {
         let lock_timeout = by.lock_timeout(self.connector.busy_timeout);
         let mut tries = 1;
         let answer = loop {
-            match session.call(name, &text, values, lock_timeout, by.limit()) {
+            match session.call(name, &text, values, &read, (lock_timeout, by.limit())) {
                 Err(Failed::Said(error)) if tries < TRIES && is_conflict(&error) => tries += 1,
                 answer => break answer,
             }

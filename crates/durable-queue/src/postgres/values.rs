@@ -183,12 +183,16 @@ impl Settles {
                 Act::Ack => (ACK, (0, true)),
                 Act::Retry { when } => (RETRY, time(when)),
                 Act::Bury { .. } => (BURY, (0, true)),
+                // So many attempts less.
+                Act::Reject { .. } => (BURY, (1, false)),
                 Act::Release => (RELEASE, (0, true)),
                 Act::Again { when } => (AGAIN, time(when)),
             };
             // The server's texts have no NUL.
             let error = match settle.act {
-                Act::Bury { error } => Some(error.replace('\0', "\u{fffd}")),
+                Act::Bury { error } | Act::Reject { error } => {
+                    Some(error.replace('\0', "\u{fffd}"))
+                }
                 _ => None,
             };
             all.acts.push(act);
@@ -224,6 +228,14 @@ pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres:
         schedule: row.try_get(6)?,
         urgent: row.try_get(7)?,
     })
+}
+
+/// A row of a turn: a lease, or the last one, which says how the turn went.
+pub(super) fn lease_or_last(row: Row, token: Token) -> Result<Result<Lease, postgres::Error>, Row> {
+    match row.try_get(0) {
+        Ok(Some(id)) => Ok(lease(&row, id, token)),
+        _ => Err(row),
+    }
 }
 
 pub(super) fn listed(row: &Row) -> Result<ListedJob, postgres::Error> {

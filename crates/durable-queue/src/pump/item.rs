@@ -52,6 +52,7 @@ impl Wish {
             Self::Again(when) => Act::Again { when: *when },
             Self::Retry(when) => Act::Retry { when: *when },
             Self::Bury(error) => Act::Bury { error },
+            Self::Reject(error) => Act::Reject { error },
             Self::Extend(lease) => Act::Extend { lease: *lease },
             Self::Release => Act::Release,
         }

@@ -169,7 +169,7 @@ impl Store for RedisStore {
     }
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
-        let is_too_large = |settle: &Settle<'_>| matches!(settle.act, Act::Bury { error } if error.len() > PAYLOAD_LIMIT);
+        let is_too_large = |settle: &Settle<'_>| matches!(settle.act, Act::Bury { error } | Act::Reject { error } if error.len() > PAYLOAD_LIMIT);
         if settles.iter().any(is_too_large) {
             return Err(StoreError::new(ErrorKind::TooLarge));
         }

@@ -123,6 +123,10 @@ pub(super) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
             begin("bury");
             call.arg(error);
         }
+        Act::Reject { error } => {
+            begin("reject");
+            call.arg(error);
+        }
         Act::Release => {
             begin("release");
             call.arg("");

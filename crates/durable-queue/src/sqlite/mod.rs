@@ -12,8 +12,11 @@
 //! 2. What a call has answered for has been synced: all but claims, starts and
 //!    extensions, which a loss of power may undo. The file stays consistent in any case.
 //! 3. No notifier is called with the connection locked.
+//! 4. On Unix no call is carried out in a file that is not at its path any more: it is
+//!    [`ErrorKind::Unavailable`].
 
 mod claim;
+mod place;
 mod schema;
 mod sql;
 mod watch;
@@ -34,6 +37,7 @@ use rusqlite::{
 use sync_shim::{Clock as _, Mutex, MutexGuard, Parker};
 
 use self::claim::{claim, read_leases};
+use self::place::Place;
 use self::watch::FileWatch;
 use self::writes::Listening;
 use crate::clock::SharedClock;
@@ -87,6 +91,7 @@ enum Watching {
 #[derive(Debug)]
 struct Link {
     connection: Connection,
+    place: Place,
     /// Whether commits are synced at present.
     synced: bool,
 }
@@ -160,6 +165,7 @@ impl SqliteOptions {
         schema::migrate(&mut connection)?;
         Ok(SqliteStore(Arc::new(Shared {
             link: Own::new(Mutex::new(Link {
+                place: Place::of(&connection),
                 connection,
                 synced: true,
             })),
@@ -349,8 +355,8 @@ fn enqueue(
     let mut earliest = StoreTime::NEVER;
     let mut puts = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let at = job.when.resolve(now);
-        if let Some(put) = reschedule(connection, queue, job, at)? {
+        let (at, merge) = (job.when.resolve(now), job.policy(now));
+        if let Some(put) = reschedule(connection, queue, job, merge, at)? {
             puts.push(put);
             continue;
         }
@@ -384,7 +390,7 @@ fn enqueue(
             }
             Some((id, old_at, old_most, is_unconfirmed)) => {
                 let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
-                match job.merge.merged(old_at, old_most, at) {
+                match merge.merged(old_at, old_most, at) {
                     None => (Put::Kept(id_of(id)), StoreTime::NEVER),
                     Some(at) => {
                         execute(
@@ -411,6 +417,7 @@ fn reschedule(
     connection: &Connection,
     queue: Queue,
     job: &NewJob<'_>,
+    merge: Merge,
     at: StoreTime,
 ) -> Result<Option<Put>> {
     let (Some(key), Some(schedule)) = (job.key, job.schedule) else {
@@ -421,7 +428,7 @@ fn reschedule(
         row.get::<_, i64>(0)
     })?;
     let Some(id) = found else { return Ok(None) };
-    if job.merge == Merge::Keep {
+    if merge == Merge::Keep {
         return Ok(Some(Put::Kept(id_of(id))));
     }
     let values = params![id, job.payload, schedule, job.urgent, at.as_micros()];
@@ -493,8 +500,9 @@ fn settle(
             let at = when.resolve(now).as_micros();
             execute(connection, sql::RETRY, params![id, token, at])?
         }
-        Act::Bury { error } => {
-            let buried = params![id, token, now.as_micros(), error];
+        Act::Bury { error } | Act::Reject { error } => {
+            let begun = matches!(settle.act, Act::Reject { .. });
+            let buried = params![id, token, now.as_micros(), error, begun];
             execute(connection, sql::BURY, buried)?;
             execute(connection, sql::DELETE_STARTED, held)?
         }
@@ -836,7 +844,9 @@ impl Shared {
     /// The connection, if this is the process that made it. Another one must not so much as look at
     /// it: `SQLite` holds locks and memory by processes.
     fn link(&self) -> Result<MutexGuard<'_, Link>> {
-        Ok(self.link.get()?.lock())
+        let link = self.link.get()?.lock();
+        link.place.check()?;
+        Ok(link)
     }
 }
 

@@ -151,7 +151,7 @@ pub(super) const RELEASE: &str = concat!(
 
 pub(super) const BURY: &str = "INSERT INTO durable_dead
     (id, queue, attempts, buried, key, payload, error, schedule, urgent)
-    SELECT id, queue, attempts, ?3, key, payload, ?4, schedule, urgent FROM durable_job
+    SELECT id, queue, attempts - ?5, ?3, key, payload, ?4, schedule, urgent FROM durable_job
     WHERE id = ?1 AND token = ?2 AND started = 1";
 
 pub(super) const BY_ID: &str =

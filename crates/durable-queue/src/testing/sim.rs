@@ -158,11 +158,11 @@ impl Queue {
     }
 
     fn put(&mut self, now: StoreTime, job: &NewJob<'_>) -> (Put, StoreTime) {
-        let new = job.when.resolve(now);
+        let (new, merge) = (job.when.resolve(now), job.policy(now));
         let repeats = |(id, old): (JobId, &Job)| (old.ran && old.schedule.is_some()).then_some(id);
         let begun = job.key.filter(|_| job.schedule.is_some());
         if let Some(id) = begun.and_then(|key| self.of_key(key).find_map(repeats)) {
-            if job.merge == Merge::Keep {
+            if merge == Merge::Keep {
                 return (Put::Kept(id), StoreTime::NEVER);
             }
             let old = self.jobs.get_mut(&id).expect("it is there");
@@ -174,7 +174,7 @@ impl Queue {
         }
         if let Some(id) = job.key.and_then(|key| self.open(key)) {
             let old = self.jobs.get_mut(&id).expect("it is pending");
-            return match job.merge.merged(old.at, old.most, new) {
+            return match merge.merged(old.at, old.most, new) {
                 None => (Put::Kept(id), StoreTime::NEVER),
                 Some(at) => {
                     let announced = old.announced(at);
@@ -292,13 +292,14 @@ impl Queue {
                 job.put_at(when.resolve(now));
                 self.reopen(id);
             }
-            Act::Bury { error } => {
+            Act::Bury { error } | Act::Reject { error } => {
                 let job = self.jobs.remove(&id).expect("it was there");
+                let begun = u32::from(matches!(act, Act::Reject { .. }));
                 let dead = DeadJob {
                     id,
                     key: job.key,
                     payload: job.payload,
-                    attempts: job.attempts,
+                    attempts: job.attempts - begun,
                     buried: now,
                     error: error.to_owned(),
                     schedule: job.schedule,

@@ -1,5 +1,5 @@
 //! The store's clock is another one than ours: it is set, and runs faster or slower. Nothing is early by it,
-//! nothing is lost, and a pump that waits finds out by its next look.
+//! nothing is lost, and a pump that waits finds out by its next look. In the simulation, and on `SQLite`.
 
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 use durable_queue::store::{Claim, JobState};
 use durable_queue::testing::SimStore;
 use durable_queue::{
-    Claimed, DurableQueue, HORIZON, LEASE, SAFETY_LOOK, Store, StoreClock, StoreTime, Token, When,
+    Claimed, DurableQueue, HORIZON, LEASE, SAFETY_LOOK, SqliteStore, Store, StoreClock, StoreTime,
+    Token, When,
 };
 use sync_shim::{Clock as _, ManualClock};
 
-use crate::support::{SECOND, Time, beside, bounded, job};
+use crate::support::{Folder, SECOND, Time, beside, bounded, job};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MILLI: Duration = Duration::from_millis(1);
-
-type Queue = DurableQueue<String, SimStore>;
 
 /// Shows another time than ours, and is moved with it, by so many microseconds for each million.
 #[derive(Clone, Debug)]
@@ -53,13 +52,33 @@ impl StoreClock for OwnClock {
     }
 }
 
-struct World {
-    time: Time,
-    clock: OwnClock,
-    queue: Queue,
+/// A store of one party, by a clock.
+trait Kept: Store + Clone {
+    fn keep(folder: &Folder, clock: OwnClock) -> Self;
 }
 
-impl World {
+impl Kept for SimStore {
+    fn keep(_: &Folder, clock: OwnClock) -> Self {
+        Self::new(clock)
+    }
+}
+
+/// Its clock is the machine's, which any administrator sets.
+impl Kept for SqliteStore {
+    fn keep(folder: &Folder, clock: OwnClock) -> Self {
+        let options = Self::options().clock(clock).watch_every(None);
+        options.open(folder.file("jobs")).unwrap()
+    }
+}
+
+struct World<S: Store> {
+    time: Time,
+    clock: OwnClock,
+    queue: DurableQueue<String, S>,
+    _folder: Folder,
+}
+
+impl<S: Kept> World<S> {
     fn new(confirm: bool) -> Self {
         Self::of_speed(confirm, 1_000_000)
     }
@@ -72,9 +91,15 @@ impl World {
             speed,
             shift: Arc::default(),
         };
-        let store = SimStore::new(clock.clone());
+        let folder = Folder::new();
+        let store = S::keep(&folder, clock.clone());
         let queue = time.builder(store).confirm(confirm).build().unwrap();
-        Self { time, clock, queue }
+        Self {
+            time,
+            clock,
+            queue,
+            _folder: folder,
+        }
     }
 
     /// Another thread takes a job, and says what the store's clock showed then.
@@ -140,7 +165,7 @@ impl World {
 }
 
 /// Claims what is due, as another process would.
-fn steal(store: &SimStore) -> usize {
+fn steal(store: &impl Store) -> usize {
     let claim = Claim {
         token: Token::random(),
         max: 10,
@@ -154,11 +179,10 @@ fn steal(store: &SimStore) -> usize {
     turn.claimed.unwrap().leases.len()
 }
 
-#[test]
-fn a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick() {
+fn a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick<S: Kept>() {
     for confirm in [true, false] {
         bounded(|| {
-            let world = World::new(confirm);
+            let world = World::<S>::new(confirm);
             let id = world.queue.push(job("job"), SECOND).unwrap();
             let taker = world.taker();
             world.time.advance(SECOND / 2);
@@ -172,8 +196,7 @@ fn a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick() {
 }
 
 /// It asks again, and does not ask without end.
-#[test]
-fn a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_times() {
+fn a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_times<S: Kept>() {
     const MOST_TURNS: u64 = 60;
     for (confirm, speed) in [
         (true, 999_000),
@@ -183,7 +206,7 @@ fn a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_time
         (false, 1_001_000),
     ] {
         bounded(|| {
-            let world = World::of_speed(confirm, speed);
+            let world = World::<S>::of_speed(confirm, speed);
             world.queue.push(job("job"), SECOND * 10).unwrap();
             let taker = world.taker();
             let due = world.clock.now().after(SECOND * 10);
@@ -199,11 +222,10 @@ fn a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_time
     }
 }
 
-#[test]
-fn a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look() {
+fn a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look<S: Kept>() {
     for confirm in [true, false] {
         bounded(|| {
-            let world = World::new(confirm);
+            let world = World::<S>::new(confirm);
             world.queue.push(job("job"), HOUR / 2).unwrap();
             let taker = world.taker();
             world.wait_for_sleep();
@@ -216,10 +238,9 @@ fn a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look() {
 }
 
 /// What is pushed then is announced with a later time than that for which the pump waits.
-#[test]
-fn a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look() {
+fn a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look<S: Kept>() {
     bounded(|| {
-        let world = World::new(true);
+        let world = World::<S>::new(true);
         world.queue.push(job("later"), HOUR * 2).unwrap();
         let taker = world.taker();
         world.wait_for_sleep();
@@ -230,11 +251,10 @@ fn a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_loo
     });
 }
 
-#[test]
-fn a_clock_set_back_while_the_pump_waits_makes_a_job_wait_for_the_clock_without_a_spin() {
+fn a_clock_set_back_while_the_pump_waits_makes_a_job_wait_for_the_clock_without_a_spin<S: Kept>() {
     for confirm in [true, false] {
         bounded(|| {
-            let world = World::new(confirm);
+            let world = World::<S>::new(confirm);
             world.queue.push(job("job"), SECOND * 10).unwrap();
             let taker = world.taker();
             world.wait_for_sleep();
@@ -253,10 +273,9 @@ fn a_clock_set_back_while_the_pump_waits_makes_a_job_wait_for_the_clock_without_
     }
 }
 
-#[test]
-fn a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once() {
+fn a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once<S: Kept>() {
     bounded(|| {
-        let world = World::new(true);
+        let world = World::<S>::new(true);
         world.queue.push(job("later"), SECOND * 10).unwrap();
         let taker = world.taker();
         world.wait_for_sleep();
@@ -267,12 +286,11 @@ fn a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once() {
 }
 
 /// By our clock their tick comes no sooner, and by the store's their leases have ended: another may have them.
-#[test]
-fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder() {
+fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder<S: Kept>() {
     for confirm in [true, false] {
         for is_stolen in [false, true] {
             bounded(|| {
-                let world = World::new(confirm);
+                let world = World::<S>::new(confirm);
                 world.queue.push(job("job"), HORIZON).unwrap();
                 let taker = world.taker();
                 world.wait_for_claim();
@@ -297,11 +315,12 @@ fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder() {
 }
 
 /// It comes when the store's clock shows its time again, and not when a lease has ended after that.
-#[test]
-fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_no_longer() {
+fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_no_longer<
+    S: Kept,
+>() {
     for is_noticed in [false, true] {
         bounded(|| {
-            let world = World::new(true);
+            let world = World::<S>::new(true);
             world.queue.push(job("job"), HORIZON).unwrap();
             let taker = world.taker();
             world.wait_for_claim();
@@ -325,10 +344,9 @@ fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_n
 }
 
 /// Nor does it take the room of others, which are claimed ahead as before.
-#[test]
-fn what_lay_ahead_when_the_clock_was_set_back_is_given_back() {
+fn what_lay_ahead_when_the_clock_was_set_back_is_given_back<S: Kept>() {
     bounded(|| {
-        let world = World::new(true);
+        let world = World::<S>::new(true);
         world.queue.push(job("job"), HORIZON).unwrap();
         let taker = world.taker();
         world.wait_for_claim();
@@ -346,10 +364,9 @@ fn what_lay_ahead_when_the_clock_was_set_back_is_given_back() {
 }
 
 /// The handler cannot know that it is early by the store's clock: it is told, and the job comes again.
-#[test]
-fn a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it_again() {
+fn a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it_again<S: Kept>() {
     bounded(|| {
-        let world = World::new(false);
+        let world = World::<S>::new(false);
         world.queue.push(job("job"), HORIZON).unwrap();
         let taker = beside(&world.queue, |queue| queue.take().unwrap());
         world.wait_for_claim();
@@ -370,11 +387,12 @@ fn a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it
     });
 }
 
-#[test]
-fn a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_has_claimed_it() {
+fn a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_has_claimed_it<
+    S: Kept,
+>() {
     for is_stolen in [false, true] {
         bounded(|| {
-            let world = World::new(true);
+            let world = World::<S>::new(true);
             world.queue.push(job("job"), When::NOW).unwrap();
             let (taken, _) = world.taker().join().unwrap();
             world.wait_for_sleep();
@@ -397,10 +415,9 @@ fn a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_
     }
 }
 
-#[test]
-fn a_clock_set_back_over_a_running_lease_does_not_make_it_longer_once_it_is_renewed() {
+fn a_clock_set_back_over_a_running_lease_does_not_make_it_longer_once_it_is_renewed<S: Kept>() {
     bounded(|| {
-        let world = World::new(true);
+        let world = World::<S>::new(true);
         let store = world.queue.store().clone();
         world.queue.push(job("job"), When::NOW).unwrap();
         let (taken, _) = world.taker().join().unwrap();
@@ -416,4 +433,96 @@ fn a_clock_set_back_over_a_running_lease_does_not_make_it_longer_once_it_is_rene
         assert_eq!(end, world.clock.now().after(LEASE));
         taken.ack().unwrap();
     });
+}
+
+fn put_hourly<S: Kept>(world: &World<S>) {
+    let hourly = "@hourly".parse().unwrap();
+    world
+        .queue
+        .push_repeating("key", &hourly, job("job"))
+        .unwrap();
+}
+
+/// In microseconds: whole hours.
+fn is_full_hour(time: StoreTime) -> bool {
+    time.as_micros() % i64::try_from(HOUR.as_micros()).unwrap() == 0
+}
+
+/// All that were passed over are made up for by one run.
+fn a_clock_set_forward_over_ticks_of_a_job_that_repeats_brings_one_run_and_then_the_next_tick<
+    S: Kept,
+>() {
+    bounded(|| {
+        let world = World::<S>::new(true);
+        put_hourly(&world);
+        let taker = world.taker();
+        world.wait_for_sleep();
+        for _ in 0..5 {
+            world.clock.set_forward();
+        }
+        world.time.advance(SAFETY_LOOK);
+        let (taken, now) = taker.join().unwrap();
+        taken.ack().unwrap();
+        let [next] = &world.queue.list(None, 10).unwrap()[..] else {
+            panic!("it is there, and once");
+        };
+        assert!(is_full_hour(next.at) && next.at > now && next.at.since(now) <= HOUR);
+    });
+}
+
+/// Its run is in progress or over: that hour has been worked off, and comes by the clock a second time.
+fn a_clock_set_back_over_a_tick_of_a_job_that_repeats_does_not_bring_it_twice<S: Kept>() {
+    for is_done_before in [true, false] {
+        bounded(|| {
+            let world = World::<S>::new(true);
+            put_hourly(&world);
+            let tick = world.queue.list(None, 1).unwrap()[0].at;
+            let taker = world.taker();
+            world.run_until_taken();
+            let (taken, _) = taker.join().unwrap();
+            assert_eq!(taken.due(), tick);
+            if is_done_before {
+                taken.ack().unwrap();
+                world.clock.set_back();
+            } else {
+                world.wait_for_sleep();
+                world.clock.set_back();
+                let turns = world.turns();
+                world.time.advance(LEASE / 3 + MILLI); // A renewal, which notices it.
+                while world.turns() == turns {
+                    thread::yield_now();
+                }
+                taken.ack().unwrap();
+            }
+            assert_eq!(world.queue.list(None, 10).unwrap()[0].at, tick.after(HOUR));
+        });
+    }
+}
+
+macro_rules! on_each {
+    ($($test:ident)*) => {
+        mod sim {
+            $(#[test] fn $test() { super::$test::<super::SimStore>(); })*
+        }
+        mod sqlite {
+            $(#[test] fn $test() { super::$test::<super::SqliteStore>(); })*
+        }
+    };
+}
+
+on_each! {
+    a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick
+    a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_times
+    a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look
+    a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look
+    a_clock_set_back_while_the_pump_waits_makes_a_job_wait_for_the_clock_without_a_spin
+    a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once
+    a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder
+    a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_no_longer
+    what_lay_ahead_when_the_clock_was_set_back_is_given_back
+    a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it_again
+    a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_has_claimed_it
+    a_clock_set_back_over_a_running_lease_does_not_make_it_longer_once_it_is_renewed
+    a_clock_set_forward_over_ticks_of_a_job_that_repeats_brings_one_run_and_then_the_next_tick
+    a_clock_set_back_over_a_tick_of_a_job_that_repeats_does_not_bring_it_twice
 }

@@ -25,7 +25,8 @@ fn merge(rng: &mut Rng) -> Merge {
 }
 
 fn act(rng: &mut Rng) -> Act<'static> {
-    match rng.below(9) {
+    match rng.below(10) {
+        9 => Act::Reject { error: "no" },
         8 => Act::Again { when: after(rng) },
         0 | 1 => Act::Start {
             lease: Duration::from_secs(3),

@@ -1,7 +1,7 @@
 //! Jobs that repeat, and the times of their schedules.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use durable_queue::testing::{Call, Fault, ManualStoreClock, SimStore};
@@ -76,6 +76,139 @@ fn in_a_time_zone_no_day_is_left_out_and_none_comes_twice() {
             "2024-10-27T02:00:00Z"
         ]
     );
+}
+
+/// 14 kinds of years: the 29th of February falls on each day of the week within 28 of them.
+#[test]
+fn a_pattern_that_no_day_of_any_year_matches_is_refused_when_it_is_read() {
+    for never in [
+        "0 0 30 2 *",
+        "0 0 31 2,4,6,9,11 *",
+        "0 0 0 29 2 * 2031",
+        "0 0 0 29 2 * 2029-2031",
+        "0 0 31 * +MON#1",
+        "CRON_TZ=Europe/Berlin 0 0 30 2 *",
+    ] {
+        let error = never.parse::<Schedule>().unwrap_err();
+        assert!(matches!(error, ScheduleError::Never), "{never}: {error:?}");
+    }
+    let from = "2031-01-01T00:00:00Z";
+    for (seldom, first) in [
+        ("0 0 29 2 *", "2032-02-29T00:00:00Z"),
+        ("0 0 29 2 +FRI", "2036-02-29T00:00:00Z"),
+        ("0 0 * 2 MON#5", "2044-02-29T00:00:00Z"),
+        ("0 0 30 2 MON", "2031-02-03T00:00:00Z"),
+        ("0 0 30,31 2,3 *", "2031-03-30T00:00:00Z"),
+        ("0 0 L 2 *", "2031-02-28T00:00:00Z"),
+        ("0 0 31W 4,12 *", "2031-12-31T00:00:00Z"),
+    ] {
+        assert_eq!(times(seldom, from), [first], "{seldom}");
+    }
+    // It has ended, which is something else: a job that is there keeps it.
+    assert_eq!(schedule("0 0 0 1 1 * 1999").next_after(at(from)), None);
+}
+
+/// Samoa went from 2011-12-29 to 2011-12-31, Kwajalein from 1993-08-20 to 1993-08-22.
+#[test]
+fn a_day_that_a_zone_leaves_out_has_no_runs_and_ends_no_schedule() {
+    let samoa = times("CRON_TZ=Pacific/Apia 0 0 * * *", "2011-12-29T00:00:00Z");
+    assert_eq!(
+        samoa,
+        [
+            "2011-12-29T10:00:00Z",
+            "2011-12-30T10:00:00Z",
+            "2011-12-31T10:00:00Z"
+        ]
+    );
+    let noon = times("CRON_TZ=Pacific/Apia 0 12 * * *", "2011-12-29T00:00:00Z");
+    assert_eq!(noon, ["2011-12-29T22:00:00Z", "2011-12-30T22:00:00Z"]);
+    let of_that_day = times("CRON_TZ=Pacific/Apia 0 0 30 12 *", "2011-12-01T00:00:00Z");
+    assert_eq!(of_that_day, ["2012-12-29T10:00:00Z"]);
+    let hourly = times("CRON_TZ=Pacific/Apia 0 * * * *", "2011-12-30T08:30:00Z");
+    assert_eq!(hourly, ["2011-12-30T09:00:00Z", "2011-12-30T10:00:00Z"]);
+    let kwajalein = times(
+        "CRON_TZ=Pacific/Kwajalein 0 0 * * *",
+        "1993-08-20T00:00:00Z",
+    );
+    assert_eq!(
+        kwajalein,
+        [
+            "1993-08-20T12:00:00Z",
+            "1993-08-21T12:00:00Z",
+            "1993-08-22T12:00:00Z"
+        ]
+    );
+}
+
+/// Clocks were put forward at midnight, and back to 23:00 or to 00:00.
+#[test]
+fn a_day_that_begins_after_midnight_has_its_midnight_run_then_and_a_midnight_that_comes_twice_has_one()
+ {
+    for (pattern, from, expected) in [
+        // To 01:00.
+        (
+            "CRON_TZ=America/Sao_Paulo 0 0 * * *",
+            "2018-11-03T12:00:00Z",
+            ["2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"],
+        ),
+        (
+            "CRON_TZ=Asia/Beirut 0 0 * * *",
+            "2024-03-30T12:00:00Z",
+            ["2024-03-30T22:00:00Z", "2024-03-31T21:00:00Z"],
+        ),
+        (
+            "CRON_TZ=Africa/Cairo 0 0 * * *",
+            "2024-04-25T12:00:00Z",
+            ["2024-04-25T22:00:00Z", "2024-04-26T21:00:00Z"],
+        ),
+        // More than one time of day: the same.
+        (
+            "CRON_TZ=Asia/Beirut 0 0,12 * * *",
+            "2024-03-30T12:00:00Z",
+            ["2024-03-30T22:00:00Z", "2024-03-31T09:00:00Z"],
+        ),
+        (
+            "CRON_TZ=Asia/Beirut 0,30 0 * * *",
+            "2024-03-30T12:00:00Z",
+            ["2024-03-30T22:00:00Z", "2024-03-31T21:00:00Z"],
+        ),
+        // From 00:00 to 23:00 of the day before, and from 01:00 to 00:00.
+        (
+            "CRON_TZ=Asia/Beirut 30 23 * * *",
+            "2024-10-26T12:00:00Z",
+            ["2024-10-26T20:30:00Z", "2024-10-27T21:30:00Z"],
+        ),
+        (
+            "CRON_TZ=America/Havana 0 0,12 * * *",
+            "2024-11-02T20:00:00Z",
+            ["2024-11-03T04:00:00Z", "2024-11-03T17:00:00Z"],
+        ),
+        // From 23:00 to 00:00: the day is shorter, and has its run at its end.
+        (
+            "CRON_TZ=America/Nuuk 30 23 * * SAT",
+            "2024-03-30T12:00:00Z",
+            ["2024-03-31T01:00:00Z", "2024-04-07T00:30:00Z"],
+        ),
+        // By three hours, from 00:01.
+        (
+            "CRON_TZ=Antarctica/Casey 0 1 * * *",
+            "2020-10-03T12:00:00Z",
+            ["2020-10-03T16:01:00Z", "2020-10-04T14:00:00Z"],
+        ),
+        // The hours go on.
+        (
+            "CRON_TZ=Asia/Beirut 0 0-23 * * *",
+            "2024-10-26T20:30:00Z",
+            ["2024-10-26T21:00:00Z", "2024-10-26T22:00:00Z"],
+        ),
+        (
+            "CRON_TZ=Asia/Beirut */30 * * * *",
+            "2024-10-26T20:00:00Z",
+            ["2024-10-26T20:30:00Z", "2024-10-26T21:00:00Z"],
+        ),
+    ] {
+        assert_eq!(times(pattern, from), expected, "{pattern}");
+    }
 }
 
 #[test]
@@ -186,6 +319,48 @@ fn a_start_of_the_program_leaves_the_pending_run_and_brings_the_new_schedule() {
     assert_eq!(next(&queue), FIRST, "it was missed, and is due");
     queue.take().unwrap().ack().unwrap();
     assert_eq!(next(&queue), FIRST + HOUR * 22);
+}
+
+/// The start reads the store's clock, and enters the job by another call. In between its tick comes, and is run.
+#[test]
+fn a_start_of_the_program_as_a_tick_passes_does_not_bring_it_twice() {
+    for is_done_before in [true, false] {
+        bounded(|| {
+            let time = Time::new();
+            let (at_store, is_over) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+            let is_held = Arc::new(AtomicBool::new(false));
+            let held = (
+                Arc::clone(&is_held),
+                Arc::clone(&at_store),
+                Arc::clone(&is_over),
+            );
+            let plan = move |call| {
+                if matches!(call, Call::Enqueue) && held.0.swap(false, SeqCst) {
+                    held.1.wait();
+                    held.2.wait();
+                }
+                Fault::None
+            };
+            let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+            let id = put(&queue, "@hourly").id();
+            time.clock.advance(FIRST - SECOND);
+            is_held.store(true, SeqCst);
+            let start = beside(&queue, |queue| put(queue, "@hourly"));
+            at_store.wait();
+            time.clock.advance(SECOND);
+            let run = queue.take().unwrap();
+            if is_done_before {
+                run.ack().unwrap();
+                is_over.wait();
+                assert_eq!(start.join().unwrap(), Put::Merged(id));
+            } else {
+                is_over.wait();
+                assert_eq!(start.join().unwrap(), Put::Merged(id));
+                run.ack().unwrap();
+            }
+            assert_eq!(next(&queue), FIRST + HOUR);
+        });
+    }
 }
 
 #[test]

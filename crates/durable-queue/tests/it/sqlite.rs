@@ -7,8 +7,8 @@ use durable_queue::conformance::Fixture;
 use durable_queue::sqlite::SqliteOptions;
 use durable_queue::testing::ManualStoreClock;
 use durable_queue::{
-    Cancelled, CarriedOut, EnqueueIn, ErrorKind, Merge, NewJob, SqliteStore, Store, StoreError,
-    When,
+    Cancelled, CarriedOut, DurableQueue, EnqueueIn, ErrorKind, Merge, NewJob, SqliteStore, Store,
+    StoreError, When,
 };
 use rusqlite::{Connection, TransactionBehavior};
 use sync_shim::ManualClock;
@@ -65,23 +65,6 @@ pub(crate) const JOB: NewJob<'_> = NewJob {
 
 pub(crate) fn count(store: &SqliteStore) -> u32 {
     store.stats("queue").unwrap().jobs
-}
-
-/// The other queues of the file go on as they were.
-#[test]
-fn a_pause_and_serial_keys_concern_one_queue() {
-    let File { store, .. } = file();
-    for name in ["queue", "other"] {
-        store.enqueue(name, &[JOB]).unwrap();
-    }
-    store.pause("queue", true).unwrap();
-    store.serialize_keys("queue", true).unwrap();
-    let settings = |name| {
-        let stats = store.stats(name).unwrap();
-        (stats.paused, stats.serial_keys)
-    };
-    assert_eq!(settings("queue"), (true, true));
-    assert_eq!(settings("other"), (false, false));
 }
 
 #[test]
@@ -203,6 +186,55 @@ fn a_file_that_may_only_be_read_is_an_error_that_says_so() {
         (ErrorKind::ReadOnly, CarriedOut::No)
     );
     assert!(!error.is_transient());
+}
+
+/// `SQLite` would go on in a file that has no name any more, and what is in it would be gone with the process.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_deleted_moved_or_replaced_under_an_open_store_is_an_error_of_each_call() {
+    for is_replaced in [false, true] {
+        let File {
+            store,
+            clock,
+            folder,
+        } = file();
+        let [path, away] = ["jobs", "away"].map(|name| folder.file(name));
+        store.enqueue("queue", &[JOB]).unwrap();
+        fs::rename(&path, &away).unwrap();
+        if is_replaced {
+            // By a file that another process makes, with the log beside it.
+            for log in ["jobs-wal", "jobs-shm"] {
+                fs::remove_file(folder.file(log)).unwrap();
+            }
+            let other = options(&clock).open(&path).unwrap();
+            other.enqueue("queue", &[JOB; 2]).unwrap();
+        }
+        let queue = DurableQueue::<String, _>::new("queue", store.clone());
+        for error in [
+            store.enqueue("queue", &[JOB]).unwrap_err(),
+            store.turn("queue", &[], None).unwrap_err(),
+            store.list("queue", None, 1).unwrap_err(),
+            store.stats("queue").unwrap_err(),
+            queue.push("job".to_owned(), When::NOW).unwrap_err().error,
+        ] {
+            assert_eq!(
+                (error.kind(), error.carried_out()),
+                (ErrorKind::Unavailable, CarriedOut::No)
+            );
+            let source = std::error::Error::source(&error).unwrap().to_string();
+            assert!(
+                source.contains("moved") && !source.contains("jobs"),
+                "{source}"
+            );
+        }
+        if is_replaced {
+            assert_eq!(count(&options(&clock).open(&path).unwrap()), 2);
+        } else {
+            fs::rename(&away, &path).unwrap();
+            store.enqueue("queue", &[JOB]).unwrap();
+            assert_eq!(count(&store), 2, "it is back, and goes on");
+        }
+    }
 }
 
 #[test]

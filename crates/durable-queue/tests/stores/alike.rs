@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use durable_queue::store::{Act, Claim, ListedJob, Settle};
+use durable_queue::store::{Act, Claim, Lease, ListedJob, Settle, Verdict};
 use durable_queue::{
     CarriedOut, DurableQueue, ErrorKind, JobId, Merge, NewJob, Notifier, SettleError, Store,
     StoreError, StoreTime, Token, When,
@@ -346,4 +346,62 @@ fn push<S: Store>(
         }
         thread::yield_now();
     }
+}
+
+/// `shift` moves the server's clock by so many microseconds, also back. As `tests/it/clocks.rs` has it for a queue.
+pub(crate) fn a_clock_that_is_set_moves_jobs_and_leases(store: &impl Store, shift: impl Fn(i64)) {
+    const HOUR: i64 = 3_600_000_000;
+    let now = || store.turn("queue", &[], None).unwrap().now;
+    let claimed = || {
+        let claim = Claim {
+            horizon: Duration::ZERO,
+            ..claim_of(10)
+        };
+        let turn = store.turn("queue", &[], Some(claim)).unwrap();
+        turn.claimed.unwrap().leases
+    };
+    let settled = |lease: &Lease, act| {
+        let (id, token) = (lease.id, lease.token);
+        store
+            .turn("queue", &[Settle { id, token, act }], None)
+            .unwrap()
+            .verdicts[0]
+    };
+    let second = Duration::from_secs(1);
+    let delayed = NewJob {
+        when: second.into(),
+        ..JOB
+    };
+    store.enqueue("queue", &[JOB, delayed]).unwrap();
+    let [held] = &claimed()[..] else {
+        panic!("one is due");
+    };
+    let before = now();
+    shift(-HOUR);
+    assert_eq!(
+        before.since(now()),
+        Duration::from_micros(HOUR.unsigned_abs())
+    );
+    // What runs is held, longer by that unless it is renewed. What is pushed is due by the new time, and what was
+    // there by its own.
+    let lease = second * 10;
+    assert!(claimed().is_empty());
+    assert_eq!(settled(held, Act::Extend { lease }), Verdict::Done);
+    let jobs = store.list("queue", None, 10).unwrap();
+    assert!(
+        jobs.iter()
+            .any(|job| job.id == held.id && job.due == now().after(lease))
+    );
+    let put = store.enqueue("queue", &[JOB]).unwrap()[0];
+    let [other] = &claimed()[..] else {
+        panic!("one is due");
+    };
+    assert_eq!(
+        (other.id, settled(other, Act::Ack)),
+        (put.id(), Verdict::Done)
+    );
+    // The jump ends the lease, and makes the delayed one due.
+    shift(HOUR + 1_000_000);
+    assert_eq!(claimed().len(), 2);
+    assert_eq!(settled(held, Act::Ack), Verdict::Stale);
 }

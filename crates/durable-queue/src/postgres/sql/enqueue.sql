@@ -149,9 +149,16 @@ BEGIN
 END
 $$;
 
+-- Whether a push that repeats comes after its time.
+CREATE OR REPLACE FUNCTION SCHEMA.is_late(p_schedule text, p_delay boolean, p_at bigint) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+    SELECT p_schedule IS NOT NULL AND NOT p_delay AND p_at <= SCHEMA.clock()
+$$;
+
 -- Enters jobs one by one. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts` bounds a
 -- debounce, if not null. A merge without a schedule leaves the job's; one that is not urgent leaves the job as
--- it is in that, too. Answers 0 new, 1 merged, 2 kept, and the time that was set.
+-- it is in that, too. A push that repeats, and comes after its time, changes no job: that time may have been worked off
+-- meanwhile, so the clock is read once the job is locked. Answers 0 new, 1 merged, 2 kept, and the time that was set.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
     p_keys bytea[], p_merges smallint[], p_mosts bigint[], p_most_delays boolean[],
@@ -187,6 +194,9 @@ BEGIN
         END IF;
         IF v_begun IS NOT NULL THEN
             o_id := v_begun;
+            IF SCHEMA.is_late(v_new.schedule, v_new.delay, v_at) THEN
+                v_new.merge := 0;
+            END IF;
             o_put := CASE WHEN v_new.merge = 0 THEN 2 ELSE 1 END;
             o_due := c_never;
             o_soon := false;
@@ -199,7 +209,7 @@ BEGIN
         LOOP
             SELECT j.id, j.at, j.most, j.token INTO v_old FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
-            IF FOUND AND v_new.merge = 0 THEN
+            IF FOUND AND (v_new.merge = 0 OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at)) THEN
                 o_id := v_old.id;
                 o_put := 2;
                 o_due := c_never;

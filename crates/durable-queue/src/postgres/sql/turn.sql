@@ -23,7 +23,8 @@ BEGIN
 END
 $$;
 
--- A settle that is carried out by itself. Acts: 3 retry, 4 bury, 5 release, 6 again.
+-- A settle that is carried out by itself. Acts: 3 retry, 4 bury (with attempts that do not count as its time), 5
+-- release, 6 again.
 CREATE OR REPLACE FUNCTION SCHEMA.settle(
     p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text
 ) RETURNS boolean
@@ -36,7 +37,7 @@ BEGIN
             DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started RETURNING j.*
         )
         INSERT INTO SCHEMA.dead (id, queue, attempts, buried, key, payload, error, schedule, urgent)
-        SELECT g.id, g.queue, g.attempts, p_now, g.key, g.payload, p_error, g.schedule, g.urgent
+        SELECT g.id, g.queue, g.attempts - p_time, p_now, g.key, g.payload, p_error, g.schedule, g.urgent
         FROM gone g;
         RETURN FOUND;
     END IF;

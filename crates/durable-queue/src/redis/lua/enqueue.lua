@@ -27,6 +27,11 @@ local function given(text)
   return text ~= '' and string.sub(text, 2)
 end
 
+-- A point in time, and no delay, which has come.
+local function has_passed(text)
+  return string.sub(text, 1, 1) ~= '+' and resolve(text, now) <= now
+end
+
 -- Else it is the new time, up to the bound that the first push has set.
 local merged_times = { earliest = math.min, latest = math.max }
 
@@ -41,7 +46,8 @@ end
 
 local index = 4
 while ARGV[index] do
-  local at, payload, policy = resolve(ARGV[index], now), ARGV[index + 1], ARGV[index + 2]
+  local when, payload, policy = ARGV[index], ARGV[index + 1], ARGV[index + 2]
+  local at = resolve(when, now)
   index = index + 3
   if policy == '' then
     local id = enter(at, payload)
@@ -51,6 +57,10 @@ while ARGV[index] do
     local key, schedule = given(ARGV[index + 1]), given(ARGV[index + 2])
     local urgent = ARGV[index + 3] == '1'
     index = index + 4
+    if schedule and has_passed(when) then
+      -- It may have been worked off meanwhile.
+      policy = 'keep'
+    end
     local begun = key and schedule and begun_schedule(key)
     local old = begun or key and pending(key)
     if old then

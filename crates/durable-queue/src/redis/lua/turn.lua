@@ -74,9 +74,14 @@ local acts = {
       job.urgent))
   end,
 }
+-- The attempt that its claim has begun is not counted.
+function acts.reject(job, error)
+  job.attempts = job.attempts - 1
+  acts.bury(job, error)
+end
 -- For jobs that were not started too.
 local is_for_all = { start = true, release = true }
-local ends_lease = { release = true, ack = true, retry = true, again = true, bury = true }
+local ends_lease = { release = true, ack = true, retry = true, again = true, bury = true, reject = true }
 
 local verdicts, ids = {}, {}
 for index = 1, count do

@@ -426,7 +426,7 @@ impl Ledger {
                 }
                 if let Some(letter) = letter {
                     let is_spent =
-                        letter.attempts > self.max_attempts && letter.error.contains(SPENT);
+                        letter.attempts == self.max_attempts && letter.error.contains(SPENT);
                     if !is_spent && !job.reasons.contains(&letter.error) {
                         let (error, reasons) = (&letter.error, &job.reasons);
                         known.faults.push(format!(

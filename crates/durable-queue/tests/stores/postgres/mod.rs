@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use ::postgres::{Client, NoTls};
-use durable_queue::PostgresStore;
 use durable_queue::conformance::Fixture;
 use durable_queue::postgres::PostgresOptions;
 use durable_queue::testing::{ManualStoreClock, SimStore};
+use durable_queue::{Cancelled, NewJob, PostgresStore, Store as _, Which};
 use sync_shim::ManualClock;
 use testkit::Rng;
 
@@ -144,6 +144,52 @@ mod conformance {
     use super::Database;
 
     durable_queue::conformance_tests!(if Database::with_manual_clock());
+}
+
+#[test]
+fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    crate::alike::a_clock_that_is_set_moves_jobs_and_leases(database.store(), |by| {
+        database.sql(&format!("UPDATE SCHEMA.test_clock SET time = time + {by}"));
+    });
+}
+
+/// As after a restart with another configuration, or by an `ALTER ROLE`.
+#[test]
+fn sessions_of_any_settings_see_the_same_times_and_jobs() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let mut config: ::postgres::Config = database.address.parse().unwrap();
+    config.options(
+        "-c TimeZone=Pacific/Apia -c DateStyle=German -c IntervalStyle=sql_standard -c extra_float_digits=0
+        -c default_transaction_isolation=serializable -c default_transaction_deferrable=on
+        -c standard_conforming_strings=off -c bytea_output=escape -c search_path= -c synchronous_commit=off
+        -c enable_seqscan=off -c jit=on -c lock_timeout=1 -c statement_timeout=0",
+    );
+    let other = database.options().open_config(config).unwrap();
+    let now = |store: &PostgresStore| store.turn("queue", &[], None).unwrap().now;
+    for (here, there) in [(database.store(), &other), (&other, database.store())] {
+        let key = Some(&b"key"[..]);
+        let clocks = [here, there, here].map(now);
+        assert!(clocks.is_sorted(), "{clocks:?}");
+        let at = clocks[0].after(Duration::from_micros(3_600_000_001));
+        let job = NewJob {
+            payload: b"\\x00 it's \0",
+            when: at.into(),
+            key,
+            ..crate::alike::JOB
+        };
+        let id = here.enqueue("queue", &[job]).unwrap()[0].id();
+        let [found] = &there.list("queue", None, 10).unwrap()[..] else {
+            panic!("it is there");
+        };
+        assert_eq!((found.id, found.at, found.key.as_deref()), (id, at, key));
+        let gone = there.cancel("queue", Which::Key(b"key")).unwrap();
+        assert!(matches!(gone, Cancelled::Gone { payload, .. } if payload == job.payload));
+    }
 }
 
 const PROGRAMS: usize = 8;

@@ -1,10 +1,13 @@
 //! A running job that repeats goes back to its key, while another transaction has changed it, or the open job of its
-//! key, and has not committed.
+//! key, and has not committed. A push that repeats waits for such a transaction.
 
 use std::thread;
+use std::time::Duration;
 
+use durable_queue::conformance::Fixture as _;
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::{JobId, NewJob, Store, Token, When};
+use durable_queue::testing::ManualStoreClock;
+use durable_queue::{JobId, Merge, NewJob, Put, Store, Token, When};
 use testkit::{LIMIT, watchdog};
 
 use super::Database;
@@ -90,4 +93,45 @@ fn a_settle_waits_for_no_lock_on_the_open_job_of_its_key() {
     if let Some(repeating) = settled_beside(change, false) {
         assert_eq!(repeating, ["running"]);
     }
+}
+
+/// The time may have been worked off by the transaction that it has waited for.
+#[test]
+fn a_push_that_repeats_reads_the_clock_once_it_has_the_lock_on_the_job_of_its_key() {
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    let name = format!("{}_pushes", database.schema);
+    let address = format!("{}?application_name={name}", database.address);
+    let store = database.options().open(&address).unwrap();
+    let repeating = |when, merge| NewJob {
+        schedule: Some("hourly"),
+        when,
+        merge,
+        ..KEYED
+    };
+    let second = Duration::from_secs(1);
+    let first = ManualStoreClock::START.after(second);
+    let later = repeating((second * 10).into(), Merge::Keep);
+    let id = store.enqueue("queue", &[later]).unwrap()[0].id();
+    let mut other = database.session();
+    other.batch_execute("BEGIN").unwrap();
+    let lock = format!("SELECT FROM {}.job FOR UPDATE", database.schema);
+    other.batch_execute(&lock).unwrap();
+    let push = [repeating(first.into(), Merge::Earliest)];
+    thread::scope(|scope| {
+        let pushed = scope.spawn(|| store.enqueue("queue", &push).unwrap());
+        let waiting = format!(
+            "SELECT count(*) FROM pg_stat_activity
+            WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
+        );
+        watchdog(LIMIT, || {
+            while database.get::<i64>(&waiting) == 0 {
+                thread::yield_now();
+            }
+        });
+        database.advance(second);
+        other.batch_execute("COMMIT").unwrap();
+        assert_eq!(pushed.join().unwrap(), [Put::Kept(id)]);
+    });
 }

@@ -156,6 +156,16 @@ mod conformance {
     durable_queue::conformance_tests!(if Keys::with_manual_clock());
 }
 
+#[test]
+fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
+    let Some(keys) = Keys::with_manual_clock() else {
+        return;
+    };
+    crate::alike::a_clock_that_is_set_moves_jobs_and_leases(&keys.store, |by| {
+        keys.run::<i64>(cmd("INCRBY").arg(keys.key("clock")).arg(by));
+    });
+}
+
 const PROGRAMS: usize = 40;
 
 #[test]
