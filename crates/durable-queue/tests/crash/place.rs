@@ -30,7 +30,16 @@ pub(crate) fn play(server: Option<&str>, folder: &Path, role: impl Role) {
         }
         #[cfg(feature = "redis")]
         Some(address) if address.starts_with("redis") => {
-            role.play(durable_queue::RedisStore::open(address).unwrap());
+            let open = || durable_queue::RedisStore::open(address);
+            // A stop interrupts the process in its calls of the system.
+            let store = open().or_else(|error| {
+                if error.is_transient() {
+                    open()
+                } else {
+                    Err(error)
+                }
+            });
+            role.play(store.unwrap());
         }
         Some(_) => panic!("no such server is built in"),
     }

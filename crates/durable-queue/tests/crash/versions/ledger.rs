@@ -40,14 +40,14 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Ledger {
     entries: BTreeMap<String, Vec<Entry>>,
-    /// Failed calls of the store, as each process has met them.
-    pub(super) errors: Vec<String>,
+    /// Errors of the store, by process, each once.
+    pub(super) errors: BTreeSet<String>,
 }
 
 impl Ledger {
     pub(super) fn read(folder: &Path) -> Self {
         let mut entries: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
-        let mut errors = Vec::new();
+        let mut errors = BTreeSet::new();
         for file in fs::read_dir(folder).unwrap() {
             let path = file.unwrap().path();
             if path.extension().is_none_or(|it| it != "diary") {
@@ -59,7 +59,7 @@ impl Ledger {
             for line in whole.lines() {
                 let words: Vec<&str> = line.split(' ').collect();
                 let [event, label, attempt, due, time] = words[..] else {
-                    errors.push(format!("{}: {line}", path.file_stem().unwrap().display()));
+                    errors.insert(format!("{}: {line}", path.file_stem().unwrap().display()));
                     continue;
                 };
                 entries.entry(label.to_owned()).or_default().push(Entry {
@@ -142,10 +142,10 @@ impl Ledger {
         })
     }
 
-    /// Each tick runs once; none is left out if the one before has ended in time.
+    /// Each tick runs once, and none is left out if the one before has ended in time.
     ///
-    /// A push that repeats asks the store for the time, and then pushes. The tick of a moment between the two may have run
-    /// before the push, which then enters it again: that race is no matter of versions.
+    /// Except that the older version's `push_repeating` enters a tick again that has come, and has run, between its two calls
+    /// of the store.
     fn faults_of_ticks(&self) -> Vec<String> {
         let times = |event| {
             let entries = self.of(TICK).iter();

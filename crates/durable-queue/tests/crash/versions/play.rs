@@ -14,6 +14,8 @@ use crate::killer;
 use crate::place::SERVER;
 use crate::worker::{now, pause};
 
+/// Turns a wait without an end into a failure that names it; in microseconds.
+const LIMIT: i64 = 60_000_000;
 /// So late that nothing is due before a later phase asks for it.
 const AN_HOUR: u64 = 3_600_000;
 /// Keys whose jobs run one at a time, shared by all processes.
@@ -61,13 +63,13 @@ impl Process {
     }
 }
 
-/// As each start of a program does: takes, and pushes the job that repeats again.
+/// What a program does at each start: it takes jobs, and pushes the job that repeats.
 fn begin(process: &mut Process) {
     assert_eq!(process.ask("take"), "ok");
     assert_eq!(process.ask("repeat"), "ok");
 }
 
-/// A job that is not due until a later phase, in which another process deals with it.
+/// A job that is not due until another process resets, cancels or replaces it.
 struct Parked {
     label: String,
     id: String,
@@ -100,10 +102,11 @@ pub(crate) fn run(old: &Path, server: Option<&str>) {
     let ledger = Ledger::read(folder);
     let count = |fate: Fate| play.expected.values().filter(|it| **it == fate).count();
     println!(
-        "{formats}; {} processes; {} jobs ran once, {} after a failed attempt, {} after the older version could not decode them, \
-        {} after a redrive, {} were cancelled or merged; {} failed calls of the store",
+        "{formats}; {} processes; {} jobs ran once, {} more of serial keys in their order, {} after a failed attempt, \
+        {} after the older version could not decode them, {} after a redrive; {} were cancelled or merged; {} errors of the store",
         play.started,
         count(Fate::Once),
+        count(Fate::Serial),
         count(Fate::Again),
         count(Fate::AfterRefusals),
         count(Fate::Redriven),
@@ -115,7 +118,7 @@ pub(crate) fn run(old: &Path, server: Option<&str>) {
 
 impl Play<'_> {
     fn phases(&mut self) -> Formats {
-        // The older version alone. Jobs of all kinds are open, held, claimed ahead, and wait for another attempt.
+        // The older version alone. It leaves jobs in all states: open, held, claimed ahead, waiting for a retry.
         let mut old = self.start(Version::Old);
         let made = self.format();
         begin(&mut old);
@@ -127,19 +130,19 @@ impl Play<'_> {
             .collect();
         for id in &ahead {
             // Unless it is due already, on a slow machine.
-            self.until("a claim ahead", |_| {
+            self.until("claim ahead of its time", |_| {
                 !old.ask(&format!("state jobs {id}")).starts_with("Waiting")
             });
         }
         self.until_each("failed", Fate::Again);
 
-        // This version joins, and upgrades the store meanwhile.
+        // This version joins, and upgrades the store under them.
         let mut new = self.start(Version::New);
         let upgraded = self.format();
-        let unknown = self.unknown(&mut new);
-        self.refuse(&mut old, &unknown);
+        let unknown = self.push_unknown(&mut new);
+        self.refuse_unknown(&mut old, &unknown);
         begin(&mut new);
-        self.redeem(&mut new, unknown);
+        self.run_unknown(&mut new, unknown);
         self.batch(&mut new);
         self.batch(&mut old);
         self.take_up(&mut new, parked);
@@ -147,7 +150,7 @@ impl Play<'_> {
         self.open(&held);
         self.rest();
 
-        // The older version is restarted, while each has jobs that run.
+        // The older version is restarted while handlers of both versions run.
         let held = [self.hold(&mut old), self.hold(&mut new)].concat();
         let parked = self.park(&mut new);
         old.tell("quit");
@@ -161,9 +164,9 @@ impl Play<'_> {
         self.bury(&mut new, &mut old);
         self.rest();
 
-        // This version leaves: the older one goes on alone, with what it has left behind.
+        // This version leaves. The older one goes on alone, with the jobs that this one has left.
         let parked = self.park(&mut new);
-        let unknown = self.unknown(&mut new);
+        let unknown = self.push_unknown(&mut new);
         self.batch(&mut new);
         let held = self.hold(&mut new);
         self.until_each("failed", Fate::Again);
@@ -171,11 +174,11 @@ impl Play<'_> {
         self.open(&held);
         new.end();
         self.take_up(&mut old, parked);
-        self.refuse(&mut old, &unknown);
+        self.refuse_unknown(&mut old, &unknown);
         self.batch(&mut old);
         self.rest();
 
-        // All are gone, and the older version alone is started again.
+        // The older version alone is restarted.
         let parked = self.park(&mut old);
         self.quit(old);
         let mut old = self.start(Version::Old);
@@ -196,9 +199,9 @@ impl Play<'_> {
             "only the first start of this version changes it"
         );
         self.quit(old);
-        self.redeem(&mut new, unknown);
+        self.run_unknown(&mut new, unknown);
         for (queue, left) in [("jobs", TICK), ("serial", "")] {
-            self.until(&format!("an end of all jobs but `{left}`"), |_| {
+            self.until(&format!("end of all jobs but `{left}`"), |_| {
                 new.ask(&format!("left {queue}")) == left
             });
             assert_eq!(new.ask(&format!("dead {queue}")), "", "a dead letter");
@@ -305,7 +308,7 @@ impl Play<'_> {
             })
             .collect();
         for label in &held {
-            self.until("a start", |ledger| ledger.has(label, "started"));
+            self.until("start", |ledger| ledger.has(label, "started"));
         }
         held
     }
@@ -317,27 +320,27 @@ impl Play<'_> {
     }
 
     /// Jobs of a variant that the older version cannot decode, due in an hour.
-    fn unknown(&mut self, by: &mut Process) -> Vec<Parked> {
+    fn push_unknown(&mut self, by: &mut Process) -> Vec<Parked> {
         let jobs = (0..3).map(|_| self.park_one(by, "new", "-", "-"));
         jobs.collect()
     }
 
-    /// `old`, which alone takes, has each of them, and cannot decode it.
-    fn refuse(&self, old: &mut Process, jobs: &[Parked]) {
+    /// Makes them due while only `old` takes jobs, and waits until it has failed to decode each.
+    fn refuse_unknown(&self, old: &mut Process, jobs: &[Parked]) {
         for Parked { label, id } in jobs {
             assert_eq!(old.ask(&format!("reset jobs {id}")), "moved", "{label}");
-            self.until("a refusal", |_| {
+            self.until("refusal", |_| {
                 let state = old.ask(&format!("state jobs {id}"));
                 state.starts_with("Waiting ") && state != "Waiting 0"
             });
         }
     }
 
-    /// A process that can decode them has joined. Each of them is due at once after each refusal: its next attempt may be
-    /// a minute away, and `old` may be the one that has it again.
-    fn redeem(&mut self, new: &mut Process, jobs: Vec<Parked>) {
+    /// Runs them in a process that can decode them. They are due at once after each failure: the next attempt may be a
+    /// minute away, and a process of the older version may have it again.
+    fn run_unknown(&mut self, new: &mut Process, jobs: Vec<Parked>) {
         for Parked { label, id } in jobs {
-            self.until("an end", |ledger| {
+            self.until(&format!("end of {label}"), |ledger| {
                 new.ask(&format!("reset jobs {id}"));
                 ledger.has(&label, "ended")
             });
@@ -348,7 +351,7 @@ impl Play<'_> {
     /// A job that its handler buries, and another process redrives.
     fn bury(&mut self, by: &mut Process, redriver: &mut Process) {
         let id = self.push(by, "bury", 0);
-        self.until("a dead letter", |_| redriver.ask("dead jobs") == id);
+        self.until("dead letter", |_| redriver.ask("dead jobs") == id);
         let label = self.labels[&("jobs", id.clone())].clone();
         self.open(&[label]);
         assert_eq!(redriver.ask(&format!("redrive jobs {id}")), "1");
@@ -372,7 +375,7 @@ impl Play<'_> {
         Parked { label, id }
     }
 
-    /// Another process runs them now, or cancels or replaces them.
+    /// Resets, cancels and replaces jobs that another process has parked.
     fn take_up(&mut self, by: &mut Process, parked: Vec<Parked>) {
         for Parked { label, id } in parked {
             match kind(&label) {
@@ -397,12 +400,12 @@ impl Play<'_> {
         let begin = now();
         for (label, fate) in &self.expected {
             if !matches!(fate, Fate::Never | Fate::Parked) {
-                self.until(&format!("the end of {label}"), |ledger| {
+                self.until(&format!("end of {label}"), |ledger| {
                     ledger.has(label, "ended")
                 });
             }
         }
-        self.until("a tick", |ledger| ledger.has_tick_after(begin));
+        self.until("tick", |ledger| ledger.has_tick_after(begin));
     }
 
     /// Until each job of this fate has this event.
@@ -413,13 +416,12 @@ impl Play<'_> {
             .filter(|(_, it)| **it == fate)
             .map(|(label, _)| label)
         {
-            self.until(&format!("{label} {event}"), |ledger| {
+            self.until(&format!("`{event}` of {label}"), |ledger| {
                 ledger.has(label, event)
             });
         }
     }
 
-    /// The watchdog ends what never comes.
     fn until(&self, what: &str, mut is_so: impl FnMut(&Ledger) -> bool) {
         let begin = now();
         loop {
@@ -429,7 +431,7 @@ impl Play<'_> {
             }
             assert!(
                 now() - begin < LIMIT,
-                "{what} does not come; failed calls of the store: {:#?}",
+                "no {what}; errors of the store: {:#?}",
                 ledger.errors
             );
             pause(10);
@@ -442,10 +444,7 @@ impl Play<'_> {
     }
 }
 
-/// Only turns a wait without an end into a failure that says what was waited for, in microseconds.
-const LIMIT: i64 = 30_000_000;
-
-/// That of the store before and after the first start of this version.
+/// The store's format before and after the first start of this version.
 struct Formats {
     made: Format,
     upgraded: Format,
