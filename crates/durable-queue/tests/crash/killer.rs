@@ -80,6 +80,14 @@ pub(crate) fn folder() -> PathBuf {
     path
 }
 
+fn is_anything_written(folder: &Path) -> bool {
+    let mut files = fs::read_dir(folder).unwrap().flatten();
+    files.any(|file| {
+        file.path().extension().is_some_and(|it| it == "diary")
+            && file.metadata().unwrap().len() > 0
+    })
+}
+
 /// With `old`, the program of an older version, half of the processes are of that one.
 pub(crate) fn run(old: Option<&Path>, server: Option<&str>, kills: u64, seed: u64) {
     let folder = folder();
@@ -114,8 +122,12 @@ pub(crate) fn run(old: Option<&Path>, server: Option<&str>, kills: u64, seed: u6
     }
 
     // What is left is finished by those that live, and by a new one if none does.
-    fs::write(folder.join(QUIET), "").unwrap();
     workers.start();
+    // On a busy machine all others may have been killed before they did anything.
+    while !is_anything_written(&folder) {
+        pause(10);
+    }
+    fs::write(folder.join(QUIET), "").unwrap();
     place::play(server, &folder, UntilDone);
     drop(workers);
 
