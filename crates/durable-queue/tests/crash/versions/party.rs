@@ -24,12 +24,12 @@ pub(super) const TICK: &str = "tick";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Jobs are claimed that long before they are due.
 const HORIZON: Duration = Duration::from_secs(3);
-/// How long a failed job waits: longer than the start of another process takes, mostly.
+/// The wait of a failed job: long enough that another process starts meanwhile, on most machines.
 const RETRY: Duration = Duration::from_millis(1_500);
 /// The first wait of a job whose payload cannot be decoded. Each further one is twice as long, so that no job runs out of its
 /// 20 attempts while a process of the older version works alone.
 const BACK_OFF: Duration = Duration::from_millis(200);
-/// Handlers of a process, for each queue: more than the jobs that wait for the driver to let them go on.
+/// Handlers of a process, for each queue: more than there are jobs that wait for a [`gate`].
 const HANDLERS: usize = 8;
 
 /// A job's payload: `KIND-NUMBER`, and `serial.KEY-NUMBER` if the order within the key is looked at.
@@ -51,17 +51,17 @@ impl<const KNOWS_NEW: bool> Payload for Label<KNOWS_NEW> {
     }
 }
 
-/// What the handler does, and the driver expects.
+/// Says what the handler does with the job.
 pub(super) fn kind(label: &str) -> &str {
     label.split(['.', '-']).next().unwrap_or_default()
 }
 
-/// The file that lets the handler of a job go on.
+/// The file that ends the wait of a job's handler; and without which its handler buries a job.
 pub(super) fn gate(folder: &Path, label: &str) -> PathBuf {
     folder.join(format!("{label}.gate"))
 }
 
-/// That of a process which works as it is told.
+/// A process that does what the driver says.
 pub(crate) struct Party<'a> {
     pub(crate) folder: &'a Path,
     /// Of the process.
@@ -121,7 +121,8 @@ struct Site {
 }
 
 struct Process<const NEW: bool, S: Store> {
-    /// Takers by hand acknowledge each job of the first one, a [`Worker`] those of the second one, whose keys are serial.
+    /// Threads of this process take and acknowledge jobs of the first one. A [`Worker`] has the second one, whose keys are
+    /// serial.
     queues: [DurableQueue<Label<NEW>, S>; 2],
     site: Site,
     takers: Vec<JoinHandle<()>>,
@@ -268,19 +269,15 @@ impl Site {
                 self.write("failed", &job);
                 job.bury("as the driver wishes")
             }
-            "hold" => {
-                while !gate(&self.folder, &label).exists() {
+            kind => {
+                while kind == "hold" && !gate(&self.folder, &label).exists() {
                     pause(5);
                 }
                 self.write("ended", &job);
                 job.ack()
             }
-            _ => {
-                self.write("ended", &job);
-                job.ack()
-            }
         };
-        // For the job that repeats, the next due time was computed before this moment.
+        // The next time of the job that repeats was computed before this moment.
         let event = if settled.is_ok() {
             "settled"
         } else {
