@@ -13,7 +13,8 @@ use xshell::cmd;
 
 use crate::workspace::{Workspace, package};
 use crate::{
-    api, bench, deps, examples, flags, fuzz, hygiene, loom, models, packages, shuttle, stores, test,
+    api, bench, deps, examples, flags, fuzz, hygiene, loom, models, packages, shuttle, stores,
+    test, versions,
 };
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
@@ -23,7 +24,7 @@ const SUITES_OF_STORES: &str = "stores";
 const INCLUDE: &str =
     "`CI=true cargo xtask ci --only stores` installs what these tests need, and runs them";
 
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     ("format", format),
     ("hygiene", hygiene::run),
     ("dependencies", |workspace| deps::run(workspace, true)),
@@ -38,6 +39,7 @@ const STEPS: [Step; 19] = [
     ("tests on one core", |workspace| test::run(workspace, true)),
     ("stack", stack),
     (SUITES_OF_STORES, stores::in_ci),
+    ("two versions", versions::in_ci),
     ("models", all_models),
     ("random schedules", shuttle::in_ci),
     ("examples", examples::smoke),

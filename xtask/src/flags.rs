@@ -78,6 +78,19 @@ xflags::xflags! {
             optional --seed seed: u64
         }
 
+        /// Processes of an older version of durable-queue and of this one share a store, upgrade it and go back: first
+        /// without a kill, then half of the processes that are killed are older ones.
+        cmd versions {
+            /// The commit of the older version; the recorded one if not said.
+            optional --old commit: String
+            /// Only on this store: sqlite, postgres or redis.
+            optional --on store: String
+            /// How many kills (default 12).
+            optional --kills kills: u64
+            /// Which victims and when (default 1).
+            optional --seed seed: u64
+        }
+
         /// Anthill beside its peers (benches/compare), then the benches of the crates.
         cmd bench {
             /// Few cases, three short rounds, nothing oversubscribed; all within two minutes.

@@ -33,6 +33,7 @@ mod stress;
 mod syscalls;
 mod test;
 mod tsan;
+mod versions;
 mod workspace;
 
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Cmutants(flags) => cmutants::run(&workspace, &flags),
         XtaskCmd::Stress(flags) => stress::run(&workspace, &flags),
         XtaskCmd::Crash(flags) => crash::run(&workspace, &flags),
+        XtaskCmd::Versions(flags) => versions::run(&workspace, &flags),
         XtaskCmd::Bench(flags) => bench::run(&workspace, &flags),
         XtaskCmd::Fuzz(flags) => fuzz::run(&workspace, &flags),
         XtaskCmd::Sanitize(flags) => sanitize::run(&workspace, &flags),

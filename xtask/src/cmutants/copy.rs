@@ -82,7 +82,8 @@ impl Drop for Mutated {
     }
 }
 
-fn write_if_changed(path: &Path, content: &[u8]) -> Result<()> {
+/// So that cargo, which looks at times, builds again only what has changed.
+pub(crate) fn write_if_changed(path: &Path, content: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());
     }

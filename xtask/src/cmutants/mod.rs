@@ -28,6 +28,7 @@ use copy::Copy;
 use list::Mutant;
 use plain::Outcome;
 
+pub(crate) use copy::write_if_changed;
 pub(crate) use list::check as check_list;
 
 /// What was watching, by its `crate::test`.

@@ -24,6 +24,8 @@ const BETWEEN: usize = 150;
 const STOPPED: usize = 4;
 
 struct Workers<'a> {
+    /// In turn: this one, and perhaps that of another version.
+    programs: Vec<PathBuf>,
     server: Option<&'a str>,
     folder: &'a Path,
     rng: Rng,
@@ -34,10 +36,10 @@ struct Workers<'a> {
 impl Workers<'_> {
     fn start(&mut self) {
         let name = self.started.to_string();
+        let program = &self.programs[self.started % self.programs.len()];
         self.started += 1;
-        let this = std::env::current_exe().unwrap();
         let seed = self.rng.next_u64().to_string();
-        let mut child = Command::new(this);
+        let mut child = Command::new(program);
         child.arg(MODE).arg(self.folder).args([name, seed]);
         child.envs(self.server.map(|server| (SERVER, server)));
         self.living.push(child.spawn().unwrap());
@@ -70,7 +72,7 @@ impl Drop for Workers<'_> {
 }
 
 /// A folder that goes with the run, unless that fails.
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let path = path.join(format!("crash-{}", std::process::id()));
     fs::remove_dir_all(&path).ok(); // Of a run that was killed.
@@ -78,9 +80,21 @@ fn folder() -> PathBuf {
     path
 }
 
-pub(crate) fn run(server: Option<&str>, kills: u64, seed: u64) {
+fn is_anything_written(folder: &Path) -> bool {
+    let mut files = fs::read_dir(folder).unwrap().flatten();
+    files.any(|file| {
+        file.path().extension().is_some_and(|it| it == "diary")
+            && file.metadata().unwrap().len() > 0
+    })
+}
+
+/// With `old`, the program of an older version, half of the processes are of that one.
+pub(crate) fn run(old: Option<&Path>, server: Option<&str>, kills: u64, seed: u64) {
     let folder = folder();
+    let this = std::env::current_exe().unwrap();
+    let old = old.map(Path::to_owned);
     let mut workers = Workers {
+        programs: old.into_iter().chain([this]).collect(),
         server,
         folder: &folder,
         rng: Rng::new(seed),
@@ -108,8 +122,12 @@ pub(crate) fn run(server: Option<&str>, kills: u64, seed: u64) {
     }
 
     // What is left is finished by those that live, and by a new one if none does.
-    fs::write(folder.join(QUIET), "").unwrap();
     workers.start();
+    // On a busy machine all others may have been killed before they did anything.
+    while !is_anything_written(&folder) {
+        pause(10);
+    }
+    fs::write(folder.join(QUIET), "").unwrap();
     place::play(server, &folder, UntilDone);
     drop(workers);
 
@@ -122,7 +140,7 @@ pub(crate) fn run(server: Option<&str>, kills: u64, seed: u64) {
 struct UntilDone;
 
 impl Role for UntilDone {
-    fn play<S: Store>(self, store: S) {
+    fn play<S: Store + Clone>(self, store: S) {
         let queue = worker::open(store, true);
         while queue.list(None, 2).unwrap().len() > 1 {
             pause(10);

@@ -2,6 +2,10 @@
 //! of them wrote down is compared: nothing is lost, nothing is early, and no holder that had lost its
 //! lease has settled anything.
 //!
+//! With `--old PROGRAM`, this program built with an older version of the crate, processes of both versions share the store.
+//! With `--kills`, every second process that is started is of the older version; without it none is killed, and
+//! [`versions`] says what they do. `cargo xtask versions` builds both programs, and runs both.
+//!
 //! `cargo xtask crash --kills 500 --seed 7` (`--on postgres`, `--on redis`) runs it for longer than the tests do. What a run does
 //! is decided by its seed; when it does it, by the machine: a seed repeats the kills, not the races.
 #![cfg_attr(
@@ -25,18 +29,33 @@ mod killer;
 #[cfg(all(unix, not(anthill_loom)))]
 mod place;
 #[cfg(all(unix, not(anthill_loom)))]
+mod versions;
+#[cfg(all(unix, not(anthill_loom)))]
 mod worker;
+
+#[cfg(all(unix, not(anthill_loom)))]
+use std::path::PathBuf;
 
 #[cfg(all(unix, not(anthill_loom)))]
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [mode, folder, name, seed] = &arguments[..]
-        && mode == worker::MODE
-    {
-        let (folder, seed) = (folder.as_ref(), seed.parse().unwrap());
+    if let [mode, folder, name, last] = &arguments[..] {
+        let folder = folder.as_ref();
         let server = std::env::var(place::SERVER).ok();
-        let work = worker::Work { folder, name, seed };
-        return place::play(server.as_deref(), folder, work);
+        if mode == worker::MODE {
+            let seed = last.parse().unwrap();
+            let work = worker::Work { folder, name, seed };
+            return place::play(server.as_deref(), folder, work);
+        }
+        if mode == versions::MODE {
+            let knows_new = last.parse().unwrap();
+            let party = versions::Party {
+                folder,
+                name,
+                knows_new,
+            };
+            return place::play(server.as_deref(), folder, party);
+        }
     }
     if arguments.iter().any(|argument| argument == "--list") {
         return; // It has no tests that can be run one by one.
@@ -46,11 +65,16 @@ fn main() {
         arguments.get(at + 1).cloned()
     };
     let number = |flag: &str| value(flag).map(|number| number.parse::<u64>().unwrap());
-    let kills = number("--kills").unwrap_or(killer::KILLS);
+    let kills = number("--kills");
     let seed = number("--seed").unwrap_or(1);
-    let limit = testkit::LIMIT * 2 + killer::LONGEST * u32::try_from(kills).unwrap();
+    let old = value("--old").map(PathBuf::from);
     let watched = |server: Option<&str>| {
-        testkit::watchdog(limit, || killer::run(server, kills, seed));
+        if let (Some(old), None) = (&old, kills) {
+            return testkit::watchdog(testkit::LIMIT * 4, || versions::run(old, server));
+        }
+        let kills = kills.unwrap_or(killer::KILLS);
+        let limit = testkit::LIMIT * 2 + killer::LONGEST * u32::try_from(kills).unwrap();
+        testkit::watchdog(limit, || killer::run(old.as_deref(), server, kills, seed));
     };
     match value("--on").as_deref() {
         None | Some("sqlite") => watched(None),

@@ -8,9 +8,12 @@ use durable_queue::{SqliteStore, Store};
 /// Names the server to the processes that are killed, whose arguments all users see.
 pub(crate) const SERVER: &str = "DURABLE_CRASH_SERVER";
 
+/// The file, in the folder of the run.
+pub(crate) const FILE: &str = "jobs";
+
 /// What is done on whichever store it is.
 pub(crate) trait Role {
-    fn play<S: Store>(self, store: S);
+    fn play<S: Store + Clone>(self, store: S);
 }
 
 /// On the server of this address, or else on the file.
@@ -19,7 +22,7 @@ pub(crate) fn play(server: Option<&str>, folder: &Path, role: impl Role) {
         None => {
             // The kills are what is tested, not the disk; a stopped process may hold the lock for long.
             let store = SqliteStore::options().busy_timeout(Duration::from_secs(30));
-            role.play(store.open(folder.join("jobs")).unwrap());
+            role.play(store.open(folder.join(FILE)).unwrap());
         }
         #[cfg(feature = "postgres")]
         Some(address) if address.starts_with("postgres") => {
@@ -27,7 +30,16 @@ pub(crate) fn play(server: Option<&str>, folder: &Path, role: impl Role) {
         }
         #[cfg(feature = "redis")]
         Some(address) if address.starts_with("redis") => {
-            role.play(durable_queue::RedisStore::open(address).unwrap());
+            let open = || durable_queue::RedisStore::open(address);
+            // A stop interrupts the process in its calls of the system.
+            let store = open().or_else(|error| {
+                if error.is_transient() {
+                    open()
+                } else {
+                    Err(error)
+                }
+            });
+            role.play(store.unwrap());
         }
         Some(_) => panic!("no such server is built in"),
     }

@@ -52,10 +52,18 @@ pub(crate) fn open<S: Store>(store: S, confirms: bool) -> Queue<S> {
 
 /// Whole lines, each with one call of the system: a kill leaves none by halves.
 #[derive(Clone)]
-struct Diary(Arc<Mutex<File>>);
+pub(crate) struct Diary(Arc<Mutex<File>>);
 
 impl Diary {
-    fn write(&self, line: &str) {
+    /// Of the process of this name.
+    pub(crate) fn of(folder: &Path, name: &str) -> Self {
+        let mut file = OpenOptions::new();
+        let file = file.create(true).append(true);
+        let file = file.open(folder.join(format!("{name}.diary"))).unwrap();
+        Self(Arc::new(Mutex::new(file)))
+    }
+
+    pub(crate) fn write(&self, line: &str) {
         let line = format!("{line}\n");
         self.0.lock().unwrap().write_all(line.as_bytes()).unwrap();
     }
@@ -74,12 +82,9 @@ pub(crate) struct Work<'a> {
 }
 
 impl Role for Work<'_> {
-    fn play<S: Store>(self, store: S) {
+    fn play<S: Store + Clone>(self, store: S) {
         let Self { folder, name, seed } = self;
-        let mut file = OpenOptions::new();
-        let file = file.create(true).append(true);
-        let file = file.open(folder.join(format!("{name}.diary"))).unwrap();
-        let diary = Diary(Arc::new(Mutex::new(file)));
+        let diary = Diary::of(folder, name);
         let mut rng = Rng::new(seed);
         let confirms = rng.chance(2);
         let queue = open(store, confirms);

@@ -1,0 +1,172 @@
+//! `cargo xtask versions`: processes of an older version of durable-queue and of this one share a store, as during a
+//! rolling upgrade, and after going back.
+//!
+//! The tree of the older version comes from git's history, and gets the program of this tree's `tests/crash`: one
+//! source, built with each version of the crate. Nothing is fetched: if the history lacks the commit, nothing runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use xshell::{Shell, cmd};
+
+use crate::cmutants::write_if_changed;
+use crate::flags;
+use crate::parallel;
+use crate::process;
+use crate::stores;
+use crate::test::WHOLE;
+use crate::workspace::{Workspace, package};
+
+/// The older version: its stores record the oldest version that may work on them (the crate's `src/version.rs`), as version
+/// 8 of `PostgreSQL`'s tables, 6 of `SQLite`'s and 3 of Redis's keys.
+///
+/// It stays until a store's `OLDEST` is raised. The commit that raises it then takes its place.
+const OLD: &str = "7558de2036abd0165cd60231eade98080aa95170";
+const KILLS: u64 = 12;
+const SEED: u64 = 1;
+/// Only ends what hangs in spite of the programs' own limits, which say where.
+const LIMIT: Duration = Duration::from_secs(600);
+/// The sources of the program, which the older tree gets.
+const PROGRAM: [&str; 2] = ["tests/crash", "tests/servers"];
+const STORES: [&str; 3] = ["sqlite", "postgres", "redis"];
+
+/// With the older version that is recorded, on all stores.
+pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
+    let flags = flags::Versions {
+        old: None,
+        on: None,
+        kills: None,
+        seed: None,
+    };
+    run(workspace, &flags)
+}
+
+/// On each store: the phases of a rolling upgrade without a kill, then kills of processes of both versions.
+pub(crate) fn run(workspace: &Workspace, flags: &flags::Versions) -> Result<()> {
+    let only = flags.on.as_deref();
+    let wanted = |store: &&&str| only.is_none_or(|only| only == **store);
+    let stores: Vec<&str> = STORES.iter().filter(wanted).copied().collect();
+    ensure!(!stores.is_empty(), "the stores are {}", STORES.join(", "));
+    let named = flags.old.as_deref().unwrap_or(OLD);
+    let Some(commit) = resolve(workspace, named)? else {
+        ensure!(flags.old.is_none(), "git's history has no commit {named}");
+        println!(
+            "versions: left out, since git's history here (a shallow clone, an archive) has no commit {named}"
+        );
+        return Ok(());
+    };
+    let old = build(workspace, &old_tree(workspace, &commit)?)?;
+    let new = build(workspace, workspace)?;
+
+    let kills = flags.kills.unwrap_or(KILLS).to_string();
+    let seed = flags.seed.unwrap_or(SEED).to_string();
+    let kills = ["--kills", &kills, "--seed", &seed];
+    let run_all = |shell: &Shell| {
+        let runs = stores.iter().map(|store| {
+            let both = ["--on", store, "--old"];
+            let phases = cmd!(shell, "{new} {both...} {old}").into();
+            let kills = cmd!(shell, "{new} {both...} {old} {kills...}").into();
+            (*store, [("phases", phases), ("kills", kills)])
+        });
+        // All stores at once: the programs mostly wait.
+        parallel::map(
+            runs.collect(),
+            STORES.len(),
+            |_| Ok(()),
+            |(), (store, runs)| {
+                let mut runs = runs.into_iter();
+                runs.try_for_each(|(name, command)| run_one(workspace, store, name, command))
+            },
+        )
+        .map(drop)
+    };
+    if stores == ["sqlite"] {
+        run_all(&workspace.shell()?)?;
+    } else {
+        stores::with_servers(workspace, run_all)?;
+    }
+    println!(
+        "versions: processes of {} and of this tree have shared {}",
+        commit.get(..12).unwrap_or(&commit),
+        stores.join(", ")
+    );
+    Ok(())
+}
+
+fn run_one(workspace: &Workspace, store: &str, name: &str, mut command: Command) -> Result<()> {
+    let log = workspace
+        .target
+        .join(format!("versions/{store}.{name}.log"));
+    let ended = process::run_logged(&mut command, &log, Some(LIMIT))?;
+    let time = ended.time.as_secs_f32();
+    println!("{time:>6.1} s  {store}, {name}: {}", ended.output.trim());
+    ensure!(ended.success(), "{store}, {name}: see {}", log.display());
+    Ok(())
+}
+
+/// The commit's full name, if it is in the history at hand.
+fn resolve(workspace: &Workspace, commit: &str) -> Result<Option<String>> {
+    let shell = workspace.shell()?;
+    let commit = format!("{commit}^{{commit}}");
+    let found = cmd!(shell, "git rev-parse --quiet --verify {commit}");
+    let found = found.quiet().ignore_status().ignore_stderr().output();
+    // Without git there is no history.
+    let found = found.map(|found| String::from_utf8_lossy(&found.stdout).trim().to_owned());
+    Ok(found.ok().filter(|commit| !commit.is_empty()))
+}
+
+/// The tree of that commit, with this tree's program in it.
+fn old_tree(workspace: &Workspace, commit: &str) -> Result<Workspace> {
+    let folder = workspace.target.join("versions");
+    let tree = folder.join(commit);
+    if !tree.exists() {
+        let shell = workspace.shell()?;
+        let [archive, part] = ["tar", "part"].map(|it| folder.join(commit).with_extension(it));
+        shell.remove_path(&part)?;
+        shell.create_dir(&part)?;
+        cmd!(
+            shell,
+            "git archive --format=tar --output={archive} {commit}"
+        )
+        .quiet()
+        .run()?;
+        cmd!(shell, "tar -xf {archive} -C {part}").quiet().run()?;
+        shell.remove_path(&archive)?;
+        fs::rename(&part, &tree)?;
+    }
+    let old = Workspace {
+        root: tree,
+        target: workspace.target.clone(),
+    };
+    for part in PROGRAM {
+        let part = Path::new("crates/durable-queue").join(part);
+        let part = part.to_str().context("it is text")?;
+        for file in workspace.files(part)? {
+            write_if_changed(&old.root.join(&file), workspace.read(&file)?.as_bytes())?;
+        }
+    }
+    Ok(old)
+}
+
+/// The program of this tree. Dependencies are built once for all trees: with the features that the tests have.
+fn build(workspace: &Workspace, tree: &Workspace) -> Result<PathBuf> {
+    let shell = tree.shell()?;
+    let mut command: Command = cmd!(shell, "cargo test {WHOLE...} --test crash --no-run").into();
+    command.env("CARGO_TARGET_DIR", &workspace.target);
+    if tree.root != workspace.root {
+        // Crates of two trees bear one name within the target directory, unless their profiles differ: each build would
+        // replace what the other one has built.
+        for folder in tree.crates()? {
+            let setting = format!("profile.dev.package.{}.codegen-units=15", package(&folder));
+            command.args(["--config", &setting]);
+        }
+    }
+    let binaries = process::build_tests(&mut command)?;
+    let program = binaries
+        .into_iter()
+        .find(|it| it.package == "durable-queue");
+    Ok(program.context("cargo has built no program")?.path)
+}
