@@ -44,6 +44,7 @@
 
 mod driver;
 mod failure;
+mod floors;
 mod listen;
 mod options;
 mod schema;
@@ -61,6 +62,7 @@ pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
 pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
 use self::failure::{failure, no_thread};
+use self::floors::Floors;
 use self::listen::Queues;
 use self::schema::{PUSH_ONE, TURN};
 use self::session::{By, Sessions, Values};
@@ -87,6 +89,7 @@ struct Shared {
     sessions: Sessions,
     hub: Hub,
     queues: Queues,
+    floors: Floors,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -125,12 +128,20 @@ impl PostgresStore {
         let row = one(&rows)?;
         let read = || Ok((row.try_get(0)?, row.try_get(1)?));
         let (id, due) = read().map_err(unreadable)?;
-        self.0.hub.notify(queue, StoreTime::from_micros(due));
+        let due = StoreTime::from_micros(due);
+        self.0.floors.lower(queue, due);
+        self.0.hub.notify(queue, due);
         Ok(Put::New(id_of(id)))
     }
 
     /// After a commit: to the own notifiers, and to other processes if it is `soon`.
     fn announce(&self, by: By, queue: &str, due: StoreTime, soon: bool) {
+        self.0.floors.lower(queue, due);
+        self.announce_turn(by, queue, due, soon);
+    }
+
+    /// As `announce`, of what a turn has brought back: its floor is not above that.
+    fn announce_turn(&self, by: By, queue: &str, due: StoreTime, soon: bool) {
         if due == StoreTime::NEVER {
             return;
         }
@@ -221,7 +232,7 @@ fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     }
 }
 
-/// The row of `turn_7` that is no lease; whether to look once more, and whether a job has waited for a key
+/// The row of `turn_9` that is no lease; whether to look once more, and whether a job has waited for a key
 /// that is free now.
 fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool), postgres::Error> {
     let mut verdicts = vec![Verdict::Stale; settles];
@@ -273,6 +284,7 @@ impl Store for PostgresStore {
             |span: fn(&Claim) -> Duration| claim.as_ref().map_or(0, |claim| micros(span(claim)));
         let synced = settles.iter().any(|settle| settle.act.is_durable());
         let by = self.0.sessions.by_pump(claim.map(|claim| claim.lease));
+        let floor = self.0.floors.begin(name);
         let rows = self.0.sessions.call(
             by,
             TURN,
@@ -293,12 +305,16 @@ impl Store for PostgresStore {
                 &span(|claim| claim.horizon),
                 &span(|claim| claim.lease),
                 &claim.is_some_and(|claim| claim.urgent_first),
+                &floor,
             ],
-        )?;
+        );
+        let rows = rows.inspect_err(|_| self.0.floors.lower(name, ANYTHING))?;
         let (last, rows) = rows
             .split_last()
             .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))?;
         let (mut turn, raised, frees_key) = summary(last, settles.len()).map_err(unreadable)?;
+        let floor: Option<Vec<i64>> = last.try_get(14).map_err(unreadable)?;
+        let floor = self.0.floors.end(name, floor.as_deref());
         // The turn may have taken all of its time; what follows it has its own.
         let by = self.0.sessions.by_pump(None);
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
@@ -312,17 +328,20 @@ impl Store for PostgresStore {
             if raised {
                 // What was entered before others could see the raised head: see `announce` there. If
                 // that cannot be known, the next claim is to look for itself.
-                let looked = self.0.sessions.call(by, "look", &[&name]);
+                let looked = self.0.sessions.call(by, "look_9", &[&name, &floor]);
                 let looked = looked.and_then(|rows| {
                     let times = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
                     times(one(&rows)?).map_err(unreadable)
                 });
                 let (first, first_free) = looked.unwrap_or((i64::MIN, i64::MIN));
-                claimed.first = StoreTime::from_micros(first);
+                let first = StoreTime::from_micros(first);
+                // With a floor the turn has said by when to come again, whatever is seen from there on.
+                let first = floor.map_or(first, |_| first.min(claimed.first));
+                claimed.first = first;
                 claimed.first_free = StoreTime::from_micros(first_free);
             }
         }
-        self.announce(by, name, announced(settles, turn.now, frees_key), true);
+        self.announce_turn(by, name, announced(settles, turn.now, frees_key), true);
         Ok(turn)
     }
 

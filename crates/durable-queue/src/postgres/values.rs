@@ -211,7 +211,7 @@ impl Settles {
     }
 }
 
-/// The first columns of `turn_7` and `held_by_6`.
+/// The first columns of `turn_9` and `held_by_6`.
 pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres::Error> {
     Ok(Lease {
         id: id_of(id),
