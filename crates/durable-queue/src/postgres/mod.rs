@@ -22,7 +22,8 @@
 //!
 //! A payload has up to [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a push up
 //! to [`PUSH_LIMIT`]: else it is [`TooLarge`](ErrorKind::TooLarge), and the server is not asked. By
-//! `durable.push`, what the server takes.
+//! `durable.push`, what the server takes. A queue's name has no NUL: each call with such a name is
+//! [`BadName`](ErrorKind::BadName), and the server is not asked.
 //!
 //! Not for:
 //! - a pooler that gives each transaction another session: statements are prepared, and one session listens. A store
@@ -67,8 +68,8 @@ use self::listen::Queues;
 use self::schema::{PUSH_ONE, TURN};
 use self::session::{By, Sessions, Values};
 use self::values::{
-    Hidden, NewJobs, SIZES, Settles, Uuid, attempts, id_of, is_plain, lease, listed, micros,
-    number, put, time,
+    Hidden, NewJobs, SIZES, Settles, Uuid, attempts, check_name, id_of, is_plain, lease, listed,
+    micros, number, put, time,
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
@@ -114,7 +115,9 @@ impl PostgresStore {
         Self::options().open(address)
     }
 
-    fn call(&self, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
+    /// Of the application, about the queue of this name.
+    fn call(&self, name: &str, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
+        check_name(name)?;
         self.0.sessions.call(By::Application, function, values)
     }
 
@@ -124,7 +127,7 @@ impl PostgresStore {
         let origin = self.0.hub.origin();
         let payload = Hidden(job.payload);
         let values: &Values<'_> = &[&queue, &time, &is_delay, &payload, &job.urgent, &origin];
-        let rows = self.call(PUSH_ONE, values)?;
+        let rows = self.call(queue, PUSH_ONE, values)?;
         let row = one(&rows)?;
         let read = || Ok((row.try_get(0)?, row.try_get(1)?));
         let (id, due) = read().map_err(unreadable)?;
@@ -178,6 +181,7 @@ fn enqueue(
     in_transaction: bool,
     call: impl FnOnce(&'static str, &Values<'_>) -> Result<Vec<Row>>,
 ) -> Result<(Vec<Put>, StoreTime, bool)> {
+    check_name(name)?;
     if jobs.is_empty() {
         return Ok((Vec::new(), StoreTime::NEVER, false));
     }
@@ -269,13 +273,14 @@ impl Store for PostgresStore {
             return self.push_one(name, job).map(|put| vec![put]);
         }
         let (puts, earliest, soon) = enqueue(name, jobs, false, |function, values| {
-            self.call(function, values)
+            self.call(name, function, values)
         })?;
         self.announce(By::Application, name, earliest, soon);
         Ok(puts)
     }
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
+        check_name(name)?;
         let all = Settles::new(settles);
         let token = claim.map(|claim| Uuid(claim.token));
         let count =
@@ -347,7 +352,7 @@ impl Store for PostgresStore {
 
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         let (id, key) = named(which);
-        let rows = self.call("cancel", &[&name, &id, &Hidden(key)])?;
+        let rows = self.call(name, "cancel", &[&name, &id, &Hidden(key)])?;
         let Some(row) = rows.first() else {
             return Ok(Cancelled::Never);
         };
@@ -367,7 +372,7 @@ impl Store for PostgresStore {
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
         let (id, key) = named(which);
         let (at, delay) = time(when);
-        let rows = self.call("reset", &[&name, &id, &Hidden(key), &at, &delay])?;
+        let rows = self.call(name, "reset", &[&name, &id, &Hidden(key), &at, &delay])?;
         let Some(row) = rows.first() else {
             return Ok(Reset::Never);
         };
@@ -381,6 +386,7 @@ impl Store for PostgresStore {
     }
 
     fn held_by(&self, name: &str, token: Token, span: Duration) -> Result<Vec<Lease>> {
+        check_name(name)?;
         let by = self.0.sessions.by_pump(Some(span));
         self.0.sessions.end_lost(by)?;
         let values: &Values<'_> = &[&name, &Uuid(token), &micros(span)];
@@ -392,6 +398,7 @@ impl Store for PostgresStore {
     }
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
+        check_name(name)?;
         let watch = crate::listen::watch(&self.0, name, notifier, no_thread)?;
         let by = self.0.sessions.by_pump(None);
         let rows = self.0.sessions.call(by, "listen", &[&name])?;
@@ -401,17 +408,18 @@ impl Store for PostgresStore {
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
-        self.call("pause", &[&name, &paused, &self.0.hub.origin()])?;
+        self.call(name, "pause", &[&name, &paused, &self.0.hub.origin()])?;
         self.0.hub.notify(name, ANYTHING);
         Ok(())
     }
 
     fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
-        self.call("serialize_keys", &[&name, &serial]).map(drop)
+        self.call(name, "serialize_keys", &[&name, &serial])
+            .map(drop)
     }
 
     fn stats(&self, name: &str) -> Result<StoreStats> {
-        let rows = self.call("stats_7", &[&name, &i64::from(COUNT_LIMIT)])?;
+        let rows = self.call(name, "stats_7", &[&name, &i64::from(COUNT_LIMIT)])?;
         let row = one(&rows)?;
         let count = |column: usize| {
             let count = row.try_get::<_, i64>(column)?;
@@ -438,7 +446,7 @@ impl Store for PostgresStore {
         let (due, id) = after.map_or((i64::MIN, i64::MIN), |(due, id)| {
             (due.as_micros(), number(id))
         });
-        let rows = self.call("list_6", &[&name, &due, &id, &i64::from(most)])?;
+        let rows = self.call(name, "list_6", &[&name, &due, &id, &i64::from(most)])?;
         let jobs = rows.iter().map(listed);
         jobs.collect::<std::result::Result<_, _>>()
             .map_err(unreadable)
@@ -446,7 +454,7 @@ impl Store for PostgresStore {
 
     fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
         let after = after.map_or(i64::MIN, number);
-        let rows = self.call("dead_letters_6", &[&name, &after, &i64::from(most)])?;
+        let rows = self.call(name, "dead_letters_6", &[&name, &after, &i64::from(most)])?;
         let read = |row: &Row| {
             Ok(DeadJob {
                 id: id_of(row.try_get(0)?),
@@ -481,7 +489,7 @@ impl PostgresStore {
     /// Of dead letters, how many were changed.
     fn count(&self, function: &'static str, name: &str, ids: &[JobId]) -> Result<usize> {
         let ids: Vec<i64> = ids.iter().copied().map(number).collect();
-        let rows = self.call(function, &[&name, &ids])?;
+        let rows = self.call(name, function, &[&name, &ids])?;
         let count = one(&rows)?.try_get::<_, i64>(0).map_err(unreadable)?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
