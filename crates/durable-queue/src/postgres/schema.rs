@@ -18,7 +18,7 @@ use crate::time::StoreTime;
 use crate::version::Version;
 
 /// Each step makes version `index + 1` of the one before.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
     include_str!("sql/step_3.sql"),
@@ -27,6 +27,7 @@ const STEPS: [&str; 8] = [
     include_str!("sql/step_6.sql"),
     include_str!("sql/step_7.sql"),
     include_str!("sql/step_8.sql"),
+    include_str!("sql/step_9.sql"),
 ];
 
 const FUNCTIONS: [&str; 4] = [
@@ -38,7 +39,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// A procedure, which commits before it ends: with two values that it sets.
 pub(super) const PUSH_ONE: &str = "push_one_6";
-pub(super) const TURN: &str = "turn_7";
+pub(super) const TURN: &str = "turn_9";
 
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]

@@ -13,6 +13,7 @@ mod repeating;
 mod rights;
 mod sharing;
 mod sizes;
+mod snapshots;
 mod transactions;
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
