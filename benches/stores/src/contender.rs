@@ -75,6 +75,8 @@ pub enum Can {
     AllButLook,
     /// What differs from another one in its times alone.
     Start,
+    /// What differs from another one in how many jobs a worker claims alone.
+    Work,
     /// A yardstick of pushes.
     Push,
     /// A yardstick of times: it is in this process's memory, so no other process pushes.
