@@ -18,7 +18,7 @@ use crate::time::StoreTime;
 use crate::version::Version;
 
 /// Each step makes version `index + 1` of the one before.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
     include_str!("sql/step_3.sql"),
@@ -27,6 +27,7 @@ const STEPS: [&str; 8] = [
     include_str!("sql/step_6.sql"),
     include_str!("sql/step_7.sql"),
     include_str!("sql/step_8.sql"),
+    include_str!("sql/step_9.sql"),
 ];
 
 const FUNCTIONS: [&str; 4] = [

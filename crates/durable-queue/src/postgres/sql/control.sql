@@ -117,17 +117,25 @@ BEGIN
     o_serial_keys := coalesce(o_serial_keys, false);
     SELECT count(*) INTO o_jobs
     FROM (
-        SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.due <= 9223372036854775807 LIMIT p_limit
+        SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= 9223372036854775807
+        UNION ALL
+        SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NOT NULL AND j.due <= 9223372036854775807
+        LIMIT p_limit
     ) c;
     SELECT count(*) INTO o_due
-    FROM (SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.due <= v_now LIMIT p_limit) c;
+    FROM (
+        SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= v_now
+        UNION ALL
+        SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NOT NULL AND j.due <= v_now
+        LIMIT p_limit
+    ) c;
     SELECT count(*) INTO o_dead
     FROM (SELECT FROM SCHEMA.dead d WHERE d.queue = v_queue LIMIT p_limit) c;
     RETURN NEXT;
 END
 $$;
 
--- From a place in the hot index on. `o_now`: by it an end of a lease has come, or not.
+-- From a place in the hot indexes on. `o_now`: by it an end of a lease has come, or not.
 CREATE OR REPLACE FUNCTION SCHEMA.list_6(p_queue text, p_due bigint, p_id bigint, p_most bigint)
 RETURNS TABLE (
     o_id bigint, o_due bigint, o_at bigint, o_held boolean, o_started boolean, o_attempts integer,
@@ -138,12 +146,18 @@ DECLARE
     v_now bigint := SCHEMA.clock();
 BEGIN
     RETURN QUERY
-    SELECT j.id, j.due, j.at, j.token IS NOT NULL, j.started, j.attempts, j.key, j.schedule, v_now,
-        j.urgent
-    FROM SCHEMA.job j
-    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue)
-        AND j.due >= p_due AND (j.due, j.id) > (p_due, p_id)
-    ORDER BY j.due, j.id LIMIT p_most;
+    SELECT c.* FROM (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) q, LATERAL (
+        (SELECT j.id, j.due, j.at, false, j.started, j.attempts, j.key, j.schedule, v_now, j.urgent
+        FROM SCHEMA.job j
+        WHERE j.queue = q.id AND j.token IS NULL AND j.due >= p_due AND (j.due, j.id) > (p_due, p_id)
+        ORDER BY j.due, j.id LIMIT p_most)
+        UNION ALL
+        (SELECT j.id, j.due, j.at, true, j.started, j.attempts, j.key, j.schedule, v_now, j.urgent
+        FROM SCHEMA.job j
+        WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due >= p_due AND (j.due, j.id) > (p_due, p_id)
+        ORDER BY j.due, j.id LIMIT p_most)
+    ) c
+    ORDER BY c.due, c.id LIMIT p_most;
 END
 $$;
 

@@ -39,11 +39,23 @@ BEGIN
                 AND j.due >= v_due AND (j.due, j.id) > (v_due, v_id)
             ORDER BY j.due, j.id LIMIT 1 FOR UPDATE SKIP LOCKED;
         ELSE
-            SELECT j.id, j.due, j.key, j.run INTO v_id, v_due, v_key, v_run FROM SCHEMA.job j
-            WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused)
-                AND j.due <= v_last AND (j.token IS NULL OR j.due <= p_now)
-                AND j.due >= v_due AND (j.due, j.id) > (v_due, v_id)
-            ORDER BY j.due, j.id LIMIT 1 FOR UPDATE SKIP LOCKED;
+            SELECT c.* INTO v_id, v_due, v_key, v_run FROM SCHEMA.queue q, LATERAL (
+                SELECT * FROM (
+                    SELECT j.id, j.due, j.key, j.run FROM SCHEMA.job j
+                    WHERE j.queue = q.id AND j.token IS NULL AND j.due <= v_last
+                        AND j.due >= v_due AND (j.due, j.id) > (v_due, v_id)
+                    ORDER BY j.due, j.id LIMIT 1 FOR UPDATE SKIP LOCKED
+                ) free
+                UNION ALL
+                SELECT * FROM (
+                    SELECT j.id, j.due, j.key, j.run FROM SCHEMA.job j
+                    WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due <= p_now
+                        AND j.due >= v_due AND (j.due, j.id) > (v_due, v_id)
+                    ORDER BY j.due, j.id LIMIT 1 FOR UPDATE SKIP LOCKED
+                ) ended
+            ) c
+            WHERE q.id = p_queue AND NOT q.paused
+            ORDER BY c.due, c.id LIMIT 1;
         END IF;
         EXIT WHEN NOT FOUND;
         IF v_key IS NOT NULL THEN

@@ -138,14 +138,14 @@ DECLARE
     c_never CONSTANT bigint := 9223372036854775807;
     v_queue bigint := (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue);
 BEGIN
-    SELECT j.due, CASE WHEN j.token IS NULL THEN j.due END INTO o_first, o_first_free
-    FROM SCHEMA.job j WHERE j.queue = v_queue AND j.due <= c_never ORDER BY j.due, j.id LIMIT 1;
-    IF o_first_free IS NULL THEN
-        SELECT j.due INTO o_first_free FROM SCHEMA.job j
-        WHERE j.queue = v_queue AND j.due <= c_never AND j.token IS NULL ORDER BY j.due, j.id LIMIT 1;
-    END IF;
-    o_first := coalesce(o_first, c_never);
-    o_first_free := coalesce(o_first_free, c_never);
+    SELECT coalesce((
+        SELECT j.due FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= c_never
+        ORDER BY j.due, j.id LIMIT 1
+    ), c_never), coalesce((
+        SELECT j.due FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NOT NULL AND j.due <= c_never
+        ORDER BY j.due, j.id LIMIT 1
+    ), c_never) INTO o_first_free, o_first;
+    o_first := least(o_first, o_first_free);
     RETURN NEXT;
 END
 $$;
@@ -311,10 +311,21 @@ BEGIN
             UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
                 attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
             WHERE j.ctid = ANY (ARRAY(
-                SELECT j.ctid FROM SCHEMA.job j
-                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
-                    AND j.due <= v_now
-                ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
+                SELECT c.place FROM SCHEMA.queue q, LATERAL (
+                    SELECT * FROM (
+                        SELECT j.ctid AS place, j.due, j.id FROM SCHEMA.job j
+                        WHERE j.queue = q.id AND j.token IS NULL AND j.due <= v_now
+                        ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
+                    ) free
+                    UNION ALL
+                    SELECT * FROM (
+                        SELECT j.ctid, j.due, j.id FROM SCHEMA.job j
+                        WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due <= v_now
+                        ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
+                    ) ended
+                ) c
+                WHERE q.id = v_queue AND NOT q.paused
+                ORDER BY c.due, c.id LIMIT least(p_start, p_max) - v_begun
             ))
             RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
@@ -329,11 +340,21 @@ BEGIN
             UPDATE SCHEMA.job j SET token = p_token, started = false,
                 due = greatest(j.at, SCHEMA.after(v_now, p_lease))
             WHERE j.ctid = ANY (ARRAY(
-                SELECT j.ctid FROM SCHEMA.job j
-                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
-                    AND j.due <= SCHEMA.after(v_now, p_horizon) AND (j.token IS NULL OR j.due <= v_now)
-                ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead
-                FOR UPDATE SKIP LOCKED
+                SELECT c.place FROM SCHEMA.queue q, LATERAL (
+                    SELECT * FROM (
+                        SELECT j.ctid AS place, j.due, j.id FROM SCHEMA.job j
+                        WHERE j.queue = q.id AND j.token IS NULL AND j.due <= SCHEMA.after(v_now, p_horizon)
+                        ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead FOR UPDATE SKIP LOCKED
+                    ) free
+                    UNION ALL
+                    SELECT * FROM (
+                        SELECT j.ctid, j.due, j.id FROM SCHEMA.job j
+                        WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due <= v_now
+                        ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead FOR UPDATE SKIP LOCKED
+                    ) ended
+                ) c
+                WHERE q.id = v_queue AND NOT q.paused
+                ORDER BY c.due, c.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead
             ))
             RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,

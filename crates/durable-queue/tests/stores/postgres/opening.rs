@@ -50,7 +50,12 @@ fn tables_of_a_newer_version_that_says_so_are_used_as_they_are() {
 #[test]
 fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
     // What each version has added, and how it is taken away.
-    const ADDED: [(i32, &str); 6] = [
+    const ADDED: [(i32, &str); 7] = [
+        (
+            9,
+            "DROP INDEX SCHEMA.job_free; DROP INDEX SCHEMA.job_held;
+            CREATE INDEX job_due ON SCHEMA.job (queue, due, id) WHERE due IS NOT NULL",
+        ),
         (8, "ALTER TABLE SCHEMA.version DROP COLUMN oldest"),
         (7, "ALTER TABLE SCHEMA.queue DROP COLUMN serial_keys"),
         (

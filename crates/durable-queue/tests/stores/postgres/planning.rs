@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ::postgres::{Client, NoTls};
+use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::{NewJob, PostgresStore, Store};
 
 use super::Database;
@@ -51,8 +53,11 @@ fn delayed_jobs_are_not_read_by_any_call() {
 }
 
 fn named_store(database: &Database, name: &str) -> PostgresStore {
-    let address = format!("{}?application_name={name}", database.address);
-    database.options().open(&address).unwrap()
+    database.options().open(&named(database, name)).unwrap()
+}
+
+fn named(database: &Database, name: &str) -> String {
+    format!("{}?application_name={name}", database.address)
 }
 
 /// How many rows of jobs, and blocks of their indexes, were read by the sessions of this name, which are
@@ -104,4 +109,65 @@ fn jobs_that_are_due_in_front_are_not_read_by_claims_of_urgent_ones() {
     let read = read_by(&database, &name).0 - before;
     assert!(read > 40, "{read} is not what was read");
     assert!(read < 2_000, "{read} rows were read");
+}
+
+/// Rows, and blocks of indexes, for a horizon that reaches beyond the ends of those leases.
+#[test]
+fn jobs_that_leases_hold_are_not_read_by_claims() {
+    const CLAIMS: usize = 20;
+    let reads = |held: u32| {
+        let database = Database::new()?;
+        database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
+        let free = NewJob {
+            when: Duration::from_secs(900).into(),
+            ..JOB
+        };
+        database.store.enqueue("queue", &[free]).unwrap();
+        let name = format!("{}_reads", database.schema);
+        let mut holder = Client::connect(&named(&database, &name), NoTls).unwrap();
+        // As claims leave them, but for what else those leave in the indexes.
+        let held = format!(
+            "INSERT INTO SCHEMA.job (queue, due, at, token, started, payload)
+            SELECT q.id, SCHEMA.clock() + 600000000, SCHEMA.clock(), gen_random_uuid(), true, 'held'
+            FROM SCHEMA.queue q, generate_series(1, {held}); ANALYZE SCHEMA.job"
+        );
+        holder
+            .batch_execute(&held.replace("SCHEMA", &database.schema))
+            .unwrap();
+        drop(holder);
+        let before = read_by(&database, &name);
+        let store = named_store(&database, &name);
+        for serial in [false, true] {
+            store.serialize_keys("queue", serial).unwrap();
+            for _ in 0..CLAIMS {
+                let claim = Claim {
+                    ahead: 5,
+                    horizon: Duration::from_secs(1_200),
+                    ..claim_of(10)
+                };
+                let turn = store.turn("queue", &[], Some(claim)).unwrap();
+                let leases = turn.claimed.unwrap().leases;
+                assert_eq!(leases.len(), 1, "the free one");
+                let release = Settle {
+                    id: leases[0].id,
+                    token: leases[0].token,
+                    act: Act::Release,
+                };
+                store.turn("queue", &[release], None).unwrap();
+            }
+        }
+        drop(store);
+        let after = read_by(&database, &name);
+        Some((after.0 - before.0, after.1 - before.1))
+    };
+    let (Some(few), Some(many)) = (reads(1_000), reads(100_000)) else {
+        return;
+    };
+    assert!(few.0 > 80 && few.1 > 80, "{few:?} is not what was read");
+    // An index of a hundred times as many jobs is a block higher.
+    let most = (few.0 + 20, few.1 * 2);
+    assert!(
+        many.0 < most.0 && many.1 < most.1,
+        "{few:?} rows and blocks next to 1,000, {many:?} next to 100,000"
+    );
 }
