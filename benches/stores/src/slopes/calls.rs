@@ -8,6 +8,7 @@ use durable_queue::{JobId, Merge, NewJob, Token, When, Which};
 use stores::Outcome;
 
 use super::NAME;
+use super::queue::Queue;
 
 /// Longer than a run, and shorter than [`HORIZON`]: all that leases hold lies within a claim's horizon.
 pub const LEASE: Duration = Duration::from_mins(30);
@@ -19,9 +20,10 @@ const MANY: u32 = 100;
 /// So many are held here in any case, and renewed by one turn.
 const HELD: usize = MANY as usize;
 
-/// Another process; and what is held here, by whichever connection.
+/// Another process, a queue of this one, and what is held here by no queue.
 pub struct Party {
     pub elsewhere: Box<dyn Store>,
+    pub queue: Box<dyn Queue>,
     held: Vec<(JobId, Token)>,
     /// How many keys were made up.
     keys: u64,
@@ -32,11 +34,13 @@ pub struct Call {
     pub name: &'static str,
     /// It claims, and there must be nothing that is due.
     pub finds_nothing: bool,
+    /// It is made on the connection that it is given.
+    pub is_counted: bool,
     pub prepare: fn(&dyn Store, &mut Party) -> Outcome,
     pub make: fn(&dyn Store, &mut Party) -> Outcome,
 }
 
-pub const ALL: [Call; 9] = [
+pub const ALL: [Call; 10] = [
     Call {
         name: "push",
         make: |store, _| push(store, job(DELAY)),
@@ -100,8 +104,15 @@ pub const ALL: [Call; 9] = [
         name: "first page of the list",
         make: |store, _| {
             let page = store.list(NAME, None, MANY)?;
-            expect(page.len() == MANY as usize, "so many are there")
+            expect(page.len() == HELD, "so many are there")
         },
+        ..CALL
+    },
+    Call {
+        name: "job through a queue",
+        finds_nothing: true,
+        is_counted: false,
+        make: |_, party| party.queue.pass_one(),
         ..CALL
     },
 ];
@@ -110,14 +121,16 @@ pub const ALL: [Call; 9] = [
 const CALL: Call = Call {
     name: "",
     finds_nothing: false,
+    is_counted: true,
     prepare: |_, _| Ok(()),
     make: |_, _| Ok(()),
 };
 
 impl Party {
-    pub fn new(elsewhere: Box<dyn Store>) -> Self {
+    pub fn new(elsewhere: Box<dyn Store>, queue: Box<dyn Queue>) -> Self {
         Self {
             elsewhere,
+            queue,
             held: Vec::new(),
             keys: 0,
             to_cancel: VecDeque::new(),

@@ -15,8 +15,8 @@ const CHUNK: u32 = 1_000;
 
 pub struct Contents {
     pub name: &'static str,
-    /// Adds those whose numbers lie in this range; `here` is the store that makes the calls.
-    add: fn(&dyn Store, &Party, Range<u32>) -> Outcome,
+    /// Adds those whose numbers lie in this range.
+    add: fn(&Party, Range<u32>) -> Outcome,
     sizes: [u32; 3],
     /// A claim finds some of them.
     are_due: bool,
@@ -29,7 +29,7 @@ const SIZES: [u32; 3] = [1_000, 10_000, 100_000];
 /// None of them due; a snapshot is not held.
 const PLAIN: Contents = Contents {
     name: "",
-    add: |_, _, _| Ok(()),
+    add: |_, _| Ok(()),
     sizes: SIZES,
     are_due: false,
     holds_snapshot: false,
@@ -38,26 +38,28 @@ const PLAIN: Contents = Contents {
 pub static ALL: [Contents; 8] = [
     Contents {
         name: "delayed jobs",
-        add: |_, party, range| push(party, range, DELAY),
+        add: |party, range| push(party, range, DELAY),
         ..PLAIN
     },
     Contents {
         name: "due jobs",
-        add: |_, party, range| push(party, range, Duration::ZERO),
+        add: |party, range| push(party, range, Duration::ZERO),
         are_due: true,
         ..PLAIN
     },
     Contents {
         name: "jobs held here",
-        add: |here, party, range| {
+        add: |party, range| {
             push(party, range.clone(), Duration::ZERO)?;
-            claim_all(here, range)
+            in_chunks(range, |numbers| {
+                party.queue.hold(u32::try_from(numbers.len())?)
+            })
         },
         ..PLAIN
     },
     Contents {
         name: "jobs held elsewhere",
-        add: |_, party, range| {
+        add: |party, range| {
             push(party, range.clone(), Duration::ZERO)?;
             claim_all(&*party.elsewhere, range)
         },
@@ -65,7 +67,7 @@ pub static ALL: [Contents; 8] = [
     },
     Contents {
         name: "jobs done under a snapshot",
-        add: |_, party, range| {
+        add: |party, range| {
             push(party, range.clone(), Duration::ZERO)?;
             end_all(party, range, Act::Ack)
         },
@@ -74,7 +76,7 @@ pub static ALL: [Contents; 8] = [
     },
     Contents {
         name: "queues",
-        add: |_, party, range| {
+        add: |party, range| {
             range.into_iter().try_for_each(|number| {
                 let queue = format!("queue {number}");
                 Ok(party.elsewhere.enqueue(&queue, &[job(DELAY)]).map(drop)?)
@@ -85,7 +87,7 @@ pub static ALL: [Contents; 8] = [
     },
     Contents {
         name: "keys",
-        add: |_, party, range| {
+        add: |party, range| {
             in_chunks(range, |numbers| {
                 let keys: Vec<String> = numbers.map(|number| format!("key {number}")).collect();
                 let jobs = keys.iter().map(|key| NewJob {
@@ -100,7 +102,7 @@ pub static ALL: [Contents; 8] = [
     },
     Contents {
         name: "dead letters",
-        add: |_, party, range| {
+        add: |party, range| {
             push(party, range.clone(), Duration::ZERO)?;
             end_all(party, range, Act::Bury { error: "no" })
         },
@@ -122,8 +124,8 @@ impl Contents {
         if quick { [1, 2, 3] } else { self.sizes }
     }
 
-    pub fn grow(&self, here: &dyn Store, party: &Party, numbers: Range<u32>) -> Outcome {
-        (self.add)(here, party, numbers)
+    pub fn grow(&self, party: &Party, numbers: Range<u32>) -> Outcome {
+        (self.add)(party, numbers)
     }
 }
 

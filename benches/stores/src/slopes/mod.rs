@@ -13,6 +13,7 @@
 mod calls;
 mod contents;
 mod counter;
+mod queue;
 
 use std::error::Error;
 use std::time::Instant;
@@ -26,6 +27,7 @@ use stores::{Needs, Outcome, Place};
 use calls::{Call, Party};
 use contents::Contents;
 use counter::Counter;
+use queue::{Queue, queue};
 
 /// The queue of all calls.
 const NAME: &str = "bench";
@@ -66,14 +68,15 @@ fn measured(contents: &Contents, needs: Needs, run: &Run) -> Outcome<Report> {
     let place = needs.place()?;
     let mut counter = Counter::of(&place)?;
     let [here, counting] = [open(&place)?, counter::counted(&place)?];
-    let mut party = Party::new(open(&place)?);
+    let mut party = Party::new(open(&place)?, open_queue(&place)?);
     party.hold(&*here)?;
+    counter::tidy(&place)?;
     let snapshot = contents.holds_snapshot.then(|| counter::snapshot(&place));
     let snapshot = snapshot.transpose()?;
     let mut report = Report::new();
     let mut size = 0;
     for next in contents.sizes(run.quick) {
-        contents.grow(&*here, &party, size..next)?;
+        contents.grow(&party, size..next)?;
         size = next;
         // A job that was renewed under a snapshot has left a version for each time.
         party.hold(&*here)?;
@@ -133,7 +136,7 @@ impl Calls<'_> {
             self.make(party)?;
         }
         let mut counts = Vec::new();
-        for _ in 0..times {
+        for _ in 0..if self.call.is_counted { times } else { 0 } {
             self.prepare(party)?;
             let before = counter.read()?;
             self.make(party)?;
@@ -145,9 +148,9 @@ impl Calls<'_> {
 
     /// The mean processor time of the server, if it can tell.
     fn cpu(&self, party: &mut Party, counter: &mut Counter, times: u32) -> Outcome<Option<f64>> {
-        let Some(_) = counter.cpu()? else {
+        if !self.call.is_counted || counter.cpu()?.is_none() {
             return Ok(None);
-        };
+        }
         for _ in 0..times {
             self.prepare(party)?;
         }
@@ -180,4 +183,14 @@ fn open(place: &Place) -> Outcome<Box<dyn Store>> {
         Place::Redis(_) => Box::new(RedisStore::open(&address)?),
         Place::Folder(_) | Place::Nothing => Box::new(SqliteStore::open(&address)?),
     })
+}
+
+/// The same for a queue.
+fn open_queue(place: &Place) -> Outcome<Box<dyn Queue>> {
+    let address = place.address();
+    match place {
+        Place::Postgres(_) => queue(PostgresStore::open(&address)?),
+        Place::Redis(_) => queue(RedisStore::open(&address)?),
+        Place::Folder(_) | Place::Nothing => queue(SqliteStore::open(&address)?),
+    }
 }
