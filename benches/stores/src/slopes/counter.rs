@@ -184,7 +184,9 @@ pub fn tidy(place: &Place) -> Outcome {
     if let Place::Postgres(_) = place {
         let mut client = Client::connect(&place.address(), NoTls)?;
         client.batch_execute("ALTER TABLE durable.job SET (autovacuum_enabled = off)")?;
-        client.batch_execute("VACUUM (ANALYZE, INDEX_CLEANUP ON)")?;
+        client.batch_execute(
+            "VACUUM (ANALYZE, INDEX_CLEANUP ON) durable.job, durable.queue, durable.dead",
+        )?;
     }
     Ok(())
 }
