@@ -12,7 +12,6 @@ use super::origin::Origin;
 use super::plan::{Case, Plan};
 use super::program::Sample;
 use super::rounds::Runs;
-use super::statistics::median;
 use super::stores;
 use super::tables::Table;
 use crate::flags;
@@ -52,7 +51,7 @@ pub(super) fn run(workspace: &Workspace, shell: &Shell, flags: &flags::Bench) ->
         return Ok(());
     }
     let text = format!(
-        "{}; {} rounds.\n\n{}",
+        "{}; rounds: {}.\n\n{}",
         origin.line(),
         plan.rounds,
         table.markdown()
@@ -75,11 +74,11 @@ fn replaced(page: &str, text: &str) -> Option<String> {
     Some(format!("{before}{BEGIN}{text}{END}{after}"))
 }
 
-/// One pool's figures of one call in one unit: a median for each size.
+/// One pool's figures of one call in one unit: for each size the least of all rounds, which others disturbed least.
 struct Series {
     call: String,
     unit: String,
-    medians: Vec<(String, f64)>,
+    figures: Vec<(String, f64)>,
 }
 
 /// In the order in which they were printed.
@@ -91,19 +90,17 @@ fn series(runs: &Runs) -> Vec<Series> {
         };
         let rounds = runs.rounds.iter().flatten();
         let same = rounds.filter(|other| other.metric == sample.metric);
-        let Some(median) = median(same.map(|sample| sample.value)) else {
-            continue;
-        };
+        let least = same.map(|sample| sample.value).fold(f64::MAX, f64::min);
         let known = all
             .iter_mut()
             .find(|series| series.call == call && series.unit == unit);
-        let point = (size.to_owned(), median);
+        let point = (size.to_owned(), least);
         match known {
-            Some(series) => series.medians.push(point),
+            Some(series) => series.figures.push(point),
             None => all.push(Series {
                 call: call.to_owned(),
                 unit: unit.to_owned(),
-                medians: vec![point],
+                figures: vec![point],
             }),
         }
     }
@@ -151,7 +148,7 @@ fn table(plan: &Plan, runs: &[Vec<Runs>]) -> Table {
             .map(|(_, all)| all)
             .max_by_key(|all| all.len());
         let mut label = longest.and_then(|all| all.first()).map(|series| {
-            let sizes: Vec<&str> = series.medians.iter().map(|(size, _)| &**size).collect();
+            let sizes: Vec<&str> = series.figures.iter().map(|(size, _)| &**size).collect();
             format!("{} {name}", sizes.join(" / "))
         });
         let mut calls: Vec<&str> = Vec::new();
@@ -177,9 +174,9 @@ fn table(plan: &Plan, runs: &[Vec<Runs>]) -> Table {
 /// `8 / 8 / 9`; in bold if it has grown.
 fn cell(series: &Series) -> String {
     let figures: Vec<String> = series
-        .medians
+        .figures
         .iter()
-        .map(|(_, median)| format!("{median:.0}"))
+        .map(|(_, figure)| format!("{figure:.0}"))
         .collect();
     let text = figures.join(" / ");
     if has_grown(series) {
@@ -193,7 +190,7 @@ fn has_grown(series: &Series) -> bool {
     let Some((_, allowed)) = ALLOWED.iter().find(|(unit, _)| *unit == series.unit) else {
         return false;
     };
-    match &series.medians[..] {
+    match &series.figures[..] {
         [(_, first), .., (_, last)] => *last > first * FACTOR && *last > first + allowed,
         _ => false,
     }
@@ -250,7 +247,7 @@ mod tests {
         let table = table(&plan, &[jobs.into(), queues.into()]);
         assert_eq!(table.head, ["next to", "call", "A pages", "B us"]);
         let expected = [
-            ["1 / 9 jobs", "push", "**8 / 50**", "100 / 299"],
+            ["1 / 9 jobs", "push", "**7 / 40**", "100 / 299"],
             ["1 / 5 queues", "push", "8 / 8", "1 / 9"],
             ["", "stats", "", "2"],
         ];

@@ -86,7 +86,8 @@ fn measured(contents: &Contents, needs: Needs, run: &Run) -> Outcome<Report> {
                 call,
                 store: &*counting,
             };
-            let count = calls.counted(&mut party, &mut counter, few)?;
+            let times = if counter.is_exact() { few } else { many };
+            let count = calls.counted(&mut party, &mut counter, times)?;
             let calls = Calls {
                 call,
                 store: &*here,
