@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Unencodable,
     /// A payload or a key is larger than the store takes.
     TooLarge,
+    /// The queue's name contains a NUL character, which the store cannot hold. The store was not asked.
+    BadName,
     /// The store was written by a newer version of this crate.
     Newer {
         /// The version of what is stored.
@@ -128,6 +130,7 @@ impl fmt::Display for StoreError {
             ErrorKind::ReadOnly => f.write_str("the store is read-only"),
             ErrorKind::Unencodable => f.write_str("the payload cannot be written"),
             ErrorKind::TooLarge => f.write_str("the payload or the key is too large for the store"),
+            ErrorKind::BadName => f.write_str("the queue's name contains a NUL character"),
             ErrorKind::Newer { found, known } => {
                 write!(
                     f,

@@ -10,7 +10,8 @@ use super::{
     settle, start, start_one,
 };
 use crate::clock::SharedClock;
-use crate::job::{Merge, NewJob, Put, Which};
+use crate::error::{CarriedOut, ErrorKind};
+use crate::job::{JobId, Merge, NewJob, Put, Token, Which};
 use crate::notify::Notifier;
 use crate::store::{Act, JobState, ListedJob, RECALL, Store, Verdict, Watch};
 use crate::time::{StoreTime, When};
@@ -84,6 +85,47 @@ pub fn keys_and_names_are_what_they_are(fixture: &impl Fixture) {
         assert_eq!(leases.len(), 1, "{name}");
         assert_eq!(leases[0].payload, name.as_bytes());
     }
+}
+
+/// One that a store cannot hold is [`ErrorKind::BadName`] to each call, and reaches no other queue.
+pub fn a_name_with_a_nul_is_one_like_others_or_is_refused_by_each_call(fixture: &impl Fixture) {
+    let store = fixture.store();
+    put_one(store, job(b"before", When::NOW));
+    let name = format!("{QUEUE}\0more");
+    let new = job(b"job", When::NOW);
+    let pushed = store.enqueue(&name, &[new]).map(|puts| puts.len());
+    let batch = store.enqueue(&name, &[new, keyed("key", b"job", When::NOW, Merge::Keep)]);
+    let turn = store.turn(&name, &[], Some(super::claim_of(10, 10)));
+    let watch = store.watch(&name, Notifier::new(|_| ()));
+    let claim = turn.as_ref().ok().and_then(|turn| turn.claimed.as_ref());
+    if pushed.is_ok() {
+        assert_eq!(claim.expect("a claim").leases.len(), 3);
+        assert!(watch.is_ok());
+    } else {
+        let id = JobId::from_u64(1);
+        let errors = [
+            pushed.map(drop),
+            batch.map(drop),
+            turn.map(drop),
+            watch.map(drop),
+            store.cancel(&name, Which::Id(id)).map(drop),
+            store.reset(&name, Which::Id(id), When::NOW).map(drop),
+            store.held_by(&name, Token::random(), LEASE).map(drop),
+            store.pause(&name, true),
+            store.serialize_keys(&name, true),
+            store.stats(&name).map(drop),
+            store.list(&name, None, 1).map(drop),
+            store.dead(&name, None, 1).map(drop),
+            store.redrive(&name, &[id]).map(drop),
+            store.delete_dead(&name, &[id]).map(drop),
+        ];
+        for (call, error) in errors.into_iter().enumerate() {
+            let error = error.expect_err("it is refused");
+            let what = (error.kind(), error.carried_out());
+            assert_eq!(what, (ErrorKind::BadName, CarriedOut::No), "call {call}");
+        }
+    }
+    assert_eq!(claimed(store, 10, 0).leases.len(), 1, "of the other queue");
 }
 
 /// With ids that grow.

@@ -154,6 +154,7 @@ macro_rules! conformance_tests {
             one_job_of_a_key_runs_whoever_claims_it
             payloads_are_kept_byte_for_byte
             keys_and_names_are_what_they_are
+            a_name_with_a_nul_is_one_like_others_or_is_refused_by_each_call
             a_batch_is_answered_in_its_order
             an_empty_batch_is_nothing
             extreme_times_are_kept

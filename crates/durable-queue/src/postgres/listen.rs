@@ -68,6 +68,7 @@ impl Server for Shared {
         });
         let answer = answer.ok_or(StoreError::new(ErrorKind::Unavailable))?;
         answer.map_err(|error| no_session(&error))?;
+        self.floors.lower_all(); // What was announced meanwhile it has not heard.
         Ok(Listens { link, probe, clock })
     }
 
@@ -79,7 +80,9 @@ impl Server for Shared {
         if words.next() == Some(self.hub.origin()) {
             return None;
         }
-        Some((self.queues.name(id)?, StoreTime::from_micros(due)))
+        let (queue, due) = (self.queues.name(id)?, StoreTime::from_micros(due));
+        self.floors.lower(&queue, due);
+        Some((queue, due))
     }
 }
 

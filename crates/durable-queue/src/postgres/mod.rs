@@ -22,7 +22,8 @@
 //!
 //! A payload has up to [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a push up
 //! to [`PUSH_LIMIT`]: else it is [`TooLarge`](ErrorKind::TooLarge), and the server is not asked. By
-//! `durable.push`, what the server takes.
+//! `durable.push`, what the server takes. A queue's name has no NUL: each call with such a name is
+//! [`BadName`](ErrorKind::BadName), and the server is not asked.
 //!
 //! Not for:
 //! - a pooler that gives each transaction another session: statements are prepared, and one session listens. A store
@@ -44,6 +45,7 @@
 
 mod driver;
 mod failure;
+mod floors;
 mod listen;
 mod options;
 mod schema;
@@ -61,12 +63,13 @@ pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
 pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
 use self::failure::{failure, no_thread};
+use self::floors::Floors;
 use self::listen::Queues;
 use self::schema::{PUSH_ONE, TURN};
 use self::session::{By, Sessions, Values};
 use self::values::{
-    Hidden, NewJobs, SIZES, Settles, Uuid, attempts, id_of, is_plain, lease, listed, micros,
-    number, put, time,
+    Hidden, NewJobs, SIZES, Settles, Uuid, attempts, check_name, id_of, is_plain, lease, listed,
+    micros, number, put, time,
 };
 use crate::error::{ErrorKind, StoreError};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
@@ -87,6 +90,7 @@ struct Shared {
     sessions: Sessions,
     hub: Hub,
     queues: Queues,
+    floors: Floors,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -111,7 +115,9 @@ impl PostgresStore {
         Self::options().open(address)
     }
 
-    fn call(&self, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
+    /// Of the application, about the queue of this name.
+    fn call(&self, name: &str, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
+        check_name(name)?;
         self.0.sessions.call(By::Application, function, values)
     }
 
@@ -121,16 +127,24 @@ impl PostgresStore {
         let origin = self.0.hub.origin();
         let payload = Hidden(job.payload);
         let values: &Values<'_> = &[&queue, &time, &is_delay, &payload, &job.urgent, &origin];
-        let rows = self.call(PUSH_ONE, values)?;
+        let rows = self.call(queue, PUSH_ONE, values)?;
         let row = one(&rows)?;
         let read = || Ok((row.try_get(0)?, row.try_get(1)?));
         let (id, due) = read().map_err(unreadable)?;
-        self.0.hub.notify(queue, StoreTime::from_micros(due));
+        let due = StoreTime::from_micros(due);
+        self.0.floors.lower(queue, due);
+        self.0.hub.notify(queue, due);
         Ok(Put::New(id_of(id)))
     }
 
     /// After a commit: to the own notifiers, and to other processes if it is `soon`.
     fn announce(&self, by: By, queue: &str, due: StoreTime, soon: bool) {
+        self.0.floors.lower(queue, due);
+        self.announce_turn(by, queue, due, soon);
+    }
+
+    /// As `announce`, of what a turn has brought back: its floor is not above that.
+    fn announce_turn(&self, by: By, queue: &str, due: StoreTime, soon: bool) {
         if due == StoreTime::NEVER {
             return;
         }
@@ -167,6 +181,7 @@ fn enqueue(
     in_transaction: bool,
     call: impl FnOnce(&'static str, &Values<'_>) -> Result<Vec<Row>>,
 ) -> Result<(Vec<Put>, StoreTime, bool)> {
+    check_name(name)?;
     if jobs.is_empty() {
         return Ok((Vec::new(), StoreTime::NEVER, false));
     }
@@ -221,7 +236,7 @@ fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     }
 }
 
-/// The row of `turn_7` that is no lease; whether to look once more, and whether a job has waited for a key
+/// The row of `turn_9` that is no lease; whether to look once more, and whether a job has waited for a key
 /// that is free now.
 fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool), postgres::Error> {
     let mut verdicts = vec![Verdict::Stale; settles];
@@ -258,13 +273,14 @@ impl Store for PostgresStore {
             return self.push_one(name, job).map(|put| vec![put]);
         }
         let (puts, earliest, soon) = enqueue(name, jobs, false, |function, values| {
-            self.call(function, values)
+            self.call(name, function, values)
         })?;
         self.announce(By::Application, name, earliest, soon);
         Ok(puts)
     }
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
+        check_name(name)?;
         let all = Settles::new(settles);
         let token = claim.map(|claim| Uuid(claim.token));
         let count =
@@ -273,6 +289,7 @@ impl Store for PostgresStore {
             |span: fn(&Claim) -> Duration| claim.as_ref().map_or(0, |claim| micros(span(claim)));
         let synced = settles.iter().any(|settle| settle.act.is_durable());
         let by = self.0.sessions.by_pump(claim.map(|claim| claim.lease));
+        let floor = self.0.floors.begin(name);
         let rows = self.0.sessions.call(
             by,
             TURN,
@@ -293,12 +310,16 @@ impl Store for PostgresStore {
                 &span(|claim| claim.horizon),
                 &span(|claim| claim.lease),
                 &claim.is_some_and(|claim| claim.urgent_first),
+                &floor,
             ],
-        )?;
+        );
+        let rows = rows.inspect_err(|_| self.0.floors.lower(name, ANYTHING))?;
         let (last, rows) = rows
             .split_last()
             .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))?;
         let (mut turn, raised, frees_key) = summary(last, settles.len()).map_err(unreadable)?;
+        let floor: Option<Vec<i64>> = last.try_get(14).map_err(unreadable)?;
+        let floor = self.0.floors.end(name, floor.as_deref());
         // The turn may have taken all of its time; what follows it has its own.
         let by = self.0.sessions.by_pump(None);
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
@@ -312,23 +333,26 @@ impl Store for PostgresStore {
             if raised {
                 // What was entered before others could see the raised head: see `announce` there. If
                 // that cannot be known, the next claim is to look for itself.
-                let looked = self.0.sessions.call(by, "look", &[&name]);
+                let looked = self.0.sessions.call(by, "look_9", &[&name, &floor]);
                 let looked = looked.and_then(|rows| {
                     let times = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
                     times(one(&rows)?).map_err(unreadable)
                 });
                 let (first, first_free) = looked.unwrap_or((i64::MIN, i64::MIN));
-                claimed.first = StoreTime::from_micros(first);
+                let first = StoreTime::from_micros(first);
+                // With a floor the turn has said by when to come again, whatever is seen from there on.
+                let first = floor.map_or(first, |_| first.min(claimed.first));
+                claimed.first = first;
                 claimed.first_free = StoreTime::from_micros(first_free);
             }
         }
-        self.announce(by, name, announced(settles, turn.now, frees_key), true);
+        self.announce_turn(by, name, announced(settles, turn.now, frees_key), true);
         Ok(turn)
     }
 
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         let (id, key) = named(which);
-        let rows = self.call("cancel", &[&name, &id, &Hidden(key)])?;
+        let rows = self.call(name, "cancel", &[&name, &id, &Hidden(key)])?;
         let Some(row) = rows.first() else {
             return Ok(Cancelled::Never);
         };
@@ -348,7 +372,7 @@ impl Store for PostgresStore {
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
         let (id, key) = named(which);
         let (at, delay) = time(when);
-        let rows = self.call("reset", &[&name, &id, &Hidden(key), &at, &delay])?;
+        let rows = self.call(name, "reset", &[&name, &id, &Hidden(key), &at, &delay])?;
         let Some(row) = rows.first() else {
             return Ok(Reset::Never);
         };
@@ -362,6 +386,7 @@ impl Store for PostgresStore {
     }
 
     fn held_by(&self, name: &str, token: Token, span: Duration) -> Result<Vec<Lease>> {
+        check_name(name)?;
         let by = self.0.sessions.by_pump(Some(span));
         self.0.sessions.end_lost(by)?;
         let values: &Values<'_> = &[&name, &Uuid(token), &micros(span)];
@@ -373,6 +398,7 @@ impl Store for PostgresStore {
     }
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
+        check_name(name)?;
         let watch = crate::listen::watch(&self.0, name, notifier, no_thread)?;
         let by = self.0.sessions.by_pump(None);
         let rows = self.0.sessions.call(by, "listen", &[&name])?;
@@ -382,17 +408,18 @@ impl Store for PostgresStore {
     }
 
     fn pause(&self, name: &str, paused: bool) -> Result<()> {
-        self.call("pause", &[&name, &paused, &self.0.hub.origin()])?;
+        self.call(name, "pause", &[&name, &paused, &self.0.hub.origin()])?;
         self.0.hub.notify(name, ANYTHING);
         Ok(())
     }
 
     fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
-        self.call("serialize_keys", &[&name, &serial]).map(drop)
+        self.call(name, "serialize_keys", &[&name, &serial])
+            .map(drop)
     }
 
     fn stats(&self, name: &str) -> Result<StoreStats> {
-        let rows = self.call("stats_7", &[&name, &i64::from(COUNT_LIMIT)])?;
+        let rows = self.call(name, "stats_7", &[&name, &i64::from(COUNT_LIMIT)])?;
         let row = one(&rows)?;
         let count = |column: usize| {
             let count = row.try_get::<_, i64>(column)?;
@@ -419,7 +446,7 @@ impl Store for PostgresStore {
         let (due, id) = after.map_or((i64::MIN, i64::MIN), |(due, id)| {
             (due.as_micros(), number(id))
         });
-        let rows = self.call("list_6", &[&name, &due, &id, &i64::from(most)])?;
+        let rows = self.call(name, "list_6", &[&name, &due, &id, &i64::from(most)])?;
         let jobs = rows.iter().map(listed);
         jobs.collect::<std::result::Result<_, _>>()
             .map_err(unreadable)
@@ -427,7 +454,7 @@ impl Store for PostgresStore {
 
     fn dead(&self, name: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
         let after = after.map_or(i64::MIN, number);
-        let rows = self.call("dead_letters_6", &[&name, &after, &i64::from(most)])?;
+        let rows = self.call(name, "dead_letters_6", &[&name, &after, &i64::from(most)])?;
         let read = |row: &Row| {
             Ok(DeadJob {
                 id: id_of(row.try_get(0)?),
@@ -462,7 +489,7 @@ impl PostgresStore {
     /// Of dead letters, how many were changed.
     fn count(&self, function: &'static str, name: &str, ids: &[JobId]) -> Result<usize> {
         let ids: Vec<i64> = ids.iter().copied().map(number).collect();
-        let rows = self.call(function, &[&name, &ids])?;
+        let rows = self.call(name, function, &[&name, &ids])?;
         let count = one(&rows)?.try_get::<_, i64>(0).map_err(unreadable)?;
         Ok(usize::try_from(count).unwrap_or(0))
     }

@@ -12,6 +12,7 @@ use tokio_postgres::Config;
 
 use super::driver::{Connect, Connected, Driver, Limit};
 use super::failure::{no_session, unreadable_address};
+use super::floors::Floors;
 use super::listen::Queues;
 use super::schema::Schema;
 use super::session::{Connector, Sessions};
@@ -155,6 +156,7 @@ impl PostgresOptions {
             sessions: Sessions::new(connector, driver, schema, first, sessions),
             hub: Hub::new(timing),
             queues: Queues::new(),
+            floors: Floors::new(),
         })))
     }
 }

@@ -39,7 +39,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// A procedure, which commits before it ends: with two values that it sets.
 pub(super) const PUSH_ONE: &str = "push_one_6";
-pub(super) const TURN: &str = "turn_7";
+pub(super) const TURN: &str = "turn_9";
 
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]

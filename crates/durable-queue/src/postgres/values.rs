@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use postgres::Row;
 use postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 
+use crate::error::{ErrorKind, StoreError};
 use crate::job::{JobId, Merge, NewJob, Put, Token};
 use crate::sizes::Sizes;
 use crate::store::{Act, JobState, Lease, ListedJob, Settle};
@@ -27,6 +28,17 @@ pub(super) const SIZES: Sizes = Sizes {
     key: KEY_LIMIT,
     push: PUSH_LIMIT,
 };
+
+/// The server's texts have no NUL.
+///
+/// # Errors
+/// [`ErrorKind::BadName`].
+pub(super) fn check_name(queue: &str) -> crate::store::Result<()> {
+    if queue.contains('\0') {
+        return Err(StoreError::new(ErrorKind::BadName));
+    }
+    Ok(())
+}
 
 /// A value that the client's own log of parameters does not show: a payload, a key, an error.
 pub(super) struct Hidden<T>(pub(super) T);
@@ -211,7 +223,7 @@ impl Settles {
     }
 }
 
-/// The first columns of `turn_7` and `held_by_6`.
+/// The first columns of `turn_9` and `held_by_6`.
 pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres::Error> {
     Ok(Lease {
         id: id_of(id),

@@ -106,8 +106,11 @@ impl<S: Store> Pump<S> {
 
 /// Whether the same call may fail each time for what it asks for, as far as the error says.
 pub(super) fn may_be_for_good(error: &StoreError) -> bool {
-    use ErrorKind::{Corrupt, Other, TooLarge, Unencodable};
-    matches!(error.kind(), Corrupt | Other | TooLarge | Unencodable)
+    use ErrorKind::{BadName, Corrupt, Other, TooLarge, Unencodable};
+    matches!(
+        error.kind(),
+        BadName | Corrupt | Other | TooLarge | Unencodable
+    )
 }
 
 /// Of parts that were taken from the end.

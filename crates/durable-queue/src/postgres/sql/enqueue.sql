@@ -249,18 +249,38 @@ CREATE OR REPLACE FUNCTION SCHEMA.push(
 LANGUAGE sql AS $$
     SELECT o_id FROM SCHEMA.enqueue(
         p_queue,
-        ARRAY[coalesce(ceil(extract(epoch FROM p_due) * 1000000)::bigint, 0)],
-        ARRAY[p_due IS NULL],
+        ARRAY[CASE WHEN p_due > '-infinity'
+            THEN least(ceil(extract(epoch FROM p_due) * 1000000), 9223372036854775807)::bigint ELSE 0 END],
+        ARRAY[(p_due > '-infinity') IS NOT TRUE],
         ARRAY[p_payload], ARRAY[p_key], ARRAY[0::smallint],
         ARRAY[NULL::bigint], ARRAY[NULL::boolean], ARRAY[NULL::text],
         ARRAY[coalesce(p_urgent, false)], true)
 $$;
 
 -- For any client in any language, in its own transaction: `SELECT durable.push('mails', 'payload')`.
--- With a key that is pending already, that job stays as it is. Answers with the job's id.
+-- With a key that is pending already, that job stays as it is. Answers with the job's id. Due at `infinity` is never, and at
+-- `-infinity` now.
 CREATE OR REPLACE FUNCTION SCHEMA.push(
     p_queue text, p_payload bytea, p_due timestamptz DEFAULT NULL, p_key bytea DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT SCHEMA.push(p_queue, p_payload, p_due, p_key, false)
+$$;
+
+-- For clients that have no bytes: the payload and the key as UTF-8. Not under the name `push`, where a literal
+-- ('\x00ff', say) and a parameter whose type the client leaves open would be texts then, and are bytes.
+CREATE OR REPLACE FUNCTION SCHEMA.push_text(
+    p_queue text, p_payload text, p_due timestamptz DEFAULT NULL, p_key text DEFAULT NULL,
+    p_urgent boolean DEFAULT false
+) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT SCHEMA.push(p_queue, convert_to(p_payload, 'UTF8'), p_due, convert_to(p_key, 'UTF8'), p_urgent)
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.push_json(
+    p_queue text, p_payload jsonb, p_due timestamptz DEFAULT NULL, p_key text DEFAULT NULL,
+    p_urgent boolean DEFAULT false
+) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT SCHEMA.push_text(p_queue, p_payload::text, p_due, p_key, p_urgent)
 $$;

@@ -1,15 +1,15 @@
 -- Where one job of each key runs at a time.
 
--- Claims up to `p_room` jobs, one by one, of those that are due, or fall due by the horizon if they are not to
+-- `p_from`, `p_from_id`, `p_held`: the floor of `turn_9`. Claims up to `p_room` jobs, one by one, of those that are due, or fall due by the horizon if they are not to
 -- be begun. A job whose key is held is put off, and so is an open one beside one of its key that was started
 -- before and waits. What is put off, or locked by another transaction, makes room for what comes after it.
 --
 -- All jobs of the key are locked before one is claimed or put off, so that a settle of one of them is either
 -- seen here, or sees what was done here. If another transaction is at one of them, the job is left as it is:
 -- nothing is waited for.
-CREATE OR REPLACE FUNCTION SCHEMA.claim_serially(
+CREATE OR REPLACE FUNCTION SCHEMA.claim_serially_9(
     p_queue bigint, p_now bigint, p_token uuid, p_begins boolean, p_urgent boolean, p_room bigint,
-    p_horizon bigint, p_lease bigint
+    p_horizon bigint, p_lease bigint, p_from bigint, p_from_id bigint, p_held bigint
 ) RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
     o_schedule text, o_urgent boolean
@@ -21,9 +21,13 @@ DECLARE
     -- So soon after the present an open job is looked at again.
     c_shortly CONSTANT bigint := 1000;
     v_room bigint := p_room;
-    -- Where the claim goes on.
-    v_due bigint := (-9223372036854775808)::bigint;
-    v_id bigint := 0;
+    -- After which place the claim goes on, among jobs that are free, or urgent, and among those whose leases have ended.
+    v_from bigint := p_from;
+    v_from_id bigint := p_from_id - 1;
+    v_held_from bigint := p_held;
+    v_held_id bigint := 0;
+    v_due bigint;
+    v_id bigint;
     v_key bytea;
     v_run bigint;
     v_others bigint;
@@ -35,22 +39,21 @@ BEGIN
         IF p_urgent THEN
             SELECT j.id, j.due, j.key, j.run INTO v_id, v_due, v_key, v_run FROM SCHEMA.job j
             WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused)
-                AND j.urgent AND j.due <= p_now
-                AND j.due >= v_due AND (j.due, j.id) > (v_due, v_id)
+                AND j.urgent AND j.due <= p_now AND (j.due, j.id) > (v_from, v_from_id)
             ORDER BY j.due, j.id LIMIT 1 FOR UPDATE SKIP LOCKED;
         ELSE
             SELECT c.* INTO v_id, v_due, v_key, v_run FROM SCHEMA.queue q, LATERAL (
                 SELECT * FROM (
                     SELECT j.id, j.due, j.key, j.run FROM SCHEMA.job j
                     WHERE j.queue = q.id AND j.token IS NULL AND j.due <= v_last
-                        AND j.due >= v_due AND (j.due, j.id) > (v_due, v_id)
+                        AND (j.due, j.id) > (v_from, v_from_id)
                     ORDER BY j.due, j.id LIMIT 1 FOR UPDATE SKIP LOCKED
                 ) free
                 UNION ALL
                 SELECT * FROM (
                     SELECT j.id, j.due, j.key, j.run FROM SCHEMA.job j
                     WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due <= p_now
-                        AND j.due >= v_due AND (j.due, j.id) > (v_due, v_id)
+                        AND (j.due, j.id) > (v_held_from, v_held_id)
                     ORDER BY j.due, j.id LIMIT 1 FOR UPDATE SKIP LOCKED
                 ) ended
             ) c
@@ -58,6 +61,14 @@ BEGIN
             ORDER BY c.due, c.id LIMIT 1;
         END IF;
         EXIT WHEN NOT FOUND;
+        IF (v_due, v_id) > (v_from, v_from_id) THEN
+            v_from := v_due;
+            v_from_id := v_id;
+        END IF;
+        IF (v_due, v_id) > (v_held_from, v_held_id) THEN
+            v_held_from := v_due;
+            v_held_id := v_id;
+        END IF;
         IF v_key IS NOT NULL THEN
             SELECT count(*), max(o.due) FILTER (WHERE o.token IS NOT NULL),
                 max(o.due) FILTER (WHERE o.run <> 0 AND v_run = 0)

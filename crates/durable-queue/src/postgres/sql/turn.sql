@@ -130,23 +130,105 @@ BEGIN
 END
 $$;
 
--- The earliest moment at which anything may be claimed, and the earliest job that no lease holds.
-CREATE OR REPLACE FUNCTION SCHEMA.look(p_queue text)
-RETURNS TABLE (o_first bigint, o_first_free bigint)
+-- The first job of each index, from where a floor says: see `turn_9`. By no row's lock, and of free jobs and urgent ones
+-- with their ids.
+CREATE OR REPLACE FUNCTION SCHEMA.firsts(
+    p_queue bigint, p_free bigint, p_free_id bigint, p_urgent bigint, p_urgent_id bigint, p_held bigint
+) RETURNS TABLE (o_free bigint, o_free_id bigint, o_urgent bigint, o_urgent_id bigint, o_held bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     c_never CONSTANT bigint := 9223372036854775807;
-    v_queue bigint := (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue);
 BEGIN
-    SELECT coalesce((
-        SELECT j.due FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= c_never
+    SELECT coalesce(f.due, c_never), coalesce(f.id, 0), coalesce(u.due, c_never), coalesce(u.id, 0),
+        coalesce(h.due, c_never)
+    INTO o_free, o_free_id, o_urgent, o_urgent_id, o_held
+    FROM (SELECT) one
+    LEFT JOIN (
+        SELECT j.due, j.id FROM SCHEMA.job j
+        WHERE j.queue = p_queue AND j.token IS NULL AND j.due <= c_never AND (j.due, j.id) >= (p_free, p_free_id)
         ORDER BY j.due, j.id LIMIT 1
-    ), c_never), coalesce((
-        SELECT j.due FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NOT NULL AND j.due <= c_never
+    ) f ON true
+    LEFT JOIN (
+        SELECT j.due, j.id FROM SCHEMA.job j
+        WHERE j.queue = p_queue AND j.urgent AND (j.due, j.id) >= (p_urgent, p_urgent_id)
         ORDER BY j.due, j.id LIMIT 1
-    ), c_never) INTO o_first_free, o_first;
-    o_first := least(o_first, o_first_free);
+    ) u ON true
+    LEFT JOIN (
+        SELECT j.due FROM SCHEMA.job j
+        WHERE j.queue = p_queue AND j.token IS NOT NULL AND j.due >= p_held
+        ORDER BY j.due, j.id LIMIT 1
+    ) h ON true;
     RETURN NEXT;
+END
+$$;
+
+-- The earliest moment at which anything may be claimed, and the earliest job that no lease holds; from a floor on, if
+-- there is one.
+CREATE OR REPLACE FUNCTION SCHEMA.look_9(p_queue text, p_floor bigint[])
+RETURNS TABLE (o_first bigint, o_first_free bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+    c_start CONSTANT bigint := -9223372036854775808;
+BEGIN
+    SELECT least(f.o_free, f.o_held), f.o_free INTO o_first, o_first_free
+    FROM SCHEMA.firsts((SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue), coalesce(p_floor[1], c_start),
+        coalesce(p_floor[2], 0), coalesce(p_floor[3], c_start), coalesce(p_floor[4], 0),
+        coalesce(p_floor[5], c_start)) f;
+    RETURN NEXT;
+END
+$$;
+
+-- As processes of version 8 ask for it.
+CREATE OR REPLACE FUNCTION SCHEMA.look(p_queue text)
+RETURNS TABLE (o_first bigint, o_first_free bigint)
+LANGUAGE sql AS $$
+    SELECT * FROM SCHEMA.look_9(p_queue, NULL)
+$$;
+
+-- How many entries of the indexes by which jobs are claimed this session has read. Of a job that was done, an entry is there
+-- until no transaction can see it any more.
+CREATE OR REPLACE FUNCTION SCHEMA.entries_read() RETURNS bigint
+LANGUAGE sql VOLATILE AS $$
+    SELECT pg_stat_get_xact_tuples_returned('SCHEMA.job_free'::regclass)
+        + pg_stat_get_xact_tuples_returned('SCHEMA.job_held'::regclass)
+        + pg_stat_get_xact_tuples_returned('SCHEMA.job_urgent'::regclass)
+$$;
+
+-- The claim of `turn_9` when some leases have ended: of the jobs that they hold, and of those that are free up to `p_last`,
+-- the first ones. More are locked than are claimed.
+CREATE OR REPLACE FUNCTION SCHEMA.claim_ended(
+    p_queue bigint, p_now bigint, p_token uuid, p_begins boolean, p_room bigint, p_last bigint, p_lease bigint,
+    p_free bigint, p_free_id bigint, p_held bigint
+) RETURNS TABLE (
+    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
+    o_schedule text, o_urgent boolean
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    UPDATE SCHEMA.job j SET token = p_token, started = p_begins, attempts = j.attempts + p_begins::integer,
+        due = CASE WHEN p_begins THEN SCHEMA.after(p_now, p_lease)
+            ELSE greatest(j.at, SCHEMA.after(p_now, p_lease)) END,
+        run = CASE WHEN NOT p_begins THEN j.run WHEN j.key IS NULL THEN 0 ELSE j.id END
+    WHERE j.ctid = ANY (ARRAY(
+        SELECT c.place FROM SCHEMA.queue q, LATERAL (
+            SELECT * FROM (
+                SELECT j.ctid AS place, j.due, j.id FROM SCHEMA.job j
+                WHERE j.queue = q.id AND j.token IS NULL AND j.due <= p_last
+                    AND (j.due, j.id) >= (p_free, p_free_id)
+                ORDER BY j.due, j.id LIMIT p_room FOR UPDATE SKIP LOCKED
+            ) free
+            UNION ALL
+            SELECT * FROM (
+                SELECT j.ctid, j.due, j.id FROM SCHEMA.job j
+                WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due BETWEEN p_held AND p_now
+                ORDER BY j.due, j.id LIMIT p_room FOR UPDATE SKIP LOCKED
+            ) ended
+        ) c
+        WHERE q.id = p_queue AND NOT q.paused
+        ORDER BY c.due, c.id LIMIT p_room
+    ))
+    RETURNING j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent;
 END
 $$;
 
@@ -157,16 +239,22 @@ $$;
 -- A row for each lease, then one without an id: the clock, whether the queue is paused, which settles
 -- are done, which starts are early, and what `look` says. `o_raised`: look once more, see `announce`.
 -- `o_free_key`: a job has waited for a key that is free now.
-CREATE OR REPLACE FUNCTION SCHEMA.turn_7(
+--
+-- While a transaction is open that may still see them, jobs that are done leave their entries in the indexes, and a claim
+-- from the beginning passes over all of them. So there is a floor, which the caller hands in again as it was answered, or
+-- lowered: free jobs and urgent ones are claimed from a time and an id on, ended leases from a time on, and the last element
+-- says when that was found by reading from the beginning (a seek). After `c_seek`, or if the floor was lowered to the
+-- beginning, that is done again. Null: nothing is known to lie in front, and there is no floor.
+CREATE OR REPLACE FUNCTION SCHEMA.turn_9(
     p_queue text, p_sync boolean, p_apart boolean,
     p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
     p_errors text[],
     p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint,
-    p_urgent boolean
+    p_urgent boolean, p_floor bigint[]
 ) RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
     o_schedule text, o_urgent boolean, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean,
-    o_free_key boolean
+    o_free_key boolean, o_floor bigint[]
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -174,6 +262,14 @@ DECLARE
     c_step CONSTANT bigint := 1000000;
     -- So soon a claim looks again for what was due, and locked by another transaction.
     c_again CONSTANT bigint := 2000;
+    c_never CONSTANT bigint := 9223372036854775807;
+    c_start CONSTANT bigint := -9223372036854775808;
+    -- So long a floor holds.
+    c_seek CONSTANT bigint := 1000000;
+    -- So far in the past it ends: a transaction that puts in a job may commit so long after the job's time.
+    c_slack CONSTANT bigint := 100000;
+    -- So many entries may lie in front without one, or twice as many be passed over by a claim and its look.
+    c_few CONSTANT bigint := 1000;
     v_now bigint := SCHEMA.clock();
     v_queue bigint;
     v_paused boolean;
@@ -186,6 +282,16 @@ DECLARE
     v_ahead bigint := 0;
     v_more bigint;
     v_short boolean := false;
+    v_back bigint := c_never;
+    v_read bigint;
+    v_first_held bigint;
+    v_floor record;
+    v_sought bigint;
+    v_free bigint := c_start;
+    v_free_id bigint := 0;
+    v_urgent bigint := c_start;
+    v_urgent_id bigint := 0;
+    v_held bigint := c_start;
 BEGIN
     IF NOT p_sync THEN
         PERFORM set_config('synchronous_commit', 'off', true);
@@ -223,6 +329,9 @@ BEGIN
                     ARRAY[v_each.id], ARRAY[v_each.token], ARRAY[v_each.time])) > 0
             END) THEN
                 v_done := v_done || v_each.ord::integer;
+                IF v_each.act > 2 THEN
+                    v_back := least(v_back, (SELECT j.due FROM SCHEMA.job j WHERE j.id = v_each.id));
+                END IF;
             ELSIF v_each.act = 0 AND EXISTS (
                 SELECT FROM SCHEMA.job j WHERE j.id = v_each.id AND j.token = v_each.token)
             THEN
@@ -239,10 +348,46 @@ BEGIN
         );
         -- What was put off is due at its own time, which is earlier. `>` would imply the condition of `job_due`,
         -- by which all jobs could be read.
-        UPDATE SCHEMA.job j SET due = j.at
-        WHERE cardinality(v_keys) > 0 AND j.queue = v_queue AND j.key = ANY (v_keys)
-            AND j.token IS NULL AND j.due IS DISTINCT FROM j.at;
-        o_free_key := FOUND;
+        WITH freed AS (
+            UPDATE SCHEMA.job j SET due = j.at
+            WHERE cardinality(v_keys) > 0 AND j.queue = v_queue AND j.key = ANY (v_keys)
+                AND j.token IS NULL AND j.due IS DISTINCT FROM j.at
+            RETURNING j.due
+        )
+        SELECT count(*) > 0, least(v_back, min(f.due)) INTO o_free_key, v_back FROM freed f;
+    END IF;
+    IF p_floor IS NOT NULL THEN
+        -- What these settles have brought back.
+        v_free := p_floor[1];
+        v_free_id := p_floor[2];
+        v_urgent := p_floor[3];
+        v_urgent_id := p_floor[4];
+        v_held := p_floor[5];
+        v_sought := p_floor[6];
+        IF v_back <= v_free THEN
+            v_free := v_back;
+            v_free_id := 0;
+        END IF;
+        IF v_back <= v_urgent THEN
+            v_urgent := v_back;
+            v_urgent_id := 0;
+        END IF;
+        o_floor := ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held, v_sought];
+    END IF;
+    IF p_token IS NOT NULL THEN
+        v_read := SCHEMA.entries_read();
+        IF p_floor IS NOT NULL AND (v_free = c_start OR v_sought NOT BETWEEN v_now - c_seek + 1 AND v_now) THEN
+            SELECT f.o_free, f.o_free_id, f.o_urgent, f.o_urgent_id, f.o_held
+            INTO v_free, v_free_id, v_urgent, v_urgent_id, v_held
+            FROM SCHEMA.firsts(v_queue, c_start, 0, c_start, 0, c_start) f;
+            v_sought := v_now;
+            IF SCHEMA.entries_read() - v_read <= c_few THEN
+                o_floor := NULL;
+            END IF;
+        END IF;
+        SELECT j.due INTO v_first_held FROM SCHEMA.job j
+        WHERE j.queue = v_queue AND j.token IS NOT NULL AND j.due >= v_held ORDER BY j.due, j.id LIMIT 1;
+        v_first_held := coalesce(v_first_held, c_never);
     END IF;
     IF p_token IS NOT NULL AND v_serial THEN
         -- As below.
@@ -257,9 +402,10 @@ BEGIN
                 OR v_each.ord = 2 AND v_begun < least(p_start, p_max);
             RETURN QUERY
             SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                NULL::boolean
-            FROM SCHEMA.claim_serially(v_queue, v_now, p_token, v_each.begins, v_each.urgent, v_more,
-                p_horizon, p_lease) c;
+                NULL::boolean, NULL::bigint[]
+            FROM SCHEMA.claim_serially_9(v_queue, v_now, p_token, v_each.begins, v_each.urgent, v_more,
+                p_horizon, p_lease, CASE WHEN v_each.urgent THEN v_urgent ELSE v_free END,
+                CASE WHEN v_each.urgent THEN v_urgent_id ELSE v_free_id END, v_held) c;
             GET DIAGNOSTICS v_more = ROW_COUNT;
             IF v_each.begins THEN
                 v_begun := v_begun + v_more;
@@ -281,12 +427,12 @@ BEGIN
             WHERE j.ctid = ANY (ARRAY(
                 SELECT j.ctid FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
-                    AND j.urgent AND j.due <= v_now
+                    AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
                 ORDER BY j.due, j.id LIMIT least(p_start, p_max) FOR UPDATE SKIP LOCKED
             ))
             RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                NULL::boolean;
+                NULL::boolean, NULL::bigint[];
             GET DIAGNOSTICS v_begun = ROW_COUNT;
         END IF;
         -- If those were fewer than there is room for, there are no more.
@@ -297,75 +443,95 @@ BEGIN
             WHERE j.ctid = ANY (ARRAY(
                 SELECT j.ctid FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
-                    AND j.urgent AND j.due <= v_now
+                    AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
                 ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) FOR UPDATE SKIP LOCKED
             ))
             RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                NULL::boolean;
+                NULL::boolean, NULL::bigint[];
             GET DIAGNOSTICS v_ahead = ROW_COUNT;
         END IF;
         -- Then all that is due.
         IF least(p_start, p_max) - v_begun > 0 THEN
-            RETURN QUERY
-            UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
-                attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
-            WHERE j.ctid = ANY (ARRAY(
-                SELECT c.place FROM SCHEMA.queue q, LATERAL (
-                    SELECT * FROM (
-                        SELECT j.ctid AS place, j.due, j.id FROM SCHEMA.job j
-                        WHERE j.queue = q.id AND j.token IS NULL AND j.due <= v_now
-                        ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
-                    ) free
-                    UNION ALL
-                    SELECT * FROM (
-                        SELECT j.ctid, j.due, j.id FROM SCHEMA.job j
-                        WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due <= v_now
-                        ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
-                    ) ended
-                ) c
-                WHERE q.id = v_queue AND NOT q.paused
-                ORDER BY c.due, c.id LIMIT least(p_start, p_max) - v_begun
-            ))
-            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
-                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                NULL::boolean;
+            IF v_first_held <= v_now THEN
+                RETURN QUERY
+                SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                    NULL::boolean, NULL::bigint[]
+                FROM SCHEMA.claim_ended(v_queue, v_now, p_token, true, least(p_start, p_max) - v_begun,
+                    v_now, p_lease, v_free, v_free_id, v_held) c;
+            ELSE
+                RETURN QUERY
+                UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
+                    attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+                WHERE j.ctid = ANY (ARRAY(
+                    SELECT j.ctid FROM SCHEMA.job j
+                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                        AND j.token IS NULL AND j.due <= v_now AND (j.due, j.id) >= (v_free, v_free_id)
+                    ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
+                ))
+                RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
+                    NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                    NULL::boolean, NULL::bigint[];
+            END IF;
             GET DIAGNOSTICS v_more = ROW_COUNT;
             v_begun := v_begun + v_more;
             v_short := v_begun < least(p_start, p_max);
         END IF;
         -- Then what falls due by the horizon and no lease holds, or whose lease has ended.
         IF least(p_ahead, p_max - v_begun) - v_ahead > 0 THEN
-            RETURN QUERY
-            UPDATE SCHEMA.job j SET token = p_token, started = false,
-                due = greatest(j.at, SCHEMA.after(v_now, p_lease))
-            WHERE j.ctid = ANY (ARRAY(
-                SELECT c.place FROM SCHEMA.queue q, LATERAL (
-                    SELECT * FROM (
-                        SELECT j.ctid AS place, j.due, j.id FROM SCHEMA.job j
-                        WHERE j.queue = q.id AND j.token IS NULL AND j.due <= SCHEMA.after(v_now, p_horizon)
-                        ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead FOR UPDATE SKIP LOCKED
-                    ) free
-                    UNION ALL
-                    SELECT * FROM (
-                        SELECT j.ctid, j.due, j.id FROM SCHEMA.job j
-                        WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due <= v_now
-                        ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead FOR UPDATE SKIP LOCKED
-                    ) ended
-                ) c
-                WHERE q.id = v_queue AND NOT q.paused
-                ORDER BY c.due, c.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead
-            ))
-            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
-                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                NULL::boolean;
+            IF v_first_held <= v_now THEN
+                RETURN QUERY
+                SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                    NULL::boolean, NULL::bigint[]
+                FROM SCHEMA.claim_ended(v_queue, v_now, p_token, false, least(p_ahead, p_max - v_begun) - v_ahead,
+                    SCHEMA.after(v_now, p_horizon), p_lease, v_free, v_free_id, v_held) c;
+            ELSE
+                RETURN QUERY
+                UPDATE SCHEMA.job j SET token = p_token, started = false,
+                    due = greatest(j.at, SCHEMA.after(v_now, p_lease))
+                WHERE j.ctid = ANY (ARRAY(
+                    SELECT j.ctid FROM SCHEMA.job j
+                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                        AND j.token IS NULL AND j.due <= SCHEMA.after(v_now, p_horizon)
+                        AND (j.due, j.id) >= (v_free, v_free_id)
+                    ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead FOR UPDATE SKIP LOCKED
+                ))
+                RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
+                    NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                    NULL::boolean, NULL::bigint[];
+            END IF;
             GET DIAGNOSTICS v_more = ROW_COUNT;
             v_ahead := v_ahead + v_more;
             v_short := v_short OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
         END IF;
     END IF;
     IF p_token IS NOT NULL THEN
-        SELECT l.o_first, l.o_first_free INTO o_first, o_first_free FROM SCHEMA.look(p_queue) l;
+        IF p_floor IS NULL AND NOT v_serial AND v_ahead = 0 AND v_first_held > v_now THEN
+            -- Of leases that have come since, only these are known, and they end alike.
+            SELECT j.due INTO o_first_free FROM SCHEMA.job j
+            WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= c_never ORDER BY j.due, j.id LIMIT 1;
+            o_first_free := coalesce(o_first_free, c_never);
+            o_first := least(o_first_free, v_first_held,
+                CASE WHEN v_begun > 0 THEN SCHEMA.after(v_now, p_lease) END);
+        ELSE
+            SELECT * INTO v_floor
+            FROM SCHEMA.firsts(v_queue, v_free, v_free_id, v_urgent, v_urgent_id, v_held) f;
+            o_first := least(v_floor.o_free, v_floor.o_held);
+            o_first_free := v_floor.o_free;
+        END IF;
+        IF p_floor IS NULL THEN
+            IF SCHEMA.entries_read() - v_read > 2 * c_few + v_begun + v_ahead THEN
+                o_floor := ARRAY[c_start, 0, c_start, 0, c_start, c_start];
+            END IF;
+        ELSIF o_floor IS NOT NULL THEN
+            -- Nothing is below it but what is put in there from now on. If that is not announced to this process, it looks by then.
+            v_more := v_now - c_slack;
+            o_floor := ARRAY[
+                least(v_floor.o_free, v_more), CASE WHEN v_floor.o_free <= v_more THEN v_floor.o_free_id ELSE 0 END,
+                least(v_floor.o_urgent, v_more), CASE WHEN v_floor.o_urgent <= v_more THEN v_floor.o_urgent_id ELSE 0 END,
+                least(v_floor.o_held, SCHEMA.after(v_now, p_lease)), v_sought];
+            o_first := least(o_first, v_sought + c_seek);
+        END IF;
         o_raised := false;
         IF o_first > v_now THEN
             -- The claimer may wait for a job by then, or for its horizon before it.
@@ -385,6 +551,25 @@ BEGIN
     o_early := v_early;
     RETURN NEXT;
 END
+$$;
+
+-- As processes of version 8 call it: from the beginning, each time.
+CREATE OR REPLACE FUNCTION SCHEMA.turn_7(
+    p_queue text, p_sync boolean, p_apart boolean,
+    p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
+    p_errors text[],
+    p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint,
+    p_urgent boolean
+) RETURNS TABLE (
+    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
+    o_schedule text, o_urgent boolean, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean,
+    o_free_key boolean
+)
+LANGUAGE sql AS $$
+    SELECT t.o_id, t.o_at, t.o_started, t.o_attempts, t.o_key, t.o_payload, t.o_schedule, t.o_urgent, t.o_done,
+        t.o_early, t.o_first, t.o_first_free, t.o_raised, t.o_free_key
+    FROM SCHEMA.turn_9(p_queue, p_sync, p_apart, p_acts, p_ids, p_tokens, p_times, p_delays, p_errors, p_token,
+        p_max, p_start, p_ahead, p_horizon, p_lease, p_urgent, NULL) t
 $$;
 
 -- After an answer was lost: what this claim holds, all of it due within its lease.

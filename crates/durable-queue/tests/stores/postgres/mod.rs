@@ -12,6 +12,7 @@ mod repeating;
 mod rights;
 mod sharing;
 mod sizes;
+mod snapshots;
 mod transactions;
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

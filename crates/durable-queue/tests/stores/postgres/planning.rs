@@ -52,7 +52,7 @@ fn delayed_jobs_are_not_read_by_any_call() {
     assert!(blocks < 8_000, "{blocks} blocks were read");
 }
 
-fn named_store(database: &Database, name: &str) -> PostgresStore {
+pub(super) fn named_store(database: &Database, name: &str) -> PostgresStore {
     database.options().open(&named(database, name)).unwrap()
 }
 
@@ -63,9 +63,7 @@ fn named(database: &Database, name: &str) -> String {
 /// How many rows of jobs, and blocks of their indexes, were read by the sessions of this name, which are
 /// about to end, and all before.
 fn read_by(database: &Database, name: &str) -> (i64, i64) {
-    // A session has reported what it read when it is no more to be seen.
-    let left = format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{name}'");
-    testkit::watchdog(testkit::LIMIT, || while database.get::<i64>(&left) != 0 {});
+    wait_for(database, name);
     let rows = database.get(
         "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
         FROM pg_stat_user_tables WHERE schemaname = 'SCHEMA' AND relname = 'job'",
@@ -75,6 +73,21 @@ fn read_by(database: &Database, name: &str) -> (i64, i64) {
         FROM pg_statio_user_indexes WHERE schemaname = 'SCHEMA' AND relname = 'job'",
     );
     (rows, blocks)
+}
+
+/// As `read_by`: entries of those indexes.
+pub(super) fn entries_read(database: &Database, name: &str) -> i64 {
+    wait_for(database, name);
+    database.get(
+        "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
+        WHERE schemaname = 'SCHEMA' AND relname = 'job'",
+    )
+}
+
+/// A session has reported what it read when it is no more to be seen.
+fn wait_for(database: &Database, name: &str) {
+    let left = format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{name}'");
+    testkit::watchdog(testkit::LIMIT, || while database.get::<i64>(&left) != 0 {});
 }
 
 /// For looks that find an urgent job, and for those that find none.

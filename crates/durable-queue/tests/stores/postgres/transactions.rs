@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use durable_queue::{DurableQueue, EnqueueIn, Merge, NewJob, Push, Put, Store, When};
+use durable_queue::{DurableQueue, EnqueueIn, Merge, NewJob, Push, Put, Store, StoreTime, When};
 
 use super::Database;
-use crate::alike::{JOB, count};
+use crate::alike::{JOB, claim_of, count};
 
 /// No test gets there.
 const LONG: Duration = Duration::from_secs(1_000_000);
@@ -147,4 +147,42 @@ fn what_is_urgent_is_so_by_each_way_in() {
     let of_batches = batches.concat().into_iter().map(|job| job.urgent);
     let expected: Vec<bool> = [false, true, false].into_iter().chain(of_batches).collect();
     assert_eq!(urgent, expected);
+}
+
+/// From any client, whatever it leaves open: a literal is bytes, as ever.
+#[test]
+fn statements_push_bytes_texts_and_json_now_at_a_time_and_never() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql(
+        "SELECT SCHEMA.push('queue', '\\x6f6e65', '-infinity');
+        SELECT SCHEMA.push('queue', 'two', '294276-12-31', 'key');
+        SELECT SCHEMA.push_text('queue', '\\x6f', '-infinity', 'schlüssel', true);
+        SELECT SCHEMA.push_json('queue', '{\"a\": [1, \"ü\"]}');
+        SELECT SCHEMA.push('queue', 'never', 'infinity');
+        PREPARE open_types AS SELECT SCHEMA.push($1, $2, $3);
+        EXECUTE open_types ('queue', '\\x746f6d', 'epoch');
+        DEALLOCATE open_types",
+    );
+    let turn = database.store.turn("queue", &[], Some(claim_of(10)));
+    let claimed = turn.unwrap().claimed.unwrap();
+    let mut payloads: Vec<_> = claimed.leases.iter().map(|it| &it.payload[..]).collect();
+    payloads.sort_unstable();
+    let expected = [
+        &b"\\x6f"[..],
+        b"one",
+        b"tom",
+        "{\"a\": [1, \"ü\"]}".as_bytes(),
+    ];
+    assert_eq!(payloads, expected);
+    let text = claimed.leases.iter().find(|it| it.urgent).unwrap();
+    assert_eq!(text.key.as_deref(), Some("schlüssel".as_bytes()));
+    let listed = database.store.list("queue", None, 10).unwrap();
+    let never = listed.iter().filter(|job| job.due == StoreTime::NEVER);
+    assert_eq!(
+        never.count(),
+        2,
+        "what is later than the last time is never"
+    );
 }
