@@ -117,6 +117,9 @@ xflags::xflags! {
             /// Our durable stores beside their peers instead (benches/stores), on real servers, which
             /// are started and stopped.
             optional --stores
+            /// What each call of our durable stores costs next to more and more jobs, keys and queues instead: the
+            /// table of docs/benchmarks/stores.md, which is written anew, unless --quick, --only or --peer is given.
+            optional --slopes
             /// What a call site costs to compile instead, ours and the peers': processor time and machine code.
             optional --sites
             /// With --stores: ours and the yardsticks alone. The peers take a quarter of an hour to build.

@@ -1,5 +1,6 @@
 //! The figures of one run, as they are printed.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,7 +12,7 @@ use crate::percentiles::Percentiles;
 #[derive(Debug, Serialize)]
 pub struct Metric {
     #[serde(rename = "metric")]
-    name: &'static str,
+    name: Cow<'static, str>,
     unit: &'static str,
     value: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,9 +29,14 @@ impl Report {
     }
 
     /// Adds a figure of which less is better.
-    pub fn with(mut self, name: &'static str, unit: &'static str, value: f64) -> Self {
+    pub fn with(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        unit: &'static str,
+        value: f64,
+    ) -> Self {
         self.0.push(Metric {
-            name,
+            name: name.into(),
             unit,
             value,
             better: None,
@@ -41,7 +47,7 @@ impl Report {
     /// Adds a figure of which more is better.
     pub fn rate(mut self, name: &'static str, unit: &'static str, value: f64) -> Self {
         self.0.push(Metric {
-            name,
+            name: name.into(),
             unit,
             value,
             better: Some("higher"),
@@ -94,7 +100,7 @@ mod tests {
     fn the_headline_moves_to_the_front_and_the_rest_keeps_its_order() {
         let report = Report::new().with("a", "", 1.0).with("b", "", 2.0);
         let report = report.with("c", "", 3.0).headline("b");
-        let names: Vec<_> = report.0.iter().map(|line| line.name).collect();
+        let names: Vec<_> = report.0.iter().map(|line| &*line.name).collect();
         assert_eq!(names, ["b", "a", "c"]);
     }
 

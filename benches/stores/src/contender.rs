@@ -82,6 +82,8 @@ pub enum Can {
     AllButLook,
     /// What differs from another one in its times alone.
     Start,
+    /// What differs from another one in how many jobs a worker claims alone.
+    Work,
     /// A yardstick of pushes.
     Push,
     /// Rows of an application, with or without jobs.

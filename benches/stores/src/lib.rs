@@ -20,22 +20,28 @@ mod place;
 
 use std::process;
 
-use measure::case::{self, Run};
+use measure::case::{self, Case, Run};
 
 pub use contender::{Can, Contender, Fault, Handler, Outcome, Queue, Workers};
 pub use job::{Job, micros, now};
-pub use place::Needs;
+pub use place::{Needs, POSTGRES, Place};
 
 const USAGE: &str = "list | run [--quick] CASE POOL";
 
 /// The whole of a program that has these.
 pub fn main(contenders: &[Contender]) {
+    main_with(contenders, Vec::new());
+}
+
+/// The same, with cases of the program's own.
+pub fn main_with(contenders: &[Contender], more: Vec<Case>) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (flags, words): (Vec<&str>, Vec<&str>) = arguments
         .iter()
         .map(String::as_str)
         .partition(|word| word.starts_with("--"));
-    let cases = cases::all(contenders);
+    let mut cases = cases::all(contenders);
+    cases.extend(more);
     let done = match (&words[..], &flags[..]) {
         (["list"], []) => case::list(&cases),
         (["run", case, pool], [] | ["--quick"]) => {

@@ -3,6 +3,7 @@
 mod bare;
 mod ours;
 mod outbox;
+mod slopes;
 
 use durable_queue::{PostgresStore, RedisStore, SqliteStore};
 use stores::{Can, Contender, Needs, Outcome, Queue};
@@ -15,7 +16,7 @@ use outbox::{Entry, Outbox};
 const SESSIONS: usize = 16;
 
 fn main() {
-    stores::main(&[
+    let contenders = [
         Contender {
             name: "ours, PostgreSQL",
             needs: Needs::Postgres,
@@ -71,6 +72,24 @@ fn main() {
             can: Can::Start,
         },
         Contender {
+            name: "ours default batch, PostgreSQL",
+            needs: Needs::Postgres,
+            open: |address| postgres(address, Way::Adaptive),
+            can: Can::Work,
+        },
+        Contender {
+            name: "ours default batch, Redis",
+            needs: Needs::Redis,
+            open: |address| redis(address, Way::Adaptive),
+            can: Can::Work,
+        },
+        Contender {
+            name: "ours default batch, SQLite",
+            needs: Needs::Folder,
+            open: |address| sqlite(address, Way::Adaptive),
+            can: Can::Work,
+        },
+        Contender {
             name: "bare INSERT, PostgreSQL",
             needs: Needs::Postgres,
             open: |address| Ok(Box::new(Insert::open(address, SESSIONS)?)),
@@ -106,7 +125,8 @@ fn main() {
             open: |_| Ok(Box::new(Memory::new())),
             can: Can::KeepTime,
         },
-    ]);
+    ];
+    stores::main_with(&contenders, slopes::cases());
 }
 
 fn sqlite(path: &str, way: Way) -> Outcome<Box<dyn Queue>> {

@@ -23,6 +23,8 @@ pub enum Way {
     Unconfirmed,
     /// Not claimed before the time.
     AtTheTime,
+    /// Confirmed, by a worker that is not told how many jobs to claim at a time.
+    Adaptive,
 }
 
 /// Pushes go to `queue`; each worker opens the store anew.
@@ -67,13 +69,17 @@ impl<S: Store + Clone> Queue for Ours<S> {
         for _ in 0..workers {
             let queue = DurableQueue::builder(NAME, (self.open)()?);
             let queue: DurableQueue<String, S> = match self.way {
-                Way::Confirmed => queue,
+                Way::Confirmed | Way::Adaptive => queue,
                 Way::Unconfirmed => queue.confirm(false),
                 Way::AtTheTime => queue.horizon(Duration::ZERO),
             }
             .build()?;
             let handler = handler.clone();
-            let worker = Worker::builder(queue).batch(BATCH).start(move |job| {
+            let worker = match self.way {
+                Way::Adaptive => Worker::builder(queue),
+                _ => Worker::builder(queue).batch(BATCH),
+            };
+            let worker = worker.start(move |job| {
                 handler(job);
                 Ok::<(), Fault>(())
             })?;

@@ -23,6 +23,7 @@ mod program;
 mod report;
 mod rounds;
 mod sites;
+mod slopes;
 mod smoke;
 mod statistics;
 mod stores;
@@ -70,6 +71,10 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
         !(flags.stores && flags.crates),
         "--stores and --crates are two comparisons"
     );
+    ensure!(
+        !(flags.slopes && (flags.stores || flags.crates || flags.sites)),
+        "--slopes is a table by itself"
+    );
     ensure!(flags.rounds != Some(0), "no rounds leave nothing to run");
     if flags.sites {
         ensure!(
@@ -79,6 +84,9 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
         return sites::run(workspace, flags);
     }
     let shell = shell(workspace)?;
+    if flags.slopes {
+        return slopes::run(workspace, &shell, flags);
+    }
     let begin = Instant::now();
     let mut report = Report {
         origin: Origin::here(&shell)?,

@@ -13,7 +13,9 @@ use xshell::Shell;
 use super::plan::{Case, Choice, Plan};
 use super::program::{Outcome, Package, Program, Run, Runner, at_once};
 use super::report::{self, Group};
-use super::{FOLDER, MANIFEST, bar, rounds};
+use super::rounds::{self, Runs};
+use super::slopes::is_slope;
+use super::{FOLDER, MANIFEST, bar};
 use crate::flags;
 use crate::stores;
 use crate::workspace::Workspace;
@@ -34,6 +36,8 @@ const PEERS: Package = Package {
 };
 /// Rounds, if not said: each takes some minutes.
 const ROUNDS: usize = 5;
+/// Rounds of the slopes, which count more than they time.
+const SLOPE_ROUNDS: usize = 3;
 
 /// The number of rounds, and what they showed.
 pub(super) fn compare(
@@ -54,9 +58,33 @@ pub(super) fn compare(
     };
     with_servers(workspace, |urls| {
         let mut stores = Stores::new(programs, urls)?;
+        stores.cases.retain(|case| !is_slope(case));
         let plan = Plan::new(&stores.cases, &choice);
         let runs = rounds::run(&plan, &mut stores, &bar(plan.runs()));
         Ok((plan.rounds, report::groups(&plan, &runs)))
+    })
+}
+
+/// What each call of ours costs next to more and more contents.
+pub(super) fn slopes(
+    workspace: &Workspace,
+    shell: &Shell,
+    flags: &flags::Bench,
+) -> Result<(Plan, Vec<Vec<Runs>>)> {
+    let program = Program::build(workspace, shell, &OURS, "release")?;
+    let choice = Choice {
+        quick: flags.quick,
+        alone: true,
+        only: flags.only.clone(),
+        peers: flags.peer.clone(),
+        rounds: flags.rounds.or((!flags.quick).then_some(SLOPE_ROUNDS)),
+    };
+    with_servers(workspace, |urls| {
+        let mut stores = Stores::new(vec![program], urls)?;
+        stores.cases.retain(is_slope);
+        let plan = Plan::new(&stores.cases, &choice);
+        let runs = rounds::run(&plan, &mut stores, &bar(plan.runs()));
+        Ok((plan, runs))
     })
 }
 

@@ -18,7 +18,7 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
             "Claims and acknowledgements",
             "How fast do workers, each as a process of its own would have it, work off jobs that are due?",
             contenders,
-            &[Can::All, Can::AllButLook],
+            &[Can::All, Can::AllButLook, Can::Work],
             move |contender, run| worked(contender, run, workers),
         )
     };

@@ -13,7 +13,7 @@ use self::postgres::Database;
 use self::redis::Keys;
 
 /// Names the address of a server of `PostgreSQL`.
-const POSTGRES: &str = "DURABLE_POSTGRES_URL";
+pub const POSTGRES: &str = "DURABLE_POSTGRES_URL";
 /// Names the address of a server of `Redis`.
 const REDIS: &str = "DURABLE_REDIS_URL";
 
