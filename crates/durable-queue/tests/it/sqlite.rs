@@ -69,22 +69,6 @@ pub(crate) fn count(store: &SqliteStore) -> u32 {
 
 /// The other queues of the file go on as they were.
 #[test]
-fn a_pause_and_serial_keys_concern_one_queue() {
-    let File { store, .. } = file();
-    for name in ["queue", "other"] {
-        store.enqueue(name, &[JOB]).unwrap();
-    }
-    store.pause("queue", true).unwrap();
-    store.serialize_keys("queue", true).unwrap();
-    let settings = |name| {
-        let stats = store.stats(name).unwrap();
-        (stats.paused, stats.serial_keys)
-    };
-    assert_eq!(settings("queue"), (true, true));
-    assert_eq!(settings("other"), (false, false));
-}
-
-#[test]
 fn what_was_pushed_is_there_when_the_file_is_opened_again() {
     let File {
         store,

@@ -7,6 +7,7 @@ mod encrypting;
 mod failing;
 mod opening;
 mod planning;
+mod racing;
 mod refusing;
 mod repeating;
 mod rights;
