@@ -227,6 +227,19 @@ mod tests {
     const SPAN: Duration = Duration::from_secs(60);
 
     #[test]
+    fn a_lease_that_is_not_renewed_from_here_is_not_renewed_after_an_extension_either() {
+        let now = Instant::now();
+        let mut jobs = RunningJobs::new(now);
+        let held = Held {
+            id: JobId::from_u64(1),
+            token: Token::random(),
+        };
+        jobs.insert(held, LostFlag::new(), None, now + SPAN, None);
+        jobs.extended(held, now, SPAN * 2);
+        assert_eq!(jobs.next_renewal(), None);
+    }
+
+    #[test]
     fn jobs_that_are_gone_leave_no_times_of_renewals_behind() {
         let now = Instant::now();
         let counters = Counters::default();

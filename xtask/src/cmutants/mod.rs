@@ -118,7 +118,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
 #[derive(Default)]
 struct Times {
     models: HashMap<String, Duration>,
-    tests: HashMap<String, Duration>,
+    tests: Vec<(Test, Duration)>,
 }
 
 fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
@@ -146,13 +146,13 @@ fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
 
     let packages = plain::packages(mutants.iter().copied());
     if !packages.is_empty() {
-        let mut tests = plain::build(&copy, &packages)?;
+        let mut tests = plain::build(&copy, &packages, None)?;
         tests.retain(|test| mutants.iter().any(|mutant| mutant.is_tested_by(test)));
         for test in tests {
             let (outcome, time) = plain::run(&copy, &test, None)?;
             ensure!(outcome == Outcome::Passed, "{test} fails on sound code");
             println!("sound: {:>6.1} s  {test}", time.as_secs_f32());
-            times.tests.insert(test.to_string(), time);
+            times.tests.push((test, time));
         }
     }
     Ok(times)
@@ -203,16 +203,23 @@ fn attempt_models(copy: &Copy, mutant: &Mutant, times: &HashMap<String, Duration
     Ok(fate)
 }
 
-fn attempt_tests(copy: &Copy, mutant: &Mutant, times: &HashMap<String, Duration>) -> Result<Fate> {
-    let Ok(mut tests) = plain::build(copy, &plain::packages([mutant])) else {
-        return Ok(Fate::Broken);
-    };
+fn attempt_tests(copy: &Copy, mutant: &Mutant, times: &[(Test, Duration)]) -> Result<Fate> {
+    let sound = times.iter().map(|(test, _time)| test);
+    let sound: Vec<_> = sound.filter(|test| mutant.is_tested_by(test)).collect();
     for filter in &mutant.tests {
-        let exists = tests.iter().any(|test| filter.matches(test));
+        let exists = sound.iter().any(|test| filter.matches(test));
         ensure!(exists, "mutant {}: no test matches `{filter}`", mutant.id);
     }
+    // Only the binaries that they are in: a mutant's time is that of its build.
+    let Ok(mut tests) = plain::build(copy, &plain::packages([mutant]), Some(&sound)) else {
+        return Ok(Fate::Broken);
+    };
     tests.retain(|test| mutant.is_tested_by(test));
-    let time = |test: &Test| times.get(&test.to_string()).copied().unwrap_or_default();
+    let names: HashMap<_, _> = times
+        .iter()
+        .map(|(test, time)| (test.to_string(), *time))
+        .collect();
+    let time = |test: &Test| names.get(&test.to_string()).copied().unwrap_or_default();
     tests.sort_by_key(time);
 
     let mut fate = Fate::Survived;

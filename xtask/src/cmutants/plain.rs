@@ -32,17 +32,44 @@ pub(crate) fn packages<'a>(mutants: impl IntoIterator<Item = &'a Mutant>) -> BTr
     filters.map(|filter| filter.package.clone()).collect()
 }
 
-/// Builds the tests of `packages` in the copy, and lists them. Warnings are a mutant's own affair.
-pub(crate) fn build(copy: &Copy, packages: &BTreeSet<String>) -> Result<Vec<Test>> {
+/// Builds the tests of `packages` in the copy, all of them or those in the binaries of `only`, and lists them.
+/// Warnings are a mutant's own affair.
+pub(crate) fn build(
+    copy: &Copy,
+    packages: &BTreeSet<String>,
+    only: Option<&[&Test]>,
+) -> Result<Vec<Test>> {
+    let targets = only.map_or_else(
+        || vec!["--tests".to_owned()],
+        |tests| {
+            let targets: BTreeSet<_> = tests.iter().map(|test| target(copy, test)).collect();
+            targets.into_iter().flatten().collect()
+        },
+    );
     let mut command = Command::new("cargo");
     command
-        .args(["test", "--quiet", "--all-features", "--tests", "--no-run"])
+        .args(["test", "--quiet", "--all-features", "--no-run"])
+        .args(targets)
         .args(packages.iter().flat_map(|name| ["-p", package(name)]))
         .current_dir(&copy.tree)
         .env("CARGO_TARGET_DIR", copy.target.join("tests"))
         .env("RUSTFLAGS", "-A warnings")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     process::list_tests(process::build_tests(&mut command)?)
+}
+
+/// What names a test's binary to cargo: that of a file or folder in `tests`, or of the crate itself.
+fn target(copy: &Copy, test: &Test) -> Vec<String> {
+    let stem = test.binary.path.file_stem().unwrap_or_default();
+    let stem = stem.to_string_lossy();
+    let name = stem.rsplit_once('-').map_or(&*stem, |(name, _hash)| name);
+    let folder = copy.tree.join("crates").join(&test.binary.package);
+    let tests = folder.join("tests");
+    if tests.join(format!("{name}.rs")).exists() || tests.join(name).join("main.rs").exists() {
+        vec![format!("--test={name}")]
+    } else {
+        vec!["--lib".to_owned(), "--bins".to_owned()]
+    }
 }
 
 /// Runs one test, and says how long that took.
@@ -70,6 +97,15 @@ fn outcome(test: &Test, ended: &Ended) -> Result<Outcome> {
     }
     // One that is ignored passes without having run.
     ensure!(ended.output.contains(" 1 passed;"), "{test} does not run");
+    // So does one whose server is not there.
+    let is_left_out = ended
+        .output
+        .lines()
+        .any(|line| line.starts_with("left out: "));
+    ensure!(
+        !is_left_out,
+        "{test} needs a server: `cargo xtask stores up`, and the lines that it prints"
+    );
     Ok(Outcome::Passed)
 }
 
@@ -101,6 +137,8 @@ mod tests {
         let of = |command, output| outcome(&test, &ended(command, output));
         assert_eq!(of(Some("true"), passed).ok(), Some(Outcome::Passed));
         assert!(of(Some("true"), ignored).is_err());
+        let left_out = format!("left out: tests on a server\n{passed}");
+        assert!(of(Some("true"), &left_out).is_err());
         assert_eq!(of(None, "").ok(), Some(Outcome::TimedOut));
         let (aborted, panicked) = (of(Some("false"), ""), of(Some("false"), "panicked at x"));
         assert_eq!(aborted.ok(), Some(Outcome::Failed(Cause::Abort)));

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, ids, job, put, put_one,
-    settle, start, start_one, turn,
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, ids, job, keyed, put,
+    put_one, settle, start, start_one, turn,
 };
-use crate::job::Token;
+use crate::job::{Merge, Token};
 use crate::store::{Act, Claim, Claimed, Settle, Store, Verdict};
 use crate::time::{StoreTime, When};
 
@@ -55,20 +55,25 @@ pub fn a_job_claimed_ahead_by_a_dead_holder_is_claimed_again(fixture: &impl Fixt
     assert_eq!((next.id, next.attempts), (id, 1));
 }
 
-/// However short the lease is: or it would be started twice.
+/// However short the lease is: or it would be started twice. Of a serial key as well.
 pub fn a_claim_ahead_lasts_until_the_time_of_the_job_at_least(fixture: &impl Fixture) {
     let store = fixture.store();
-    let id = put_one(store, job(b"job", HORIZON));
-    let claim = Claim {
-        lease: MICRO,
-        ..claim_of(1, 0)
-    };
-    let ahead = turn(store, &[], Some(claim)).claimed.expect("a claim");
-    assert_eq!(ids(&ahead.leases), [id]);
-    fixture.advance(HORIZON / 2);
-    assert!(claimed(store, 10, 10).leases.is_empty(), "it is held");
-    fixture.advance(HORIZON / 2);
-    assert_eq!(start_one(store).id, id);
+    for serial in [false, true] {
+        store.serialize_keys(QUEUE, serial).expect("an answer");
+        let id = put_one(store, keyed("key", b"job", HORIZON, Merge::Keep));
+        let claim = Claim {
+            lease: MICRO,
+            ..claim_of(1, 0)
+        };
+        let ahead = turn(store, &[], Some(claim)).claimed.expect("a claim");
+        assert_eq!(ids(&ahead.leases), [id]);
+        fixture.advance(HORIZON / 2);
+        assert!(claimed(store, 10, 10).leases.is_empty(), "it is held");
+        fixture.advance(HORIZON / 2);
+        let lease = start_one(store);
+        assert_eq!(lease.id, id);
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    }
 }
 
 /// By its token, for as long as it holds them.
@@ -143,6 +148,19 @@ pub fn jobs_are_claimed_by_time_and_then_in_the_order_of_their_ids(fixture: &imp
     assert_eq!(ids(&claimed(store, 2, 0).leases), expected[2..]);
 }
 
+/// Which may be the end of a lease as well as a time.
+pub fn what_a_lease_has_held_is_claimed_in_the_order_of_all(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let first = put_one(store, job(b"first", LEASE));
+    let held = put_one(store, job(b"held", When::NOW));
+    assert_eq!(start_one(store).id, held);
+    let last = put_one(store, job(b"last", LEASE));
+    fixture.advance(LEASE);
+    for expected in [first, held, last] {
+        assert_eq!(start_one(store).id, expected);
+    }
+}
+
 /// Of each kind.
 pub fn a_claim_takes_no_more_than_it_asks_for(fixture: &impl Fixture) {
     let store = fixture.store();
@@ -163,7 +181,14 @@ pub fn a_claim_takes_no_more_than_it_asks_for(fixture: &impl Fixture) {
         (3, 1),
         "one is due, two are not"
     );
-    assert_eq!(started(&claimed(store, 10, 10)), (3, 0));
+    put(store, &[job(b"", When::NOW)]);
+    let claim = Claim {
+        ahead: 1,
+        ..claim_of(10, 3)
+    };
+    let found = turn(store, &[], Some(claim)).claimed.expect("a claim");
+    assert_eq!(started(&found), (2, 1), "there is room for no more ahead");
+    assert_eq!(started(&claimed(store, 10, 10)), (2, 0));
 }
 
 /// What is due goes first, and each kind has a limit of its own.

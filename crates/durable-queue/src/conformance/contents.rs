@@ -13,7 +13,7 @@ use crate::clock::SharedClock;
 use crate::error::{CarriedOut, ErrorKind};
 use crate::job::{JobId, Merge, NewJob, Put, Token, Which};
 use crate::notify::Notifier;
-use crate::store::{Act, JobState, ListedJob, RECALL, Store, Verdict, Watch};
+use crate::store::{Act, JobState, ListedJob, RECALL, Settle, Store, Verdict, Watch};
 use crate::time::{StoreTime, When};
 
 /// For what a store announces by itself: only a hang takes so long.
@@ -130,8 +130,9 @@ pub fn a_name_with_a_nul_is_one_like_others_or_is_refused_by_each_call(fixture: 
 
 /// With ids that grow.
 pub fn a_batch_is_answered_in_its_order(fixture: &impl Fixture) {
+    const MANY: u32 = 4_500;
     let store = fixture.store();
-    let payloads: Vec<_> = (0..1_000_u32).map(u32::to_le_bytes).collect();
+    let payloads: Vec<_> = (0..MANY).map(u32::to_le_bytes).collect();
     let jobs: Vec<_> = payloads
         .iter()
         .map(|payload| job(payload, When::NOW))
@@ -139,8 +140,8 @@ pub fn a_batch_is_answered_in_its_order(fixture: &impl Fixture) {
     let puts = put(store, &jobs);
     assert!(puts.is_sorted_by_key(|put| put.id()));
     assert!(puts.iter().all(|put| matches!(put, Put::New(_))));
-    let leases = claimed(store, 2_000, 2_000).leases;
-    assert_eq!(leases.len(), 1_000);
+    let leases = claimed(store, MANY + 1, MANY + 1).leases;
+    assert_eq!(leases.len(), payloads.len());
     for ((lease, put), payload) in leases.iter().zip(&puts).zip(&payloads) {
         assert_eq!((lease.id, &lease.payload[..]), (put.id(), &payload[..]));
     }
@@ -234,6 +235,10 @@ pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
         .reset(QUEUE, id.into(), When::At(due))
         .expect("an answer");
     assert_eq!((moved, heard.earliest()), (crate::Reset::Moved, Some(due)));
+    put_one(store, keyed("key", b"", SECOND, Merge::Keep));
+    heard.earliest();
+    put_one(store, keyed("key", b"", due, Merge::Earliest));
+    assert_eq!(heard.earliest(), Some(due));
     store
         .enqueue("elsewhere", &[job(b"", due)])
         .expect("an answer");
@@ -344,6 +349,17 @@ pub fn the_figures_are_right(fixture: &impl Fixture) {
         (stats.jobs, stats.due, stats.dead)
     };
     assert_eq!(figures(), (0, 0, 0));
+    let others = [job(b"", When::NOW), job(b"", When::NOW)];
+    store.enqueue("elsewhere", &others).expect("an answer");
+    let claim = super::claim_of(1, 1);
+    let turn = store.turn("elsewhere", &[], Some(claim)).expect("a turn");
+    let bury = Settle {
+        id: turn.claimed.expect("a claim").leases[0].id,
+        token: claim.token,
+        act: Act::Bury { error: "" },
+    };
+    store.turn("elsewhere", &[bury], None).expect("a turn");
+    assert_eq!(figures(), (0, 0, 0), "of another queue");
     put(
         store,
         &[job(b"", When::NOW), job(b"", When::NOW), job(b"", SECOND)],
@@ -351,11 +367,13 @@ pub fn the_figures_are_right(fixture: &impl Fixture) {
     assert_eq!(figures(), (3, 2, 0));
     let lease = start_one(store);
     assert_eq!(figures(), (3, 1, 0));
+    fixture.advance(LEASE);
+    assert_eq!(figures(), (3, 3, 0), "the lease has ended");
     assert_eq!(
         settle(store, &lease, Act::Bury { error: "" }),
         Verdict::Done
     );
-    assert_eq!(figures(), (2, 1, 1));
+    assert_eq!(figures(), (2, 2, 1));
     let limit = crate::store::COUNT_LIMIT;
     put(
         store,
@@ -381,8 +399,9 @@ pub fn a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended(fixture: &imp
     store
         .enqueue("elsewhere", &[job(b"", When::NOW)])
         .expect("an answer");
-    let expected = [past, a, b, c, never];
-    for most in 1..=6 {
+    let after_all = put_one(store, job(b"", Duration::MAX));
+    let expected = [past, a, b, c, never, after_all];
+    for most in 1..=7 {
         let mut ids = Vec::new();
         let mut after = None;
         loop {
@@ -391,6 +410,7 @@ pub fn a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended(fixture: &imp
             let Some(last) = jobs.last() else { break };
             after = Some(last.position());
             ids.extend(jobs.iter().map(|job| job.id));
+            assert!(ids.len() <= expected.len(), "{ids:?}");
         }
         assert_eq!(ids, expected, "{most} at a time");
     }

@@ -71,6 +71,11 @@ pub fn a_debounce_is_not_put_off_beyond_its_bound(fixture: &impl Fixture) {
     }
     fixture.advance(SECOND);
     assert_eq!(start_one(store).id, id);
+    // The first push as well.
+    let merge = Merge::DebounceUntil(SECOND.into());
+    let id = put_one(store, keyed("other", b"job", SECOND * 10, merge));
+    fixture.advance(SECOND);
+    assert_eq!(start_one(store).id, id);
 }
 
 /// But a job that is only given back has the bound that it had.
@@ -194,6 +199,9 @@ pub fn a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_ow
 /// A later push is merged into it.
 pub fn a_job_that_comes_back_alone_is_open_again(fixture: &impl Fixture) {
     let store = fixture.store();
+    // Another queue's job is none of its key.
+    let elsewhere = keyed("key", b"elsewhere", When::NOW, Merge::Keep);
+    store.enqueue("elsewhere", &[elsewhere]).expect("an answer");
     for act in [Act::Retry { when: When::NOW }, Act::Release] {
         let id = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
         assert_eq!(settle(store, &start_one(store), act), Verdict::Done);
@@ -225,6 +233,8 @@ pub fn a_redrive_beside_a_pending_job_of_its_key_is_refused(fixture: &impl Fixtu
     assert_eq!(store.redrive(QUEUE, &[first]).expect("an answer"), 0);
     assert_eq!(start_one(store).id, second);
     assert_eq!(store.redrive(QUEUE, &[first]).expect("an answer"), 1);
+    let third = keyed("key", b"third", When::NOW, Merge::Keep);
+    assert_eq!(put(store, &[third]), [Put::Kept(first)], "it is open");
     assert_eq!(start_one(store).id, first);
 }
 

@@ -2,10 +2,10 @@
 
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claim_unconfirmed, claimed, job,
-    put_one, settle, start, start_one, turn,
+    keyed, put_one, settle, start, start_one, turn,
 };
-use crate::job::{Cancelled, JobId, Reset};
-use crate::store::{Act, Lease, Store, Verdict};
+use crate::job::{Cancelled, JobId, Merge, Reset};
+use crate::store::{Act, Claim, Lease, Settle, Store, Verdict};
 use crate::time::When;
 
 const ALL: [Act<'static>; 7] = [
@@ -112,7 +112,7 @@ pub fn a_job_that_was_not_started_cannot_be_settled(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", HORIZON));
     let lease = claim_ahead(store);
-    for act in &ALL[1..5] {
+    for act in &ALL[1..6] {
         assert_eq!(settle(store, &lease, *act), Verdict::Stale, "{act:?}");
     }
     fixture.advance(HORIZON);
@@ -265,18 +265,54 @@ pub fn a_retried_job_comes_again_at_its_new_time(fixture: &impl Fixture) {
     assert_eq!((again.id, again.attempts), (id, 2));
 }
 
-/// Started or not.
+/// Started or not, with a key or without.
 pub fn a_released_job_is_as_if_it_had_not_been_claimed(fixture: &impl Fixture) {
     let store = fixture.store();
-    let id = put_one(store, job(b"job", HORIZON));
-    let ahead = claim_ahead(store);
-    assert_eq!(settle(store, &ahead, Act::Release), Verdict::Done);
-    fixture.advance(HORIZON);
-    let started = start_one(store);
-    assert_eq!(settle(store, &started, Act::Release), Verdict::Done);
-    is_fenced_off(store, &started);
-    let again = start_one(store);
-    assert_eq!((again.id, again.attempts, again.due), (id, 1, ahead.due));
+    for new in [
+        job(b"job", HORIZON),
+        keyed("key", b"job", HORIZON, Merge::Keep),
+    ] {
+        let id = put_one(store, new);
+        let ahead = claim_ahead(store);
+        assert_eq!(settle(store, &ahead, Act::Release), Verdict::Done);
+        let due = Claim {
+            ahead: 0,
+            ..claim_of(1, 1)
+        };
+        let due = turn(store, &[], Some(due)).claimed.expect("a claim");
+        assert!(due.leases.is_empty(), "not before its time");
+        fixture.advance(HORIZON);
+        let started = start_one(store);
+        assert_eq!(settle(store, &started, Act::Release), Verdict::Done);
+        is_fenced_off(store, &started);
+        let again = start_one(store);
+        assert_eq!((again.id, again.attempts, again.due), (id, 1, ahead.due));
+        assert_eq!(settle(store, &again, Act::Ack), Verdict::Done);
+    }
+}
+
+/// Whatever else a turn says of it.
+pub fn a_job_is_settled_once_in_a_turn(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let both = |acts: [Act<'_>; 2]| {
+        put_one(store, job(b"job", When::NOW));
+        let lease = start_one(store);
+        let settles = acts.map(|act| Settle {
+            id: lease.id,
+            token: lease.token,
+            act,
+        });
+        let verdicts = turn(store, &settles, None).verdicts;
+        assert_eq!(verdicts, [Verdict::Done, Verdict::Stale], "{acts:?}");
+    };
+    let retry = Act::Retry { when: When::NOW };
+    both([Act::Ack, retry]);
+    both([Act::Ack, Act::Ack]);
+    assert_eq!(store.stats(QUEUE).expect("figures").jobs, 0);
+    both([Act::Bury { error: "no" }, Act::Ack]);
+    let dead = store.dead(QUEUE, None, 10).expect("dead letters");
+    assert_eq!(dead.len(), 1);
+    assert_eq!(dead[0].payload, b"job");
 }
 
 /// Until it is redriven or deleted.
@@ -377,6 +413,23 @@ pub fn a_deleted_dead_letter_is_gone(fixture: &impl Fixture) {
     assert_eq!(store.delete_dead("elsewhere", &[id]).expect("an answer"), 0);
     assert_eq!(store.delete_dead(QUEUE, &[id]).expect("an answer"), 1);
     assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 0);
+}
+
+/// Others go on as they are.
+pub fn a_pause_and_serial_keys_concern_one_queue(fixture: &impl Fixture) {
+    let store = fixture.store();
+    for name in [QUEUE, "other"] {
+        let puts = store.enqueue(name, &[job(b"", When::NOW)]);
+        puts.expect("an answer");
+    }
+    let settings = |name| {
+        let stats = store.stats(name).expect("figures");
+        (stats.paused, stats.serial_keys)
+    };
+    store.pause(QUEUE, true).expect("an answer");
+    store.serialize_keys(QUEUE, true).expect("an answer");
+    assert_eq!(settings(QUEUE), (true, true));
+    assert_eq!(settings("other"), (false, false));
 }
 
 /// What runs goes on; what was claimed ahead is held until it resumes, or is given back.

@@ -81,6 +81,7 @@ macro_rules! conformance_tests {
             a_job_is_not_claimed_earlier_than_the_horizon_before_its_time
             a_job_is_not_started_before_its_time
             jobs_are_claimed_by_time_and_then_in_the_order_of_their_ids
+            what_a_lease_has_held_is_claimed_in_the_order_of_all
             a_claim_takes_no_more_than_it_asks_for
             a_claim_ahead_leaves_room_for_what_is_due
             a_claim_says_when_the_next_one_would_find_something
@@ -104,11 +105,13 @@ macro_rules! conformance_tests {
             a_reset_of_what_a_handler_has_says_so
             a_retried_job_comes_again_at_its_new_time
             a_released_job_is_as_if_it_had_not_been_claimed
+            a_job_is_settled_once_in_a_turn
             a_buried_job_is_a_dead_letter_with_its_error
             a_rejected_job_is_a_dead_letter_without_the_attempt_of_its_claim
             a_redriven_job_is_due_at_once_and_new
             a_deleted_dead_letter_is_gone
             a_paused_queue_hands_out_nothing
+            a_pause_and_serial_keys_concern_one_queue
             a_key_is_pending_once
             the_policies_say_which_time_counts
             a_debounce_is_not_put_off_beyond_its_bound
@@ -126,8 +129,10 @@ macro_rules! conformance_tests {
             a_job_that_repeats_goes_on_beside_an_open_one_of_its_key
             a_push_that_repeats_changes_the_job_that_runs_and_adds_none
             a_push_that_repeats_and_comes_after_its_time_changes_no_job
+            a_push_that_repeats_adds_a_job_beside_one_that_runs_once
             a_cancel_by_key_ends_all_schedules_of_the_key
             a_merge_replaces_the_schedule_by_its_own
+            a_merge_with_a_schedule_ends_the_bound_of_a_debounce
             a_dead_letter_keeps_its_schedule
             a_job_goes_back_to_its_key_after_a_start_that_comes_before_it
             an_urgent_job_that_is_due_is_claimed_before_others
@@ -142,7 +147,9 @@ macro_rules! conformance_tests {
             each_end_of_a_job_frees_its_key
             a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key
             a_cancel_of_a_job_that_waits_frees_its_key
+            a_cancel_beside_a_job_that_runs_leaves_it_its_lease
             a_turn_that_frees_a_key_claims_what_waited_for_it
+            a_settle_that_is_too_late_hinders_no_other_job_of_its_key
             a_lease_that_is_extended_keeps_its_key
             a_dead_holder_keeps_its_key_until_its_lease_ends
             a_job_that_comes_back_waits_for_another_one_of_its_key_that_runs

@@ -87,15 +87,20 @@ pub fn a_job_without_a_schedule_does_not_come_again(fixture: &impl Fixture) {
 /// It says that the handler has the job, whose run is the last.
 pub fn a_cancel_of_a_job_that_repeats_ends_it(fixture: &impl Fixture) {
     let store = fixture.store();
-    let cancel = || store.cancel(QUEUE, "key".into()).expect("an answer");
-    put_one(store, repeating("key", When::NOW));
-    assert!(cancel().is_gone());
-    put_one(store, repeating("key", When::NOW));
-    let lease = start_one(store);
-    assert_eq!(cancel(), Cancelled::Taken);
-    assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
-    assert!(listed(store).is_empty());
-    assert_eq!(cancel(), Cancelled::Never);
+    for by_key in [true, false] {
+        let cancel = |id: JobId| {
+            let which = if by_key { "key".into() } else { id.into() };
+            store.cancel(QUEUE, which).expect("an answer")
+        };
+        let id = put_one(store, repeating("key", When::NOW));
+        assert!(cancel(id).is_gone());
+        let id = put_one(store, repeating("key", When::NOW));
+        let lease = start_one(store);
+        assert_eq!(cancel(id), Cancelled::Taken);
+        assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
+        assert!(listed(store).is_empty());
+        assert_eq!(cancel(id), Cancelled::Never);
+    }
 }
 
 /// It keeps its schedule, and the other one has none.
@@ -133,6 +138,7 @@ pub fn a_push_that_repeats_changes_the_job_that_runs_and_adds_none(fixture: &imp
         put(store, &[job])[0]
     };
     assert_eq!(push(Merge::Keep), Put::Kept(id));
+    assert_eq!(listed(store)[0].schedule.as_deref(), HOURLY);
     assert_eq!(push(Merge::Earliest), Put::Merged(id));
     // Nothing of the run is lost: it is tried again, and then comes at the time that the push has said.
     assert_eq!(
@@ -192,9 +198,26 @@ pub fn a_push_that_repeats_and_comes_after_its_time_changes_no_job(fixture: &imp
     assert_eq!(start_one(store).id, id);
 }
 
-/// Also that of a run, whatever else is open.
+/// It comes once, and is not what is to repeat.
+pub fn a_push_that_repeats_adds_a_job_beside_one_that_runs_once(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let once = put_one(store, keyed("key", b"once", When::NOW, Merge::Keep));
+    let running = start_one(store);
+    let id = put_one(store, repeating("key", SECOND));
+    assert_ne!(id, once);
+    assert_eq!(settle(store, &running, again(When::NOW)), Verdict::Done);
+    let [waiting] = &listed(store)[..] else {
+        panic!("the other one is done");
+    };
+    assert_eq!((waiting.id, waiting.schedule.as_deref()), (id, HOURLY));
+}
+
+/// Also that of a run, whatever else is open; but none of another queue.
 pub fn a_cancel_by_key_ends_all_schedules_of_the_key(fixture: &impl Fixture) {
     let store = fixture.store();
+    store
+        .enqueue("elsewhere", &[repeating("key", When::NOW)])
+        .expect("the store takes jobs");
     put_one(store, repeating("key", When::NOW));
     let lease = start_one(store);
     put_one(store, keyed("key", b"other", SECOND, Merge::Keep));
@@ -202,6 +225,8 @@ pub fn a_cancel_by_key_ends_all_schedules_of_the_key(fixture: &impl Fixture) {
     assert!(cancelled.is_gone());
     assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
     assert!(listed(store).is_empty());
+    let elsewhere = store.list("elsewhere", None, 10).expect("a list");
+    assert_eq!(elsewhere[0].schedule.as_deref(), HOURLY);
 }
 
 /// One that has none leaves it as it is.
@@ -218,6 +243,20 @@ pub fn a_merge_replaces_the_schedule_by_its_own(fixture: &impl Fixture) {
     };
     assert_eq!(push(None).as_deref(), HOURLY);
     assert_eq!(push(Some("daily")).as_deref(), Some("daily"));
+}
+
+/// It bounded a single run, and no time of the schedule.
+pub fn a_merge_with_a_schedule_ends_the_bound_of_a_debounce(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let until = Merge::DebounceUntil(SECOND.into());
+    put_one(store, keyed("key", b"once", SECOND, until));
+    let id = put_one(store, repeating("key", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(settle(store, &lease, again(SECOND * 100)), Verdict::Done);
+    fixture.advance(SECOND * 99);
+    assert!(start(store).is_empty());
+    fixture.advance(SECOND);
+    assert_eq!(start_one(store).id, id);
 }
 
 /// Settles are carried out in their order: the key is free for the first one, which is open again.

@@ -39,9 +39,11 @@ fn two_that_run(store: &impl Store) -> [Lease; 2] {
     })
 }
 
-/// Others are as ever.
+/// Others are as ever, and a key is another one in each queue.
 pub fn a_job_whose_key_is_held_waits(fixture: &impl Fixture) {
     let store = fixture.store();
+    let elsewhere = keyed("key", b"elsewhere", When::NOW, Merge::Keep);
+    store.enqueue("elsewhere", &[elsewhere]).expect("an answer");
     let (first, second) = one_runs_and_one_waits(store);
     let others = put(
         store,
@@ -147,6 +149,17 @@ pub fn a_cancel_of_a_job_that_waits_frees_its_key(fixture: &impl Fixture) {
     assert_eq!(start_one(store).id, second);
 }
 
+/// Not that of one that runs.
+pub fn a_cancel_beside_a_job_that_runs_leaves_it_its_lease(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let (first, second) = one_runs_and_one_waits(store);
+    let cancelled = store.cancel(QUEUE, Which::Id(second)).expect("an answer");
+    assert!(cancelled.is_gone());
+    fixture.advance(LEASE - SECOND);
+    assert!(start(store).is_empty(), "the lease lives");
+    assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
+}
+
 /// By its own turn as well.
 pub fn a_turn_that_frees_a_key_claims_what_waited_for_it(fixture: &impl Fixture) {
     let store = fixture.store();
@@ -159,6 +172,41 @@ pub fn a_turn_that_frees_a_key_claims_what_waited_for_it(fixture: &impl Fixture)
     let answer = turn(store, &[ack], Some(claim_of(1, 1)));
     let leases = answer.claimed.expect("a claim was asked for").leases;
     assert_eq!(ids(&leases), [second]);
+}
+
+/// What has come too late says nothing of the job as it is now: that it waits for its key, or that another party
+/// has it.
+pub fn a_settle_that_is_too_late_hinders_no_other_job_of_its_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let ack = |lease: &Lease| Settle {
+        id: lease.id,
+        token: lease.token,
+        act: Act::Ack,
+    };
+    let acked = |leases: &[&Lease]| {
+        let settles: Vec<_> = leases.iter().map(|lease| ack(lease)).collect();
+        let answer = turn(store, &settles, Some(claim_of(1, 1)));
+        let leases = answer.claimed.expect("a claim was asked for").leases;
+        (answer.verdicts, leases)
+    };
+    let [given_back, last] = two_that_run(store);
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    assert_eq!(settle(store, &given_back, Act::Release), Verdict::Done);
+    assert!(start(store).is_empty(), "its key is held");
+    let (verdicts, leases) = acked(&[&given_back, &last]);
+    assert_eq!(verdicts, [Verdict::Stale, Verdict::Done]);
+    assert_eq!(ids(&leases), [given_back.id]);
+    assert_eq!(settle(store, &leases[0], Act::Ack), Verdict::Done);
+
+    let (dead, waiting) = one_runs_and_one_waits(store);
+    fixture.advance(LEASE);
+    assert_eq!(start_one(store).id, dead.id);
+    let reset = store.reset(QUEUE, Which::Id(waiting), When::NOW);
+    assert_eq!(reset.expect("a reset"), Reset::Moved);
+    let (verdicts, leases) = acked(&[&dead]);
+    assert_eq!((verdicts, leases), (vec![Verdict::Stale], vec![]));
 }
 
 /// And no earlier.

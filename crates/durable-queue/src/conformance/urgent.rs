@@ -94,6 +94,10 @@ pub fn urgent_jobs_are_claimed_no_more_than_a_claim_asks_for(fixture: &impl Fixt
             assert!(store.cancel(QUEUE, job.id.into()).expect("it").is_gone());
         }
     }
+    // Once, also where it would come first by its time.
+    let both = [urgent(job(b"yes", When::NOW)), job(b"no", When::NOW)];
+    let both: Vec<JobId> = put(store, &both).iter().map(|put| put.id()).collect();
+    assert_eq!(ids(&claimed(store, 9, 9).leases), both);
 }
 
 /// Neither started nor claimed: in the horizon all are equal.

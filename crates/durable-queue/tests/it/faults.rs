@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::testing::{Call, Fault, SimStore};
-use durable_queue::{CarriedOut, DurableQueue, ErrorKind, Retried, When};
+use durable_queue::{CarriedOut, DurableQueue, ErrorKind, FIRST_PAUSE, Retried, When};
+use sync_shim::Clock as _;
 use testkit::Rng;
 
 use crate::support::{SECOND, Time, beside, bounded, job};
@@ -85,6 +86,39 @@ fn a_turn_that_is_lost_at_any_point_loses_no_job() {
             });
         }
     }
+}
+
+/// However often it has failed before.
+#[test]
+fn a_store_that_has_answered_since_is_tried_again_after_the_first_pause() {
+    bounded(|| {
+        let time = Time::new();
+        let left = Arc::new(AtomicUsize::new(5));
+        let plan = {
+            let left = Arc::clone(&left);
+            move |call| {
+                let fewer = || left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+                if call == Call::Turn && fewer().is_ok() {
+                    Fault::Refused(ErrorKind::Busy)
+                } else {
+                    Fault::None
+                }
+            }
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        queue.push(job("first"), When::NOW).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap());
+        run_clock(&time, || taker.is_finished());
+        taker.join().unwrap().ack().unwrap();
+        left.store(1, Relaxed); // The pump is woken by the calls that follow.
+        queue.push(job("second"), When::NOW).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap());
+        time.clock.wait_for_sleepers(1);
+        let next = time.clock.now() + FIRST_PAUSE;
+        assert_eq!(time.clock.next_due(), Some(next));
+        time.clock.advance(FIRST_PAUSE);
+        taker.join().unwrap().ack().unwrap();
+    });
 }
 
 /// Any faults, in any order, on all calls.

@@ -9,9 +9,11 @@ use sync_shim::Clock as _;
 
 use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::testing::{Call, Fault, SimStore};
-use durable_queue::{ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, Token, When};
+use durable_queue::{
+    ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, StoreClock as _, Token, When,
+};
 
-use crate::support::{SECOND, Time, bounded, job};
+use crate::support::{SECOND, Time, beside, bounded, job};
 
 /// Claims what is due, as another process would.
 fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
@@ -29,21 +31,32 @@ fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
     leases.iter().map(|lease| (lease.id, lease.token)).collect()
 }
 
+/// And a call waits for a further job meanwhile, or none does.
 #[test]
 fn a_lease_is_renewed_while_its_handler_lives() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("job"), When::NOW).unwrap();
-        let taken = queue.take().unwrap();
-        for _ in 0..20 {
-            time.advance(LEASE / 3 + Duration::from_millis(1));
-            time.clock.wait_for_sleepers(1);
-            assert!(steal(queue.store()).is_empty());
-        }
-        assert!(!taken.is_lost());
-        taken.ack().unwrap();
-    });
+    for is_wanted in [false, true] {
+        bounded(|| {
+            let time = Time::new();
+            let queue = time.queue(time.sim());
+            queue.push(job("job"), When::NOW).unwrap();
+            let taken = queue.take().unwrap();
+            let taker = is_wanted.then(|| beside(&queue, |queue| queue.take().unwrap()));
+            for _ in 0..20 {
+                time.advance(LEASE / 3 + Duration::from_millis(1));
+                time.clock.wait_for_sleepers(1);
+                assert!(steal(queue.store()).is_empty());
+                // Long before its end, so that it can be tried again.
+                let listed = queue.list(None, 1).unwrap();
+                assert!(listed[0].due.since(time.store.now()) >= LEASE / 2);
+            }
+            assert!(!taken.is_lost());
+            taken.ack().unwrap();
+            if let Some(taker) = taker {
+                queue.push(job("other"), When::NOW).unwrap();
+                taker.join().unwrap().ack().unwrap();
+            }
+        });
+    }
 }
 
 /// The handler hangs: its lease is renewed at thirds of a lease until the timeout, and then ends.

@@ -134,8 +134,9 @@ fn a_claim_that_is_refused_holds_up_no_settle_and_is_tried_again_after_pauses() 
         queue.push(job("next"), When::NOW).unwrap();
         is_bad.store(true, SeqCst);
         let taker = beside(&queue, |queue| queue.take().unwrap());
+        // The claim was refused: until it is made, the pump sleeps as well.
         while queue.last_error().is_none() {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         // No time passes, and it is answered.
         held.pop().unwrap().ack().unwrap();
@@ -246,6 +247,39 @@ fn a_store_that_panics_at_one_settle_carries_out_the_others() {
             .collect();
         let refused = acks.into_iter().map(|ack| ack.wait().is_err());
         assert_eq!(refused.collect::<Vec<_>>(), [false, true, false]);
+    });
+}
+
+/// Whatever the error says: it is the store, and none of the settles.
+#[test]
+fn a_store_that_carries_out_nothing_is_tried_again_and_refuses_no_settle() {
+    bounded(|| {
+        let time = Time::new();
+        let fails = Arc::new(AtomicBool::new(false));
+        let plan = {
+            let fails = Arc::clone(&fails);
+            move |call| {
+                if call == Call::Turn && fails.load(SeqCst) {
+                    REFUSED
+                } else {
+                    Fault::None
+                }
+            }
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        queue.push(job("job"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        fails.store(true, SeqCst);
+        let settled = beside(&queue, move |_| taken.ack());
+        while !settled.is_finished() {
+            if queue.stats().errors > 0 && time.clock.sleepers() > 0 {
+                fails.store(false, SeqCst);
+                time.clock.advance(FIRST_PAUSE);
+            }
+            thread::yield_now();
+        }
+        settled.join().unwrap().unwrap();
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
     });
 }
 

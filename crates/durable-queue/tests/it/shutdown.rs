@@ -1,9 +1,16 @@
 //! The end: what was claimed and not started is given back, what runs is waited for.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use durable_queue::{HORIZON, LEASE, SettleError, ShutDown, TakeError, When};
+use durable_queue::store::{Claim, JobState};
+use durable_queue::testing::{Call, Fault, SimStore};
+use durable_queue::{
+    FIRST_PAUSE, HORIZON, LEASE, SettleError, ShutDown, Store as _, TakeError, Token, When,
+};
+use testkit::Gate;
 
 use crate::support::{SECOND, Time, beside, bounded, job};
 
@@ -22,6 +29,74 @@ fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
         assert_eq!(other.take().unwrap().attempt(), 1);
         assert!(queue.take().unwrap_err().is_shut_down());
         assert!(queue.push(job("later"), When::NOW).is_ok(), "pushes go on");
+    });
+}
+
+/// Before it ends, as soon as the store answers again.
+#[test]
+fn a_shutdown_gives_back_what_a_claim_holds_whose_answer_was_lost() {
+    bounded(|| {
+        let time = Time::new();
+        let is_lost = AtomicBool::new(true);
+        let store = SimStore::with_faults(time.store.clone(), move |call| match call {
+            Call::Turn if is_lost.swap(false, SeqCst) => Fault::After,
+            _ => Fault::None,
+        });
+        let queue = time.queue(store);
+        queue.push(job("held"), When::NOW).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap_err());
+        time.clock.wait_for_sleepers(1); // The pump pauses.
+        let ender = beside(&queue, |queue| queue.shutdown(LEASE / 2));
+        assert!(taker.join().unwrap().is_shut_down());
+        while !ender.is_finished() {
+            if time.clock.sleepers() > 0 {
+                time.clock.advance(FIRST_PAUSE);
+            }
+            thread::yield_now();
+        }
+        assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+        let listed = &queue.list(None, 1).unwrap()[0];
+        assert_eq!((listed.state, listed.attempts), (JobState::Waiting, 0));
+    });
+}
+
+/// What the pump itself wants of the store is done before it ends, too.
+#[test]
+fn a_shutdown_buries_what_a_claim_under_way_finds_to_be_spent() {
+    bounded(|| {
+        let time = Time::new();
+        let (is_slow, gate) = (Arc::new(AtomicBool::new(false)), Gate::new());
+        let store = {
+            let (is_slow, gate) = (Arc::clone(&is_slow), gate.clone());
+            SimStore::with_faults(time.store.clone(), move |call| {
+                if call == Call::Turn && is_slow.load(SeqCst) {
+                    gate.wait();
+                }
+                Fault::None
+            })
+        };
+        let queue = time.builder(store).max_attempts(1).build().unwrap();
+        queue.push(job("spent"), When::NOW).unwrap();
+        // Its one attempt came to no end.
+        let claim = Claim {
+            token: Token::random(),
+            max: 1,
+            start: 1,
+            ahead: 0,
+            horizon: HORIZON,
+            lease: LEASE,
+            urgent_first: true,
+        };
+        queue.store().turn("queue", &[], Some(claim)).unwrap();
+        time.clock.advance(LEASE);
+        is_slow.store(true, SeqCst);
+        let taker = beside(&queue, |queue| queue.take().unwrap_err());
+        gate.wait_for_arrivals(1);
+        let ender = beside(&queue, |queue| queue.shutdown(LEASE));
+        assert!(taker.join().unwrap().is_shut_down());
+        gate.open();
+        assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+        assert_eq!(queue.dead(None, 10).unwrap().len(), 1);
     });
 }
 

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use durable_queue::store::JobState;
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{Cancelled, HORIZON, Merge, Put, Reset, SAFETY_LOOK, TakeError, When};
 use testkit::{CountingWaker, block_on};
@@ -255,6 +256,25 @@ fn what_is_claimed_beyond_demand_is_no_more_than_the_prefetch() {
         );
         let second = queue.take().unwrap();
         assert_eq!((&**first, &**second), ("0", "1"));
+    });
+}
+
+/// However often it looks, and though there is more.
+#[test]
+fn what_is_claimed_ahead_is_no_more_than_the_demand_and_the_prefetch() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.builder(time.sim()).prefetch(2).build().unwrap();
+        let when = When::After(HORIZON);
+        let jobs = (0..9).map(|index| (index.to_string(), when)).collect();
+        queue.push_batch(jobs).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap());
+        time.clock.wait_for_sleepers(1);
+        let listed = queue.list(None, 10).unwrap();
+        let held = listed.iter().filter(|job| job.state == JobState::Claimed);
+        assert_eq!(held.count(), 3);
+        time.clock.advance(HORIZON);
+        assert_eq!(&**taker.join().unwrap(), "0");
     });
 }
 

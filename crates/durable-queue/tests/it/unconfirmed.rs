@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use durable_queue::store::JobState;
 use durable_queue::testing::{Call, Fault, SimStore};
-use durable_queue::{Cancelled, Claimed, DurableQueue, HORIZON, Merge, Put, Reset, When};
+use durable_queue::{Cancelled, Claimed, DurableQueue, HORIZON, LEASE, Merge, Put, Reset, When};
 use sync_shim::Clock as _;
 use testkit::Gate;
 
@@ -99,6 +99,24 @@ fn a_job_handed_out_without_asking_has_a_lease_from_then_on_and_an_attempt() {
         assert_eq!(listed[0].state, JobState::Running);
         assert_eq!(listed[0].attempts, 1);
         drop(taken);
+    });
+}
+
+/// As after a pause of the whole process: another one may have it.
+#[test]
+fn a_job_whose_lease_has_ended_meanwhile_is_not_handed_out_without_asking() {
+    bounded(|| {
+        let world = World::new();
+        let World { time, queue, .. } = &world;
+        queue.push(job("job"), HORIZON).unwrap();
+        let taker = beside(queue, |queue| queue.take().unwrap());
+        world.wait_for_claim();
+        world.slow.store(true, Relaxed);
+        time.clock.advance(LEASE * 2);
+        world.gate.wait_for_arrivals(1);
+        assert_eq!(queue.stats().taken, 0);
+        world.answer();
+        taker.join().unwrap().ack().unwrap();
     });
 }
 

@@ -95,9 +95,8 @@ while ARGV[index] do
       job.most, job.key, job.schedule, job.urgent = most, key, schedule, urgent
       change(job)
       if key then
-        redis.call('HSET', PENDING, key, id)
         -- The next one of its key finds it.
-        write()
+        redis.call('HSET', PENDING, key, id)
       end
     end
   end

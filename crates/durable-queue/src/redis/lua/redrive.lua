@@ -13,13 +13,13 @@ for index = 4, #ARGV do
     job.key, job.schedule, job.urgent = key, schedule, urgent or false
     change(job)
     if key then
+      -- The next one of its key finds it.
       redis.call('HSET', PENDING, key, id)
     end
-    -- The next one of its key finds it.
-    write()
     count = count + 1
   end
 end
+write()
 if count > 0 then
   announce(now)
 end

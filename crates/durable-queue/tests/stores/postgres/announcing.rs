@@ -6,7 +6,9 @@ use std::time::Duration;
 use ::postgres::Client;
 use ::postgres::fallible_iterator::FallibleIterator as _;
 use durable_queue::testing::ManualStoreClock;
-use durable_queue::{DurableQueue, NewJob, Notifier, Store, StoreTime, When};
+use durable_queue::{
+    DurableQueue, EnqueueIn, Merge, NewJob, Notifier, Reset, Store, StoreTime, When,
+};
 
 use super::Database;
 use crate::alike::JOB;
@@ -139,6 +141,65 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
     store.turn("queue", &[], Some(claim)).unwrap();
     assert!(!announced(50));
     assert!(announced(39));
+}
+
+/// It knows of no job yet, so it waits for any.
+#[test]
+fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    let store = &database.store;
+    let mut ear = Ear::new(&database);
+    store.enqueue("queue", &[job(7)]).unwrap();
+    ear.heard(&database);
+    store.enqueue("queue", &[job(50)]).unwrap();
+    assert!(ear.heard(&database).is_empty(), "7 was announced");
+    let watch = database.another_store();
+    let watch = watch.watch("queue", Notifier::new(|_| {})).unwrap();
+    store.enqueue("queue", &[job(60)]).unwrap();
+    assert_eq!(ear.heard(&database), [at(60).as_micros()]);
+    drop(watch);
+}
+
+/// Of what a transaction of the application enters in one call, the earliest.
+#[test]
+fn what_is_entered_by_whatever_way_is_announced() {
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    let store = &database.store;
+    let mut ear = Ear::new(&database);
+    let keyed = |key, seconds| NewJob {
+        key: Some(key),
+        ..job(seconds)
+    };
+    let mut own = database.session();
+    for (seconds, batch) in [
+        (50, [job(50), job(60)]),
+        (40, [keyed(b"a", 40), keyed(b"b", 50)]),
+    ] {
+        let mut transaction = own.transaction().unwrap();
+        store.enqueue_in(&mut transaction, "queue", &batch).unwrap();
+        transaction.commit().unwrap();
+        assert_eq!(ear.heard(&database), [at(seconds).as_micros()]);
+    }
+    let heard = |ear: &mut Ear, seconds| {
+        assert_eq!(ear.heard(&database), [at(seconds).as_micros()]);
+    };
+    store.enqueue("queue", &[job(30), job(60)]).unwrap();
+    heard(&mut ear, 30);
+    let id = store.enqueue("queue", &[keyed(b"c", 20)]).unwrap()[0].id();
+    heard(&mut ear, 20);
+    let earlier = NewJob {
+        merge: Merge::Earliest,
+        ..keyed(b"c", 15)
+    };
+    store.enqueue("queue", &[earlier]).unwrap();
+    heard(&mut ear, 15);
+    let reset = store.reset("queue", id.into(), When::At(at(10)));
+    assert_eq!(reset.unwrap(), Reset::Moved);
+    heard(&mut ear, 10);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod failing;
 mod opening;
 mod outbox;
 mod planning;
+mod racing;
 mod refusing;
 mod repeating;
 mod rights;

@@ -180,6 +180,23 @@ fn what_comes_back_earlier_is_announced_by_whatever_brings_it_back() {
         Reset::Moved
     );
     assert_eq!(ear.heard(&keys), [at(30).as_micros()]);
+    let repeating = NewJob {
+        schedule: Some("hourly"),
+        ..job(0)
+    };
+    let id = store.enqueue("queue", &[repeating]).unwrap()[0].id();
+    let first = claim();
+    store.turn("queue", &[], Some(first)).unwrap();
+    ear.heard(&keys);
+    let again = Settle {
+        id,
+        token: first.token,
+        act: Act::Again {
+            when: When::At(at(20)),
+        },
+    };
+    store.turn("queue", &[again], None).unwrap();
+    assert_eq!(ear.heard(&keys), [at(20).as_micros()]);
     store.pause("queue", true).unwrap();
     assert_eq!(ear.heard(&keys).len(), 1);
 }

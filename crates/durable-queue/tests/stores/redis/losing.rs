@@ -125,6 +125,20 @@ fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter()
 }
 
 #[test]
+fn a_dead_letter_alone_keeps_its_id_when_the_state_is_gone() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    let letter = store.enqueue("queue", &[JOB]).unwrap()[0].id();
+    let lease = claimed(store, 1).remove(0);
+    let bury = settle(&lease, Act::Bury { error: "no" });
+    store.turn("queue", &[bury], None).unwrap();
+    keys.run::<()>(cmd("UNLINK").arg(part(&keys, "state")));
+    assert_ne!(store.enqueue("queue", &[JOB]).unwrap()[0].id(), letter);
+}
+
+#[test]
 fn jobs_whose_payloads_are_gone_are_not_found_by_what_held_them_and_can_be_cancelled() {
     let Some(keys) = Keys::new() else {
         return;
