@@ -415,23 +415,6 @@ pub fn a_deleted_dead_letter_is_gone(fixture: &impl Fixture) {
     assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 0);
 }
 
-/// Others go on as they are.
-pub fn a_pause_and_serial_keys_concern_one_queue(fixture: &impl Fixture) {
-    let store = fixture.store();
-    for name in [QUEUE, "other"] {
-        let puts = store.enqueue(name, &[job(b"", When::NOW)]);
-        puts.expect("an answer");
-    }
-    let settings = |name| {
-        let stats = store.stats(name).expect("figures");
-        (stats.paused, stats.serial_keys)
-    };
-    store.pause(QUEUE, true).expect("an answer");
-    store.serialize_keys(QUEUE, true).expect("an answer");
-    assert_eq!(settings(QUEUE), (true, true));
-    assert_eq!(settings("other"), (false, false));
-}
-
 /// What runs goes on; what was claimed ahead is held until it resumes, or is given back.
 pub fn a_paused_queue_hands_out_nothing(fixture: &impl Fixture) {
     let store = fixture.store();

@@ -111,7 +111,6 @@ macro_rules! conformance_tests {
             a_redriven_job_is_due_at_once_and_new
             a_deleted_dead_letter_is_gone
             a_paused_queue_hands_out_nothing
-            a_pause_and_serial_keys_concern_one_queue
             a_key_is_pending_once
             the_policies_say_which_time_counts
             a_debounce_is_not_put_off_beyond_its_bound
