@@ -48,12 +48,8 @@ fn a_shutdown_gives_back_what_a_claim_holds_whose_answer_was_lost() {
         time.clock.wait_for_sleepers(1); // The pump pauses.
         let ender = beside(&queue, |queue| queue.shutdown(LEASE / 2));
         assert!(taker.join().unwrap().is_shut_down());
-        while !ender.is_finished() {
-            if time.clock.sleepers() > 0 {
-                time.clock.advance(FIRST_PAUSE);
-            }
-            thread::yield_now();
-        }
+        time.clock.wait_for_sleepers(2); // Both of them.
+        time.clock.advance(FIRST_PAUSE);
         assert_eq!(ender.join().unwrap(), ShutDown::Finished);
         let listed = &queue.list(None, 1).unwrap()[0];
         assert_eq!((listed.state, listed.attempts), (JobState::Waiting, 0));
