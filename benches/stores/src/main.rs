@@ -15,118 +15,119 @@ use outbox::{Entry, Outbox};
 /// As many as there are clients at a time.
 const SESSIONS: usize = 16;
 
+const CONTENDERS: &[Contender] = &[
+    Contender {
+        name: "ours, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::Confirmed),
+        can: Can::All,
+    },
+    Contender {
+        name: "ours, Redis",
+        needs: Needs::Redis,
+        open: |address| redis(address, Way::Confirmed),
+        can: Can::All,
+    },
+    Contender {
+        name: "ours, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::Confirmed),
+        can: Can::All,
+    },
+    Contender {
+        name: "ours unconfirmed, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::Unconfirmed),
+        can: Can::Start,
+    },
+    Contender {
+        name: "ours unconfirmed, Redis",
+        needs: Needs::Redis,
+        open: |address| redis(address, Way::Unconfirmed),
+        can: Can::Start,
+    },
+    Contender {
+        name: "ours unconfirmed, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::Unconfirmed),
+        can: Can::Start,
+    },
+    Contender {
+        name: "ours at the time, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::AtTheTime),
+        can: Can::Start,
+    },
+    Contender {
+        name: "ours at the time, Redis",
+        needs: Needs::Redis,
+        open: |address| redis(address, Way::AtTheTime),
+        can: Can::Start,
+    },
+    Contender {
+        name: "ours at the time, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::AtTheTime),
+        can: Can::Start,
+    },
+    Contender {
+        name: "ours default batch, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::Adaptive),
+        can: Can::Work,
+    },
+    Contender {
+        name: "ours default batch, Redis",
+        needs: Needs::Redis,
+        open: |address| redis(address, Way::Adaptive),
+        can: Can::Work,
+    },
+    Contender {
+        name: "ours default batch, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::Adaptive),
+        can: Can::Work,
+    },
+    Contender {
+        name: "bare INSERT, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| Ok(Box::new(Insert::open(address, SESSIONS)?)),
+        can: Can::Push,
+    },
+    Contender {
+        name: "ours, push_in_transaction",
+        needs: Needs::Postgres,
+        open: |address| Ok(Box::new(Outbox::open(address, Entry::Push)?)),
+        can: Can::Transact,
+    },
+    Contender {
+        name: "ours, durable.push",
+        needs: Needs::Postgres,
+        open: |address| Ok(Box::new(Outbox::open(address, Entry::Sql)?)),
+        can: Can::Transact,
+    },
+    Contender {
+        name: "bare, no job",
+        needs: Needs::Postgres,
+        open: |address| Ok(Box::new(Outbox::open(address, Entry::None)?)),
+        can: Can::Transact,
+    },
+    Contender {
+        name: "bare HSET, Redis",
+        needs: Needs::Redis,
+        open: |address| Ok(Box::new(Set::open(address, SESSIONS)?)),
+        can: Can::Push,
+    },
+    Contender {
+        name: "bare DelayQueue, memory",
+        needs: Needs::Nothing,
+        open: |_| Ok(Box::new(Memory::new())),
+        can: Can::KeepTime,
+    },
+];
+
 fn main() {
-    let contenders = [
-        Contender {
-            name: "ours, PostgreSQL",
-            needs: Needs::Postgres,
-            open: |address| postgres(address, Way::Confirmed),
-            can: Can::All,
-        },
-        Contender {
-            name: "ours, Redis",
-            needs: Needs::Redis,
-            open: |address| redis(address, Way::Confirmed),
-            can: Can::All,
-        },
-        Contender {
-            name: "ours, SQLite",
-            needs: Needs::Folder,
-            open: |address| sqlite(address, Way::Confirmed),
-            can: Can::All,
-        },
-        Contender {
-            name: "ours unconfirmed, PostgreSQL",
-            needs: Needs::Postgres,
-            open: |address| postgres(address, Way::Unconfirmed),
-            can: Can::Start,
-        },
-        Contender {
-            name: "ours unconfirmed, Redis",
-            needs: Needs::Redis,
-            open: |address| redis(address, Way::Unconfirmed),
-            can: Can::Start,
-        },
-        Contender {
-            name: "ours unconfirmed, SQLite",
-            needs: Needs::Folder,
-            open: |address| sqlite(address, Way::Unconfirmed),
-            can: Can::Start,
-        },
-        Contender {
-            name: "ours at the time, PostgreSQL",
-            needs: Needs::Postgres,
-            open: |address| postgres(address, Way::AtTheTime),
-            can: Can::Start,
-        },
-        Contender {
-            name: "ours at the time, Redis",
-            needs: Needs::Redis,
-            open: |address| redis(address, Way::AtTheTime),
-            can: Can::Start,
-        },
-        Contender {
-            name: "ours at the time, SQLite",
-            needs: Needs::Folder,
-            open: |address| sqlite(address, Way::AtTheTime),
-            can: Can::Start,
-        },
-        Contender {
-            name: "ours default batch, PostgreSQL",
-            needs: Needs::Postgres,
-            open: |address| postgres(address, Way::Adaptive),
-            can: Can::Work,
-        },
-        Contender {
-            name: "ours default batch, Redis",
-            needs: Needs::Redis,
-            open: |address| redis(address, Way::Adaptive),
-            can: Can::Work,
-        },
-        Contender {
-            name: "ours default batch, SQLite",
-            needs: Needs::Folder,
-            open: |address| sqlite(address, Way::Adaptive),
-            can: Can::Work,
-        },
-        Contender {
-            name: "bare INSERT, PostgreSQL",
-            needs: Needs::Postgres,
-            open: |address| Ok(Box::new(Insert::open(address, SESSIONS)?)),
-            can: Can::Push,
-        },
-        Contender {
-            name: "ours, push_in_transaction",
-            needs: Needs::Postgres,
-            open: |address| Ok(Box::new(Outbox::open(address, Entry::Push)?)),
-            can: Can::Transact,
-        },
-        Contender {
-            name: "ours, durable.push",
-            needs: Needs::Postgres,
-            open: |address| Ok(Box::new(Outbox::open(address, Entry::Sql)?)),
-            can: Can::Transact,
-        },
-        Contender {
-            name: "bare, no job",
-            needs: Needs::Postgres,
-            open: |address| Ok(Box::new(Outbox::open(address, Entry::None)?)),
-            can: Can::Transact,
-        },
-        Contender {
-            name: "bare HSET, Redis",
-            needs: Needs::Redis,
-            open: |address| Ok(Box::new(Set::open(address, SESSIONS)?)),
-            can: Can::Push,
-        },
-        Contender {
-            name: "bare DelayQueue, memory",
-            needs: Needs::Nothing,
-            open: |_| Ok(Box::new(Memory::new())),
-            can: Can::KeepTime,
-        },
-    ];
-    stores::main_with(&contenders, slopes::cases());
+    stores::main_with(CONTENDERS, slopes::cases());
 }
 
 fn sqlite(path: &str, way: Way) -> Outcome<Box<dyn Queue>> {

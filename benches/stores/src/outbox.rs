@@ -50,7 +50,9 @@ impl Outbox {
     fn enter(&self, transaction: &mut Transaction<'_>, text: &str) -> Outcome {
         match self.entry {
             Entry::Push => {
-                let pushed = self.queue.push_in_transaction(transaction, text.to_owned(), Duration::ZERO);
+                let pushed =
+                    self.queue
+                        .push_in_transaction(transaction, text.to_owned(), Duration::ZERO);
                 pushed.map_err(|failed| failed.error)?;
             }
             Entry::Sql => {
@@ -91,10 +93,14 @@ impl Queue for Outbox {
 
     fn transact(&self, clients: u32, until: Instant) -> Outcome<Vec<(Job, u64)>> {
         thread::scope(|scope| {
-            let threads: Vec<_> = (0..clients).map(|_| scope.spawn(|| self.client(until))).collect();
+            let threads: Vec<_> = (0..clients)
+                .map(|_| scope.spawn(|| self.client(until)))
+                .collect();
             let mut commits = Vec::new();
             for thread in threads {
-                let ended = thread.join().map_err(|_| Fault::from("a client has panicked"))?;
+                let ended = thread
+                    .join()
+                    .map_err(|_| Fault::from("a client has panicked"))?;
                 commits.append(&mut ended?);
             }
             Ok(commits)

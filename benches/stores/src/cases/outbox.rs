@@ -14,23 +14,31 @@ use super::{case, float, open};
 use crate::contender::{Can, Contender, Outcome};
 use crate::job::{Job, now};
 
-const CLIENTS: u32 = 16;
 /// Jobs of the last commits have started by then.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub fn cases(contenders: &[Contender]) -> Vec<Case> {
-    vec![case(
-        "outbox".to_owned(),
-        "Outbox",
-        "What do 16 clients commit who insert a row and push a job that is due at once, in one transaction each? And how \
-            long after its commit does the job start?",
-        contenders,
-        &[Can::Transact],
-        committed,
-    )]
+    let of = |clients, question| {
+        case(
+            format!("outbox/{clients}"),
+            "Outbox",
+            question,
+            contenders,
+            &[Can::Transact],
+            move |contender, run| committed(contender, run, clients),
+        )
+    };
+    vec![
+        of(
+            16,
+            "What do 16 clients commit who insert a row and push a job that is due at once, in one transaction each? And how \
+                long after its commit does the job start?",
+        ),
+        of(1, "And one client, which leaves the machine some time?"),
+    ]
 }
 
-fn committed(contender: &Contender, run: &Run) -> Outcome<Report> {
+fn committed(contender: &Contender, run: &Run, clients: u32) -> Outcome<Report> {
     let (warm, long) = if run.quick { (20, 100) } else { (500, 3_000) };
     let place = contender.needs.place()?;
     let queue = open(contender, &place)?;
@@ -45,9 +53,9 @@ fn committed(contender: &Contender, run: &Run) -> Outcome<Report> {
     };
     let workers = waiting.work(1, Arc::new(handler))?;
     sleep(Duration::from_millis(warm)); // The worker has looked, and sleeps.
-    queue.transact(CLIENTS, Instant::now() + Duration::from_millis(warm))?;
+    queue.transact(clients, Instant::now() + Duration::from_millis(warm))?;
     let meter = Meter::start();
-    let commits = queue.transact(CLIENTS, Instant::now() + Duration::from_millis(long))?;
+    let commits = queue.transact(clients, Instant::now() + Duration::from_millis(long))?;
     let spent = meter.stop();
     sleep(PATIENCE);
     drop((workers, waiting, queue));
@@ -64,7 +72,14 @@ fn committed(contender: &Contender, run: &Run) -> Outcome<Report> {
         Some(started.saturating_sub(*at) * 1_000)
     });
     let late = Percentiles::new(late.collect());
-    let share = 100.0 * float(commits.iter().filter(|(job, _)| started.contains_key(&job.text)).count()) / count;
+    let share = 100.0
+        * float(
+            commits
+                .iter()
+                .filter(|(job, _)| started.contains_key(&job.text))
+                .count(),
+        )
+        / count;
     Ok(report
         .with("start p50", "us", late.micros(0.5))
         .with("start p99", "us", late.micros(0.99))
