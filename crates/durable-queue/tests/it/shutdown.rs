@@ -12,7 +12,7 @@ use durable_queue::{
 };
 use testkit::Gate;
 
-use crate::support::{SECOND, Time, beside, bounded, job};
+use crate::support::{LONG, SECOND, Time, beside, bounded, job};
 
 #[test]
 fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
@@ -161,5 +161,24 @@ fn a_guard_outlives_the_last_handle_and_can_be_settled() {
         drop(queue);
         taken.ack().unwrap();
         assert_eq!(time.queue(sim).store_stats().unwrap().jobs, 0);
+    });
+}
+
+#[test]
+fn a_later_shutdown_with_an_earlier_deadline_ends_the_wait_of_both() {
+    bounded(|| {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        queue.push(job("held"), When::NOW).unwrap();
+        let held = queue.take().unwrap();
+        let patient = beside(&queue, |queue| queue.shutdown(LONG));
+        time.clock.wait_for_sleepers(2); // With the pump.
+        let hasty = beside(&queue, |queue| queue.shutdown(SECOND));
+        time.clock.wait_for_sleepers(3);
+        time.clock.advance(SECOND);
+        for ender in [patient, hasty] {
+            assert_eq!(ender.join().unwrap(), ShutDown::TimedOut);
+        }
+        drop(held);
     });
 }
