@@ -95,6 +95,9 @@ fn a_job_is_announced_though_the_server_could_not_be_reached_when_its_transactio
         while proxy.lost() < before + 2 {
             std::thread::yield_now();
         }
+        // Notifications come in the order of their commits: nothing was announced before this.
+        database.sql("SELECT SCHEMA.notify(q.id, 9, '') FROM SCHEMA.queue q");
+        watcher.expect(9);
         transaction.commit().unwrap();
         proxy.lose_each(0);
         watcher.expect(1);
