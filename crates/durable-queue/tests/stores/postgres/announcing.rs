@@ -180,7 +180,8 @@ fn what_is_entered_by_whatever_way_is_announced() {
         (40, [keyed(b"a", 40), keyed(b"b", 50)]),
     ] {
         let mut transaction = own.transaction().unwrap();
-        store.enqueue_in(&mut transaction, "queue", &batch).unwrap();
+        let fresh = database.another_store(); // Its first push notifies in the transaction.
+        fresh.enqueue_in(&mut transaction, "queue", &batch).unwrap();
         transaction.commit().unwrap();
         assert_eq!(ear.heard(&database), [at(seconds).as_micros()]);
     }
