@@ -18,7 +18,7 @@ use stores::{Outcome, POSTGRES, Place};
 
 pub enum Counter {
     /// A session of another database, so that it does not count itself.
-    Postgres(Client, String),
+    Postgres(Box<Client>, String),
     Redis(Session),
     Sqlite,
 }
@@ -30,7 +30,7 @@ impl Counter {
             Place::Postgres(_) => {
                 let (_, name) = address.rsplit_once('/').ok_or("it names a database")?;
                 let server = Client::connect(&env::var(POSTGRES)?, NoTls)?;
-                Self::Postgres(server, name.to_owned())
+                Self::Postgres(Box::new(server), name.to_owned())
             }
             Place::Redis(_) => Self::Redis(redis::Client::open(&*address)?.get_connection()?),
             Place::Folder(_) | Place::Nothing => Self::Sqlite,
