@@ -1,7 +1,7 @@
 -- Where one job of each key runs at a time.
 
--- `p_from`, `p_from_id`, `p_held`: the floor of `turn_9`. Claims up to `p_room` jobs, one by one, of those that are due, or fall due by the horizon if they are not to
--- be begun. A job whose key is held is put off, and so is an open one beside one of its key that was started
+-- Claims up to `p_room` jobs, one by one: due jobs, or jobs that fall due by the horizon if they are not to be begun.
+-- `p_from`, `p_from_id` and `p_held` are the floor of `turn_9`. A job whose key is held is put off, and so is an open one beside one of its key that was started
 -- before and waits. What is put off, or locked by another transaction, makes room for what comes after it.
 --
 -- All jobs of the key are locked before one is claimed or put off, so that a settle of one of them is either
