@@ -56,7 +56,6 @@ mod error;
 mod func;
 mod keyed;
 mod life;
-mod map;
 mod multi;
 mod reserve;
 mod shared;

@@ -89,7 +89,8 @@ impl<R: Send + 'static> JoinHandle<R> {
         Self { raw, of }
     }
 
-    pub(crate) fn into_raw(self) -> RawHandle {
+    #[doc(hidden)]
+    pub fn into_raw(self) -> RawHandle {
         self.raw
     }
 
@@ -214,8 +215,9 @@ pub struct RawHandle {
 }
 
 /// A spawned task and its pool. Dropping it does nothing to the task.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 #[derive(Clone)]
-pub(crate) struct TaskRef {
+pub struct TaskRef {
     cell: Arc<SpawnCell>,
     pool: Arc<dyn PoolRef>,
 }
@@ -234,7 +236,7 @@ impl RawHandle {
     }
 
     /// The same without a drop that detaches: the caller does, or takes the outcome.
-    pub(crate) fn into_task(mut self) -> TaskRef {
+    pub fn into_task(mut self) -> TaskRef {
         let task = self.task.take();
         task.expect(ONCE)
     }
@@ -250,18 +252,19 @@ impl RawHandle {
 }
 
 impl TaskRef {
-    pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
+    /// The task's cell.
+    pub fn cell(&self) -> &Arc<SpawnCell> {
         &self.cell
     }
 
     /// Takes the value of a task that has ended.
-    pub(crate) fn take_value<R: 'static>(&self) -> Joined<R> {
+    pub fn take_value<R: 'static>(&self) -> Joined<R> {
         self.taken()
             .map(|stored| self.cell.take_value(stored).expect(ITS_TYPE))
     }
 
     /// Drops the value of a task that has ended. Panics if its destructor does.
-    pub(crate) fn drop_value(&self) -> Joined<()> {
+    pub fn drop_value(&self) -> Joined<()> {
         self.taken().map(|stored| self.cell.drop_value(stored))
     }
 
@@ -277,7 +280,8 @@ impl TaskRef {
         self.cell.take_or_wait(None)
     }
 
-    pub(crate) fn cancel(&self) -> bool {
+    /// As [`JoinHandle::cancel`].
+    pub fn cancel(&self) -> bool {
         if self.pool.is_forked() {
             return false;
         }
@@ -331,7 +335,7 @@ impl TaskRef {
 
     /// Runs the task here, if it has not started: `Some(true)`; `Some(false)` if that is not
     /// allowed, `None` if it has started.
-    pub(crate) fn help(&self) -> Option<bool> {
+    pub fn help(&self) -> Option<bool> {
         // Others than the caller may ask it to stop: it has to be told apart from the current task.
         let part = || Frame::part(&self.cell);
         (self.cell.claimed() == Claim::Unclaimed).then(|| self.run_in_place_as(part))

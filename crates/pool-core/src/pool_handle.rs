@@ -11,7 +11,10 @@ use crate::error::WaitError;
 use crate::handle::PoolRef;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
+use crate::sched::decide::Demand;
+use crate::sched::state::State;
 use crate::task::closures::Closures;
+use crate::task::run::{Outcome, TaskContext};
 use crate::wait_async::{Awaited, WaitFuture};
 
 /// A pool, for a group of pools or a scheduler. It keeps the pool in memory, and nothing open.
@@ -77,5 +80,46 @@ impl<R: Runner> PoolHandle<R> {
     /// Whether the workers stayed in another process.
     pub fn is_forked(&self) -> bool {
         self.0.is_forked()
+    }
+}
+
+/// For a queue of pieces that a few of the pool's tasks drain.
+impl<R: Runner> PoolHandle<R> {
+    /// What a task is run with: the pool's name, hooks and clock.
+    pub fn context(&self) -> &TaskContext {
+        PoolRef::context(&*self.0)
+    }
+
+    /// Whether a task may run in place on this thread: the nesting limit is not reached.
+    pub fn may_nest(&self) -> bool {
+        self.0.may_nest()
+    }
+
+    /// Calls `run`, which runs a task in place, one level deeper than the caller's.
+    pub fn nested(&self, run: &mut dyn FnMut() -> Outcome) -> Outcome {
+        self.0.nested(run)
+    }
+
+    /// What the workers are wanted for, and the capacity. A section, which settles anew whether
+    /// workers are wanted.
+    pub fn demand(&self) -> (Demand, usize) {
+        let demand = |state: &mut State<_>| (state.demand(), state.capacity);
+        self.0.state.section(demand)
+    }
+
+    /// Whether a worker that runs a task is wanted for another. Takes no lock.
+    pub fn is_wanted(&self) -> bool {
+        self.0.state.is_wanted()
+    }
+
+    /// Whether the pool was full at its last section. Takes no lock.
+    pub fn is_full(&self) -> bool {
+        self.0.state.is_full()
+    }
+
+    /// Whether the pool has a worker, by the figures that a group's pools keep.
+    pub fn has_worker(&self) -> bool {
+        let load_stats = self.0.load_stats.as_ref();
+        load_stats.is_some_and(|load_stats| load_stats.has_worker())
     }
 }

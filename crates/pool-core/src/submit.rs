@@ -378,7 +378,7 @@ pub trait Admit<R: Runner>: Sized {
 pub type Admitted<R> = Result<usize, SubmitError<<R as Runner>::Job>>;
 
 /// The handle of an accepted task, or the task.
-pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
+pub type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
 /// The task of a refused job.
 #[cold]

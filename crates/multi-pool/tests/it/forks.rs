@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use multi_pool::{MultiKeyed, MultiPool, MultiReserveFuture, MultiWaitError};
 use pool_core::{
-    BatchError, Closures, MapError, OnFull, Pool, Reserve, Spawn, Submit, SubmitError, WaitError,
-    Workers,
+    BatchError, Closures, OnFull, Pool, Reserve, Spawn, Submit, SubmitError, WaitError, Workers,
 };
+use pool_util::{MapError, PoolExt};
 use testkit::{ForkCase, check_in_forks, fork_cases, in_child, ready};
 
 use crate::support::{hold, hold_all, poll};

@@ -1,6 +1,7 @@
 //! What a task, or each task, is given beside its closure, on several pools: tokens, priorities, hooks,
 //! spans, states, and extra workers while it blocks. Each does for every pool what it does for one.
 
+use pool_util::PoolExt;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -207,10 +207,12 @@ where
 }
 
 /// A closure whose value is dropped as a part of the task, that has a handle all the same.
-pub(crate) struct Ignored<F>(pub(crate) F);
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Ignored<F>(pub F);
 
 /// What it leaves.
-pub(crate) struct NoValue;
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct NoValue;
 
 impl<F, V> Body for Ignored<F>
 where

@@ -19,7 +19,7 @@ pub struct Recorded(TaskRecord);
 
 impl Recorded {
     /// Of a task that may run from now on.
-    pub(crate) fn new(options: TaskOptions, pool: &PoolHandle) -> Arc<Self> {
+    pub fn new(options: TaskOptions, pool: &PoolHandle) -> Arc<Self> {
         Arc::new(Self(TaskRecord::new(options, &pool.0.context)))
     }
 

@@ -12,10 +12,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pool_core::{
-    BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock, Map,
-    MapError, OnFull, Permit, PollReserve, Pool, Reserve, ReserveFuture, ScopedJoinHandle,
-    ScopedMap, Spawn, Submit, SubmitError, TaskGroup, WaitError, Workers, blocking,
+    BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock,
+    OnFull, Permit, PollReserve, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError,
+    WaitError, Workers, blocking,
 };
+use pool_util::{Map, MapError, PoolExt, ScopedJoinHandle, ScopedMap, TaskGroup};
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
 
 use crate::support::{hold, poll, pool, queueing};
@@ -254,7 +255,6 @@ const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "CancelOnDrop::drop" => { drop(it.token.clone().drop_guard()); it.token.is_cancelled() };
 };
 
-#[cfg(feature = "stream")]
 const STREAMS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "MapStream::poll_next" => {
         use futures_lite::StreamExt;
@@ -316,7 +316,7 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
         check_in_forks(&mut inherited, POOLS);
         check_in_forks(&mut inherited, TRAITS);
         check_in_forks(&mut inherited, TASKS);
-        #[cfg(feature = "stream")]
+
         check_in_forks(&mut inherited, STREAMS);
         // The parent's go on.
         gate.open();
@@ -330,7 +330,7 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
 
 /// What a child inherits that is forked within a scope.
 struct Scoped<'scope, 'env> {
-    scope: &'scope pool_core::Scope<'scope, 'env>,
+    scope: &'scope pool_util::Scope<'scope, 'env>,
     /// Of a task that runs.
     handle: Option<ScopedJoinHandle<'scope, ()>>,
     map: Option<ScopedMap<'scope, 'env, Range<u32>, u32>>,

@@ -7,6 +7,7 @@ use pool_core::{
     BuildError, Builder, Closures, DiscardedTask, FuncPool, JoinError, JoinHandle, OnFull, Pool,
     Spawn, Submit, SubmitError, WaitError, WithinWorker,
 };
+use pool_util::PoolExt;
 use testkit::Gate;
 
 use crate::support::{Journal, bounded, end, enter_line, hold, until};
