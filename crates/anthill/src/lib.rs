@@ -79,10 +79,9 @@ pub use delay_queue;
 #[doc(inline)]
 pub use delay_queue::{DelayHeap, DelayQueue};
 pub use functions::{
-    capacity, for_each, free, map, map_unordered, reboot, release, release_timeout,
-    release_with_grace, running, scope, spawn, spawn_async, stats, submit, submit_async,
-    submit_timeout, task, try_for_each, try_map, try_spawn, try_submit, tune, wait_idle,
-    wait_released, waiting,
+    capacity, for_each, free, map, map_unordered, reboot, release, release_timeout, running, scope,
+    spawn, spawn_async, stats, submit, submit_async, submit_timeout, task, try_for_each, try_map,
+    try_spawn, try_submit, tune, wait_idle, wait_released, waiting,
 };
 #[cfg(feature = "multi-pool")]
 pub use multi_pool;
@@ -96,11 +95,10 @@ pub use pool_core::MonotonicClock;
 #[doc(inline)]
 pub use pool_core::{
     BatchError, BuildError, Builder, CancelToken, Capacity, Clock, Current, DEFAULT_KEEP_ALIVE,
-    DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, GraceEnd, JoinError, JoinHandle,
-    Keyed, ManualClock, Map, MapError, OnFull, Panicked, Permit, PollReserve, Pool, Priority,
-    QueueDepth, Reserve, Scope, Spawn, Stats, Submit, SubmitError, TaskBuilder, TaskGroup,
-    TaskHook, TuneError, WaitError, WeakFuncPool, WeakPool, WithinWorker, WorkerPool, Workers,
-    blocking, current,
+    DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, JoinError, JoinHandle, Keyed,
+    ManualClock, Map, MapError, OnFull, Panicked, Permit, PollReserve, Pool, Priority, QueueDepth,
+    Reserve, Scope, Spawn, Stats, Submit, SubmitError, TaskBuilder, TaskGroup, TaskHook, TuneError,
+    WaitError, WeakFuncPool, WeakPool, WithinWorker, WorkerPool, Workers, blocking, current,
 };
 #[cfg(feature = "scheduled-pool")]
 pub use scheduled_pool;

@@ -123,7 +123,6 @@ mod core;
 mod current;
 mod discard;
 mod error;
-mod grace;
 mod group;
 mod handle;
 pub mod internals;
@@ -165,7 +164,6 @@ pub use capacity::{Capacity, QueueDepth};
 pub use config::{DropPolicy, OnFull, WithinWorker};
 pub use current::{Current, current};
 pub use error::{BuildError, JoinError, MapError, Panicked, SubmitError, TuneError, WaitError};
-pub use grace::GraceEnd;
 pub use handle::JoinHandle;
 pub use keyed::Keyed;
 #[cfg(feature = "stream")]

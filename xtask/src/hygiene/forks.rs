@@ -23,7 +23,7 @@ const CRATES: [&str; 7] = [
 ];
 
 /// A call may wait if its name has one of these words ..
-const WORDS: [&str; 32] = [
+const WORDS: [&str; 31] = [
     "async",
     "batch",
     "blocking",
@@ -34,7 +34,6 @@ const WORDS: [&str; 32] = [
     "drop",
     "each",
     "get",
-    "grace",
     "invoke",
     "join",
     "map",
@@ -90,7 +89,6 @@ const NEVER: &[(&str, &str, &str)] = &[
     ("pool-core", "Closures::*", "called where tasks run"),
     ("pool-core", "Func::*", "called where tasks run"),
     ("pool-core", "FuncJob::*", VALUE),
-    ("pool-core", "GraceEnd::*", VALUE),
     ("pool-core", "Map::into_stream", VALUE),
     ("pool-core", "PollReserve::take", VALUE),
     ("pool-core", "Runner::*", "called where tasks run"),

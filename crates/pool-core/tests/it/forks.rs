@@ -124,10 +124,6 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::release_timeout" => it.full.release_timeout(SECOND) == STAYED;
     "WorkerPool::release_deadline" => it.full.release_deadline(it.later) == STAYED;
     "WorkerPool::release_async" => ready(it.full.release_async(None)) == STAYED;
-    "WorkerPool::release_with_grace" => it.full.release_with_grace(SECOND).map(drop) == STAYED;
-    "WorkerPool::release_with_grace_async" => {
-        ready(Box::pin(it.full.release_with_grace_async(SECOND))).map(drop) == STAYED
-    };
     "WorkerPool::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
     "WorkerPool::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
     "WorkerPool::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
@@ -187,7 +183,6 @@ const TRAITS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "Workers::release_timeout" => Workers::release_timeout(&it.full, SECOND) == STAYED;
     "Workers::release_deadline" => Workers::release_deadline(&it.full, it.later) == STAYED;
     "Workers::release_until" | "WorkerPool::release_until" => Workers::release_until(&it.full, None) == STAYED;
-    "Workers::release_with_grace" => Workers::release_with_grace(&it.full, SECOND).map(drop) == STAYED;
 };
 
 const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;

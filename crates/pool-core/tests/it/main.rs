@@ -21,7 +21,6 @@ mod expiry;
 mod forks;
 mod func;
 mod futures;
-mod grace;
 mod group;
 mod group_failing;
 mod group_waits;
