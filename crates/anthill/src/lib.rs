@@ -96,8 +96,8 @@ pub use pool_core::MonotonicClock;
 pub use pool_core::{
     BatchError, BuildError, Builder, CancelToken, Capacity, Clock, Current, DEFAULT_KEEP_ALIVE,
     DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, JoinError, JoinHandle, Keyed,
-    ManualClock, Map, MapError, OnFull, Panicked, Permit, PollReserve, Pool, Priority, QueueDepth,
-    Reserve, Scope, Spawn, Stats, Submit, SubmitError, TaskBuilder, TaskGroup, TaskHook, TuneError,
+    ManualClock, Map, MapError, OnFull, Panicked, Permit, Pool, Priority, QueueDepth, Reserve,
+    Scope, Spawn, Stats, Submit, SubmitError, TaskBuilder, TaskGroup, TaskHook, TuneError,
     WaitError, WeakFuncPool, WeakPool, WithinWorker, WorkerPool, Workers, blocking, current,
 };
 #[cfg(feature = "scheduled-pool")]

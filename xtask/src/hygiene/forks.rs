@@ -90,7 +90,6 @@ const NEVER: &[(&str, &str, &str)] = &[
     ("pool-core", "Func::*", "called where tasks run"),
     ("pool-core", "FuncJob::*", VALUE),
     ("pool-core", "Map::into_stream", VALUE),
-    ("pool-core", "PollReserve::take", VALUE),
     ("pool-core", "Runner::*", "called where tasks run"),
     ("pool-core", "Task::*", VALUE),
     (

@@ -98,7 +98,8 @@
 //! whose task is not to be made in vain, reserves room: `reserve`, `try_reserve`, `reserve_timeout`,
 //! `reserve_deadline` and `reserve_async` do at a full pool what their submits do, but that an own
 //! worker is refused. The [`Permit`](crate::Permit) hands one task over without any way to fail, and
-//! gives its room back if it is dropped. [`PollReserve`](crate::PollReserve) is its form to be polled.
+//! gives its room back if it is dropped. The page of
+//! [`reserve_async`](crate::WorkerPool::reserve_async) shows a `poll_ready`.
 //!
 //! ```
 //! use anthill::Pool;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use pool_core::{
     BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock, Map,
-    MapError, OnFull, Permit, PollReserve, Pool, Reserve, ReserveFuture, ScopedJoinHandle,
-    ScopedMap, Spawn, Submit, SubmitError, TaskGroup, WaitError, Workers, blocking,
+    MapError, OnFull, Permit, Pool, Reserve, ReserveFuture, ScopedJoinHandle, ScopedMap, Spawn,
+    Submit, SubmitError, TaskGroup, WaitError, Workers, blocking,
 };
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
 
@@ -41,7 +41,6 @@ struct Inherited {
     map: Option<Map<Range<u32>, u32>>,
     permits: Vec<Permit<Closures>>,
     reserving: ReserveFuture<Closures>,
-    to_reserve: PollReserve<Pool>,
     submitting: Started<Result<(), SubmitError>>,
     idle: Started<Result<(), WaitError>>,
     released: Started<Result<(), WaitError>>,
@@ -96,10 +95,6 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::try_reserve" => refused(it.full.try_reserve());
     "ReserveFuture::poll" => refused(ready(&mut it.reserving));
     "ReserveFuture::drop" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
-    "PollReserve::poll_reserve" => {
-        let mut context = Context::from_waker(Waker::noop());
-        matches!(it.to_reserve.poll_reserve(&mut context), Poll::Ready(Err(SubmitError::Forked(()))))
-    };
     // Its task is dropped unrun.
     "Permit::submit" => {
         it.permits.pop().expect("it is there").submit(|| unreachable!("no worker is here"));
@@ -291,7 +286,6 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
             map: Some(map),
             permits: vec![open.reserve().unwrap()],
             reserving: full.reserve_async(),
-            to_reserve: PollReserve::new(full.clone()),
             submitting: {
                 let submitted = full.submit_async(|| ());
                 Box::pin(async { submitted.await.map_err(SubmitError::without_task) })
