@@ -1,11 +1,7 @@
 //! `MultiFuncPool`: one function, many arguments.
 
-use std::sync::Arc;
-use std::time::Duration;
+use pool_core::Func;
 
-use pool_core::{Func, GraceEnd};
-
-use crate::error::MultiWaitError;
 use crate::multi::{MultiWorkerPool, WeakMultiWorkerPool};
 
 /// Several pools of one function behind one interface: arguments are handed over with
@@ -41,36 +37,5 @@ impl<T: Send + 'static, R: Send + 'static> MultiFuncPool<T, R> {
         let mut items = Vec::new();
         self.shared().release_now(|item| items.push(item));
         items
-    }
-
-    /// Releases all pools, lets what they accepted go on for so long, and then takes the arguments
-    /// out that have not been called with, which come back, and asks the calls that run to stop: see
-    /// [`FuncPool::release_with_grace`](pool_core::FuncPool::release_with_grace).
-    ///
-    /// # Errors
-    /// As there, by pool. Nothing was taken out then.
-    pub fn release_with_grace(&self, grace: Duration) -> Result<GraceEnd<Vec<T>>, MultiWaitError> {
-        let mut items = Vec::new();
-        let keep = |item| items.push(item);
-        let end = self.shared().release_with_grace(grace, keep)?;
-        Ok(end.map(|_| items))
-    }
-
-    /// As [`release_with_grace`](Self::release_with_grace), as a future: see
-    /// [`Pool::release_with_grace_async`](pool_core::Pool::release_with_grace_async).
-    ///
-    /// # Errors
-    /// As there, by pool.
-    pub fn release_with_grace_async(
-        &self,
-        grace: Duration,
-    ) -> impl Future<Output = Result<GraceEnd<Vec<T>>, MultiWaitError>> + Send + use<T, R> {
-        let shared = Arc::clone(self.shared());
-        async move {
-            let mut items = Vec::new();
-            let keep = |item| items.push(item);
-            let end = shared.release_with_grace_async(grace, keep).await?;
-            Ok(end.map(|_| items))
-        }
     }
 }

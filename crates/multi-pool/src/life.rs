@@ -1,10 +1,9 @@
 //! Releasing, waiting for the end or for rest, rebooting, tuning: of all pools as of one.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pool_core::internals::{Deferred, PoolHandle, are_at_rest};
-use pool_core::{Capacity, GraceEnd, Runner, TuneError, WaitError};
-use sync_shim::MutexGuard;
+use pool_core::{Capacity, Runner, TuneError};
 
 use crate::error::MultiWaitError;
 use crate::shared::Shared;
@@ -17,15 +16,6 @@ impl<R: Runner> Shared<R> {
     /// such calls that race leave all pools in the state that the later one set.
     fn each<T>(&self, section: impl FnMut(&PoolHandle<R>) -> (T, Deferred<R>)) -> Vec<T> {
         let alike = self.lifecycle_lock.lock();
-        self.each_under(alike, section)
-    }
-
-    /// The same, under the lock that the caller has taken.
-    fn each_under<T>(
-        &self,
-        alike: MutexGuard<'_, ()>,
-        section: impl FnMut(&PoolHandle<R>) -> (T, Deferred<R>),
-    ) -> Vec<T> {
         let sections: Vec<_> = self.members.iter().map(section).collect();
         drop(alike);
         let (results, effects) = sections.into_iter().unzip();
@@ -49,62 +39,14 @@ impl<R: Runner> Shared<R> {
 
     /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
     /// must not panic.
-    pub(crate) fn release_now(&self, keep: impl FnMut(R::Item)) -> usize {
+    pub(crate) fn release_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
         if self.first().is_forked() {
             return 0;
         }
-        let alike = self.lifecycle_lock.lock();
-        self.release_now_under(alike, keep)
-    }
-
-    fn release_now_under(&self, alike: MutexGuard<'_, ()>, mut keep: impl FnMut(R::Item)) -> usize {
-        let jobs = self.each_under(alike, PoolHandle::release_now);
+        let jobs = self.each(PoolHandle::release_now);
         let each = self.members.iter().zip(jobs);
         each.map(|(member, jobs)| member.dispose(jobs, &mut keep))
             .sum()
-    }
-
-    /// As `release_now`, unless the pools were rebooted since those generations.
-    pub(crate) fn release_now_of(
-        &self,
-        generations: &[u64],
-        keep: impl FnMut(R::Item),
-    ) -> Result<usize, MultiWaitError> {
-        let alike = self.lifecycle_lock.lock();
-        let each = self.members.iter().zip(generations);
-        MultiWaitError::gather(each.map(|(member, &generation)| {
-            let is_ours = member.generation() == generation;
-            is_ours.then_some(()).ok_or(WaitError::Rebooted)
-        }))?;
-        Ok(self.release_now_under(alike, keep))
-    }
-
-    /// Releases, lets what was accepted go on for so long, then takes out what has not started.
-    pub(crate) fn release_with_grace(
-        &self,
-        grace: Duration,
-        keep: impl FnMut(R::Item),
-    ) -> Result<GraceEnd<usize>, MultiWaitError> {
-        let generations = self.release().1;
-        let waited = self.wait_for_end(&generations, self.first().clock().after(grace));
-        self.after_grace(waited, &generations, keep)
-    }
-
-    /// The end has come, or the grace is over.
-    pub(crate) fn after_grace(
-        &self,
-        waited: Result<(), MultiWaitError>,
-        generations: &[u64],
-        keep: impl FnMut(R::Item),
-    ) -> Result<GraceEnd<usize>, MultiWaitError> {
-        match waited {
-            Ok(()) => Ok(GraceEnd::Ended),
-            Err(late) if late.all_timed_out() => {
-                let unstarted = self.release_now_of(generations, keep)?;
-                Ok(GraceEnd::CutShort(unstarted))
-            }
-            Err(other) => Err(other),
-        }
     }
 
     /// Open again, at any time. `false` if it is open.

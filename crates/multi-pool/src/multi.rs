@@ -233,11 +233,6 @@ impl<R: Runner> MultiWorkerPool<R> {
         self.0.pools[0].is_released()
     }
 
-    /// Whether the other handle is one of the same multi-pool.
-    pub fn same_as(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     /// Whether the calling thread is a worker of any of the pools.
     pub fn is_own_worker(&self) -> bool {
         self.0.pools[0].is_own_worker()

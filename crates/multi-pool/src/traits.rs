@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use pool_core::internals::Admit;
 use pool_core::{
-    Accepts, BoxedFuture, Capacity, GraceEnd, JoinHandle, OnFull, Runner, Spawn, Stats, Submit,
-    SubmitError, TuneError, WaitError, Workers,
+    Accepts, BoxedFuture, Capacity, JoinHandle, OnFull, Runner, Spawn, Stats, Submit, SubmitError,
+    TuneError, WaitError, Workers,
 };
 
 use crate::multi::MultiWorkerPool;
@@ -39,11 +39,6 @@ impl<R: Runner> Workers for MultiWorkerPool<R> {
     fn release_now(&self) -> usize {
         let mut items = Vec::new(); // User code: dropped once all figures show their end.
         self.shared().release_now(|item| items.push(item))
-    }
-    fn release_with_grace(&self, grace: Duration) -> Result<GraceEnd<usize>, WaitError> {
-        let mut items = Vec::new(); // As there.
-        let keep = |item| items.push(item);
-        Ok(self.shared().release_with_grace(grace, keep)?)
     }
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         Ok(self.release_until(deadline)?)

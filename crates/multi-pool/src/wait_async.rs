@@ -5,9 +5,9 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use pool_core::{GraceEnd, Runner};
+use pool_core::Runner;
 
 use crate::error::MultiWaitError;
 use crate::life::Generations;
@@ -25,23 +25,6 @@ impl<R: Runner> Shared<R> {
             answers.push(member.wait_for_end_async(generation, deadline).await);
         }
         MultiWaitError::gather(answers.into_iter())
-    }
-
-    /// As `release_with_grace`. Calls `keep` in its last poll.
-    pub(crate) async fn release_with_grace_async(
-        self: Arc<Self>,
-        grace: Duration,
-        keep: impl FnMut(R::Item) + Send,
-    ) -> Result<GraceEnd<usize>, MultiWaitError> {
-        let generations = self.release().1;
-        let deadline = self.first().clock().after(grace);
-        let end = self.wait_for_end_async(generations.clone(), deadline);
-        let waited = end.await;
-        if deadline.is_some_and(|deadline| self.first().clock().now() < deadline) {
-            // The clock has no thread to wake the future then: there was no grace.
-            return waited.map(|()| GraceEnd::Ended);
-        }
-        self.after_grace(waited, &generations, keep)
     }
 
     /// As `wait_idle`.

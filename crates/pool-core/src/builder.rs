@@ -20,7 +20,6 @@ use crate::pool::WorkerPool;
 use crate::runner::Runner;
 use crate::sched::load::LoadStats;
 use crate::task::discarded::{DiscardHook, DiscardedTask};
-use crate::task::func::Func;
 use crate::task::run::{PanicHook, TaskContext, TaskPanic};
 use crate::task_hook::TaskHook;
 
@@ -261,8 +260,7 @@ impl<R: Runner> Builder<R> {
     /// [nesting limit](Self::nesting_limit) the submit is refused with
     /// [`SubmitError::Full`](crate::SubmitError::Full).
     ///
-    /// A pool whose [`on_full`](Self::on_full) discards needs one: nothing goes in silence. A typed
-    /// pool's may [have the argument](Self::discard_hook_with_argument).
+    /// A pool whose [`on_full`](Self::on_full) discards needs one: nothing goes in silence.
     #[doc(alias = "rejectedExecution")]
     pub fn discard_hook(
         mut self,
@@ -599,8 +597,7 @@ impl<R: Runner> Builder<R> {
         if self.name.contains('\0') {
             return Err(BuildError::NulInName);
         }
-        let sees_discards = self.discard_hook.is_some() || self.runner.sees_discards();
-        if self.on_full.discards() && !sees_discards {
+        if self.on_full.discards() && self.discard_hook.is_none() {
             return Err(BuildError::NoDiscardHook);
         }
         let clock = self.clock.unwrap_or_else(default_clock);
@@ -639,38 +636,6 @@ impl<R: Runner> Builder<R> {
             clock,
         };
         Ok((self.runner, context, config))
-    }
-}
-
-impl<T: Send + 'static, R: Send + 'static> Builder<Func<T, R>> {
-    /// As [`discard_hook`](Self::discard_hook), and the hook has the argument: to keep it for later,
-    /// or to hand it to another pool. Called after that one, if there are both. An argument that it
-    /// drops is dropped as a part of it.
-    ///
-    /// ```
-    /// use pool_core::{FuncPool, OnFull};
-    /// use std::sync::mpsc;
-    ///
-    /// let (sender, discarded) = mpsc::channel();
-    /// let pool = FuncPool::builder(|path: String| path.len())
-    ///     .capacity(1)
-    ///     .start_paused(true) // So that it fills.
-    ///     .on_full(OnFull::DiscardOldest)
-    ///     .discard_hook_with_argument(move |_task, path| _ = sender.send(path))
-    ///     .build()?;
-    /// pool.submit("old.png".to_owned())?;
-    /// pool.submit("new.png".to_owned())?;
-    /// assert_eq!(discarded.recv()?, "old.png");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// Then each task that is discarded and has a name costs an allocation.
-    pub fn discard_hook_with_argument(
-        mut self,
-        hook: impl Fn(&DiscardedTask<'_>, T) + Send + Sync + 'static,
-    ) -> Self {
-        self.runner.hook_discards(hook);
-        self
     }
 }
 

@@ -84,39 +84,19 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Calls the hooks, and drops what the task captured.
+    /// Calls the hook, and drops what the task captured.
     fn end_discarded(&self, task: R::Job, tombstones: Vec<R::Job>) -> TaskResult {
-        let kind = self.runner.name_of(&task).unwrap_or_default();
-        let name = self.runner.given_name_of(&task);
         if let Some(hook) = &self.config.discard_hook {
-            let discarded = self.discarded_task(kind, name);
+            let discarded = DiscardedTask {
+                pool: &self.context.name,
+                task: self.runner.name_of(&task).unwrap_or_default(),
+                name: self.runner.given_name_of(&task),
+            };
             self.context.call_hook(|| hook(&discarded));
         }
         drop_quietly(tombstones); // Perhaps the last references to their tasks.
-        // The name lies in the task, which comes apart before its item goes to the hook.
-        let gives = self.runner.sees_discards();
-        let name = name.filter(|_| gives).map(str::to_owned);
         let (result, item) = self.runner.release(task);
-        match item {
-            Some(item) if gives => {
-                let discarded = self.discarded_task(kind, name.as_deref());
-                let give = || self.runner.discarded(&discarded, item);
-                self.context.call_hook(give);
-            }
-            item => _ = drop_quietly(item),
-        }
+        drop_quietly(item);
         result
-    }
-
-    fn discarded_task<'a>(
-        &'a self,
-        task: &'static str,
-        name: Option<&'a str>,
-    ) -> DiscardedTask<'a> {
-        DiscardedTask {
-            pool: &self.context.name,
-            task,
-            name,
-        }
     }
 }

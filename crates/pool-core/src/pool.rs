@@ -385,11 +385,6 @@ impl<R: Runner> WorkerPool<R> {
         WeakWorkerPool(Arc::downgrade(&self.0))
     }
 
-    /// Whether the other handle is one of the same pool.
-    pub fn same_as(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     /// Whether the calling thread is one of the pool's workers.
     ///
     /// ```

@@ -149,8 +149,7 @@ impl<R: Runner> WorkerPool<R> {
         self.reserve_with(OnFull::Wait(Some(deadline)))
     }
 
-    /// As [`reserve`](Self::reserve), as a future. A `Service` holds it between its `poll_ready`
-    /// and its `call`, or a [`PollReserve`](crate::PollReserve), which holds the permit as well.
+    /// As [`reserve`](Self::reserve), as a future.
     ///
     /// Futures and threads stand in one line. Nothing happens before the first poll, which may have
     /// to start the first worker, or to wait for its start. Once it is woken it has its room, also
@@ -166,6 +165,48 @@ impl<R: Runner> WorkerPool<R> {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// A `tower` service keeps the future, then the permit, between its `poll_ready` and its `call`. A
+    /// clone of the service starts without either.
+    ///
+    /// ```
+    /// use pool_core::{Closures, JoinHandle, Permit, Pool, ReserveFuture, SubmitError};
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll, Waker, ready};
+    ///
+    /// struct Lengths {
+    ///     pool: Pool,
+    ///     waiting: Option<ReserveFuture<Closures>>,
+    ///     permit: Option<Permit<Closures>>,
+    /// }
+    ///
+    /// impl Lengths {
+    ///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SubmitError>> {
+    ///         if self.permit.is_none() {
+    ///             let waiting = self.waiting.get_or_insert_with(|| self.pool.reserve_async());
+    ///             let answer = ready!(Pin::new(waiting).poll(context));
+    ///             self.waiting = None; // After an error the next poll asks again.
+    ///             self.permit = Some(answer?);
+    ///         }
+    ///         Poll::Ready(Ok(()))
+    ///     }
+    ///
+    ///     fn call(&mut self, request: String) -> JoinHandle<usize> {
+    ///         let permit = self.permit.take().expect("`poll_ready` comes first");
+    ///         permit.spawn(move || request.len()) // The handle is the service's future.
+    ///     }
+    /// }
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let service = || Lengths { pool: pool.clone(), waiting: None, permit: None };
+    /// let (mut one, mut other) = (service(), service());
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(one.poll_ready(&mut context).is_ready());
+    /// assert!(other.poll_ready(&mut context).is_pending(), "the room is taken");
+    /// assert_eq!(one.call("four".into()).join()?, 4);
+    /// assert!(other.poll_ready(&mut context).is_ready());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors

@@ -9,7 +9,6 @@ use crate::error::SubmitError;
 use crate::sched::ready::Priority;
 use crate::sched::shared::Place;
 use crate::task::cell::SpawnCell;
-use crate::task::discarded::DiscardedTask;
 use crate::task::options::WaitLimits;
 use crate::task::record::TaskRecord;
 use crate::task::run::{TaskContext, TaskResult, Unrun};
@@ -40,12 +39,6 @@ pub trait Runner: Send + Sync + Sized + 'static {
     fn given_name_of<'a>(&self, job: &'a Self::Job) -> Option<&'a str>;
     /// Which tasks go before it, in a pool that goes by priorities.
     fn priority_of(job: &Self::Job) -> Priority;
-    /// Whether it has a hook of its own for what is [discarded](Self::discarded).
-    fn sees_discards(&self) -> bool {
-        false
-    }
-    /// Gives that hook what a full pool has discarded. It may panic.
-    fn discarded(&self, _task: &DiscardedTask<'_>, _item: Self::Item) {}
     /// Whether the handle took the task out, so that only its entry is left.
     fn is_tombstone(job: &Self::Job) -> bool;
     /// The queue's half of a task in a cell.

@@ -519,8 +519,7 @@ impl<R: Runner> Core<R> {
 
     /// Whether a call that does so might discard a task that no hook sees.
     pub(crate) fn discards_unseen(&self, on_full: OnFull) -> bool {
-        let is_deaf = || self.config.discard_hook.is_none() && !self.runner.sees_discards();
-        on_full.discards() && is_deaf()
+        on_full.discards() && self.config.discard_hook.is_none()
     }
 }
 

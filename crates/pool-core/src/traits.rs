@@ -19,7 +19,6 @@ use crate::capacity::Capacity;
 use crate::config::OnFull;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::foreign::drop_quietly;
-use crate::grace::GraceEnd;
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
 use crate::reserve::ReserveFuture;
@@ -65,9 +64,6 @@ pub trait Workers: Send + Sync {
     fn release(&self) -> bool;
     /// Releases, and drops what has not started: the number of those tasks.
     fn release_now(&self) -> usize;
-    /// Releases, lets what was accepted go on for so long, then drops what has not started: the
-    /// number of those tasks.
-    fn release_with_grace(&self, grace: Duration) -> Result<GraceEnd<usize>, WaitError>;
     /// Releases, and waits for the end.
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
     /// Waits for the end.
@@ -294,10 +290,6 @@ impl<R: Runner> Workers for WorkerPool<R> {
     }
     fn release_now(&self) -> usize {
         self.core().release_now(|item| _ = drop_quietly(item))
-    }
-    fn release_with_grace(&self, grace: Duration) -> Result<GraceEnd<usize>, WaitError> {
-        let keep = |item| _ = drop_quietly(item);
-        self.core().release_with_grace(grace, keep)
     }
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.core().release_and_wait(deadline)

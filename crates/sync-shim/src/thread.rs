@@ -90,24 +90,6 @@ pub fn with_last_act(body: impl FnOnce(), last: impl FnOnce() + 'static) {
     }
 }
 
-/// Threads that may borrow, all ended before the call returns: std's. Not for models.
-#[cfg(not(anthill_loom))]
-pub use std::thread::{Scope, scope};
-
-/// Starts a thread in a scope, or says why there is none. `body` is dropped unrun then.
-///
-/// # Errors
-/// As [`spawn_thread`].
-#[cfg(not(anthill_loom))]
-pub fn spawn_scoped<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    options: ThreadOptions<'_>,
-    body: impl FnOnce() + Send + 'scope,
-) -> io::Result<()> {
-    let _joined_by_the_scope = options.builder()?.spawn_scoped(scope, body)?;
-    Ok(())
-}
-
 /// How many threads can run at once here; 1 where the system does not say.
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use pool_core::{
     BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock,
-    OnFull, Permit, PollReserve, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError,
-    WaitError, Workers, blocking,
+    OnFull, Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, WaitError, Workers,
+    blocking,
 };
 use pool_util::{Map, MapError, PoolExt, ScopedJoinHandle, ScopedMap, TaskGroup};
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
@@ -42,7 +42,6 @@ struct Inherited {
     map: Option<Map<Range<u32>, u32>>,
     permits: Vec<Permit<Closures>>,
     reserving: ReserveFuture<Closures>,
-    to_reserve: PollReserve<Pool>,
     submitting: Started<Result<(), SubmitError>>,
     idle: Started<Result<(), WaitError>>,
     released: Started<Result<(), WaitError>>,
@@ -97,10 +96,6 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::try_reserve" => refused(it.full.try_reserve());
     "ReserveFuture::poll" => refused(ready(&mut it.reserving));
     "ReserveFuture::drop" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
-    "PollReserve::poll_reserve" => {
-        let mut context = Context::from_waker(Waker::noop());
-        matches!(it.to_reserve.poll_reserve(&mut context), Poll::Ready(Err(SubmitError::Forked(()))))
-    };
     // Its task is dropped unrun.
     "Permit::submit" => {
         it.permits.pop().expect("it is there").submit(|| unreachable!("no worker is here"));
@@ -125,10 +120,6 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::release_timeout" => it.full.release_timeout(SECOND) == STAYED;
     "WorkerPool::release_deadline" => it.full.release_deadline(it.later) == STAYED;
     "WorkerPool::release_async" => ready(it.full.release_async(None)) == STAYED;
-    "WorkerPool::release_with_grace" => it.full.release_with_grace(SECOND).map(drop) == STAYED;
-    "WorkerPool::release_with_grace_async" => {
-        ready(Box::pin(it.full.release_with_grace_async(SECOND))).map(drop) == STAYED
-    };
     "WorkerPool::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
     "WorkerPool::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
     "WorkerPool::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
@@ -188,7 +179,6 @@ const TRAITS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "Workers::release_timeout" => Workers::release_timeout(&it.full, SECOND) == STAYED;
     "Workers::release_deadline" => Workers::release_deadline(&it.full, it.later) == STAYED;
     "Workers::release_until" | "WorkerPool::release_until" => Workers::release_until(&it.full, None) == STAYED;
-    "Workers::release_with_grace" => Workers::release_with_grace(&it.full, SECOND).map(drop) == STAYED;
 };
 
 const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
@@ -296,7 +286,6 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
             map: Some(map),
             permits: vec![open.reserve().unwrap()],
             reserving: full.reserve_async(),
-            to_reserve: PollReserve::new(full.clone()),
             submitting: {
                 let submitted = full.submit_async(|| ());
                 Box::pin(async { submitted.await.map_err(SubmitError::without_task) })

@@ -21,7 +21,6 @@ mod expiry;
 mod forks;
 mod func;
 mod futures;
-mod grace;
 mod hooks;
 mod in_place;
 mod keyed;

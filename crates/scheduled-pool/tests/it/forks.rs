@@ -105,10 +105,6 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "ScheduledPool::release" => !it.scheduled.release();
     "ScheduledPool::release_now" => it.scheduled.release_now().is_empty();
     "ScheduledPool::release_async" => ready(it.scheduled.release_async(None)) == STAYED;
-    "ScheduledPool::release_with_grace" => it.scheduled.release_with_grace(SECOND).map(drop) == STAYED;
-    "ScheduledPool::release_with_grace_async" => {
-        ready(it.scheduled.release_with_grace_async(SECOND)).map(drop) == STAYED
-    };
 };
 
 #[test]

@@ -1,16 +1,13 @@
-//! What a release gives back that never started, at once or when its grace is over.
+//! The schedules that `release_now` returns.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow::Break;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::thread;
 
-use pool_core::{GraceEnd, JoinError, WaitError, current};
-use scheduled_pool::{Missed, OnPanic, ScheduledPool, Series, UnstartedTask};
-use testkit::{DropCounter, Gate, block_on};
+use pool_core::{JoinError, current};
+use scheduled_pool::{Missed, OnPanic, Series, UnstartedTask};
+use testkit::{DropCounter, Gate};
 
 use crate::support::{Journal, Rig, SECOND, bounded, every_second, hold, secs, until};
 
@@ -33,7 +30,7 @@ fn a_release_now_gives_each_schedule_back_with_its_name_its_time_and_what_it_was
         assert!(matches!(never.unwrap().join(), Err(JoinError::Released)));
         let mut by_time = BTreeMap::new();
         for schedule in back {
-            assert!(schedule.task().contains("grace::") || schedule.task().contains("writer"));
+            assert!(schedule.task().contains("unstarted::") || schedule.task().contains("writer"));
             let name = schedule.name().map(str::to_owned);
             let due = schedule.due().map(|due| due - rig.start);
             let UnstartedTask::Once(task) = schedule.into_task() else {
@@ -156,111 +153,5 @@ fn what_is_not_taken_is_dropped_with_the_answer_and_a_panic_of_that_ends_there()
         drop(back);
         assert_eq!((drops.alive(), Arc::strong_count(&kept)), (0, 1));
         rig.end();
-    });
-}
-
-#[test]
-fn schedules_that_are_due_within_the_grace_run_and_the_later_ones_come_back() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let early = rig.scheduled.spawn_after(secs(1), || 1).unwrap();
-        let late = rig.scheduled.spawn_after(secs(9), || 2).unwrap();
-        let releases = {
-            let scheduled = rig.scheduled.clone();
-            thread::spawn(move || scheduled.release_with_grace(secs(5)))
-        };
-        until(|| rig.scheduled.is_released());
-        rig.sleeps_until(secs(1));
-        rig.clock.advance(secs(1));
-        assert_eq!(early.join().unwrap(), 1);
-        assert!(!rig.pool.is_released());
-        rig.sleeps_until(secs(5));
-        rig.clock.advance(secs(4));
-        let GraceEnd::CutShort(back) = releases.join().unwrap().unwrap() else {
-            panic!("one was not due");
-        };
-        assert_eq!(back.len(), 1);
-        assert!(matches!(late.join(), Err(JoinError::Released)));
-        assert!(rig.pool.is_released());
-        rig.end();
-    });
-}
-
-#[test]
-fn a_scheduled_pool_that_ends_within_the_grace_has_nothing_to_give_back() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let gate = hold(&rig.pool, 1);
-        let due = rig
-            .scheduled
-            .spawn_after(secs(0), || current().is_cancelled());
-        until(|| rig.pool.waiting() == 1);
-        let releases = {
-            let scheduled = rig.scheduled.clone();
-            thread::spawn(move || scheduled.release_with_grace(secs(5)))
-        };
-        until(|| rig.scheduled.is_released());
-        gate.open();
-        assert!(matches!(releases.join().unwrap(), Ok(GraceEnd::Ended)));
-        assert!(!due.unwrap().join().unwrap());
-        rig.end();
-        let worker = Rig::new(1);
-        let scheduled = worker.scheduled.clone();
-        let task = worker
-            .pool
-            .spawn(move || scheduled.release_with_grace(secs(5)).unwrap_err());
-        assert_eq!(task.unwrap().join().unwrap(), WaitError::WouldDeadlock);
-        worker.end();
-    });
-}
-
-#[test]
-fn as_a_future_it_releases_at_its_first_poll_and_gives_back_when_the_grace_is_over() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let later = rig.scheduled.spawn_after(secs(9), || ()).unwrap();
-        let mut context = Context::from_waker(Waker::noop());
-        let mut future = pin!(rig.scheduled.release_with_grace_async(secs(5)));
-        let mut last = pin!(rig.scheduled.release_with_grace_async(secs(0)));
-        rig.clock.advance(SECOND); // It does not count yet.
-        assert!(!rig.scheduled.is_released());
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert!(rig.scheduled.is_released() && !rig.pool.is_released());
-        rig.clock.advance(secs(4));
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert!(!later.is_finished());
-        rig.clock.advance(SECOND);
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(Ok(GraceEnd::CutShort(back))) => assert_eq!(back.len(), 1),
-            other => panic!("{other:?}"),
-        }
-        assert!(later.is_finished() && rig.pool.is_released());
-        let again = last.as_mut().poll(&mut context);
-        assert!(
-            matches!(again, Poll::Ready(Ok(GraceEnd::Ended))),
-            "{again:?}"
-        );
-        rig.end();
-    });
-}
-
-#[test]
-fn a_future_that_is_dropped_within_the_grace_ends_no_schedule_and_keeps_nothing_open() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let later = rig.scheduled.spawn_after(SECOND, || 7).unwrap();
-        let mut future = Box::pin(rig.scheduled.release_with_grace_async(secs(5)));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        drop(future);
-        rig.sleeps_until(SECOND);
-        rig.clock.advance(SECOND);
-        assert_eq!(later.join().unwrap(), 7);
-        rig.end();
-        let ended = block_on(rig.scheduled.release_with_grace_async(SECOND));
-        assert!(matches!(ended, Ok(GraceEnd::Ended)));
-        let scheduled: ScheduledPool = rig.scheduled.clone();
-        let ended = scheduled.release_with_grace(SECOND);
-        assert!(matches!(ended, Ok(GraceEnd::Ended)));
     });
 }
