@@ -38,3 +38,8 @@ pub use task_group::TaskGroup;
 pub mod prelude {
     pub use crate::PoolExt;
 }
+
+// What the README shows is compiled and run.
+#[cfg(all(doctest, not(anthill_loom)))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -163,6 +163,7 @@ impl<I, T, E> Backlog for Mapped<I, Fetched<T, E>> {
 ///
 /// ```
 /// use pool_core::Pool;
+/// use pool_util::PoolExt;
 ///
 /// let pool = Pool::builder().capacity(2).build()?;
 /// let mut lengths = pool.map(["one", "three"], str::len).window(16);
@@ -257,6 +258,7 @@ where
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let mut endless = pool.map(0_u64.., |n| n * n);
@@ -287,6 +289,7 @@ where
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let mut squares = pool.map(0_u64..100, |n| n * n);
@@ -312,6 +315,7 @@ where
     /// ```
     /// use futures_lite::StreamExt;
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let squares = pool.map(1..=10, |n| n * n).into_stream();

@@ -112,6 +112,7 @@ impl Backlog for Scoped {
 ///
 /// ```
 /// use pool_core::Pool;
+/// use pool_util::PoolExt;
 ///
 /// let pool = Pool::builder().capacity(2).build()?;
 /// let words = ["ant", "hill"];
@@ -153,6 +154,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///
     /// ```
     /// # use pool_core::Pool;
+    /// # use pool_util::PoolExt;
     /// # let pool = Pool::builder().capacity(2).build()?;
     /// let mut halves = [vec![3, 1], vec![4, 2]];
     /// pool.scope(|scope| {
@@ -206,6 +208,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///
     /// ```
     /// # use pool_core::Pool;
+    /// # use pool_util::PoolExt;
     /// # let pool = Pool::builder().capacity(2).build()?;
     /// let text = String::from("borrowed");
     /// let length = pool.scope(|scope| scope.spawn(|| text.len()).join())?;
@@ -265,6 +268,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let text = String::from("bounded blocking work");
@@ -288,6 +292,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let text = String::from("1 2 three 4");

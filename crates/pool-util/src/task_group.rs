@@ -42,6 +42,7 @@ use crate::{MapError, PoolExt};
 ///
 /// ```
 /// use pool_core::Pool;
+/// use pool_util::PoolExt;
 ///
 /// let pool = Pool::builder().capacity(4).build()?;
 /// let group = pool.group();
@@ -84,6 +85,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     ///
     /// ```
     /// use pool_core::{JoinError, Pool};
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(1).queue_depth(1).build()?;
     /// let group = pool.group().cancel_on_error();
@@ -105,6 +107,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     ///
     /// ```
     /// use pool_core::{JoinError, Pool, current};
+    /// use pool_util::PoolExt;
     /// use std::time::{Duration, Instant};
     ///
     /// let pool = Pool::builder().capacity(1).build()?;
@@ -125,6 +128,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let group = pool.group();
@@ -186,6 +190,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     ///
@@ -317,6 +322,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(1).queue_depth(2).start_paused(true).build()?;
     /// let group = pool.group();
@@ -342,6 +348,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let group = pool.group();
@@ -381,6 +388,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let group = pool.group::<()>();
@@ -434,6 +442,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// # use pool_core::Pool;
+    /// # use pool_util::PoolExt;
     /// # let pool = Pool::builder().capacity(2).build()?;
     /// let group = pool.group();
     /// group.spawn_async(|| 42).await?;
@@ -465,7 +474,9 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     /// As [`cancel_on_error`](Self::cancel_on_error), and a task that returns `Err` has failed, too.
     ///
     /// ```
-    /// use pool_core::{MapError, Pool};
+    /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
+    /// use pool_util::MapError;
     ///
     /// let pool = Pool::builder().capacity(1).build()?;
     /// let group = pool.group().cancel_on_failure();
@@ -491,7 +502,9 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     /// As [`wait`](Self::wait), and a task's own `Err` is an error.
     ///
     /// ```
-    /// use pool_core::{MapError, Pool};
+    /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
+    /// use pool_util::MapError;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let group = pool.group();

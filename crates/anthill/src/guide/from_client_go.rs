@@ -88,6 +88,7 @@
 //!
 //! ```
 //! use anthill::{CancelToken, Pool};
+//! use anthill::prelude::*;
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicUsize, Ordering};
 //!

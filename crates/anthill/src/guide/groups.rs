@@ -2,6 +2,7 @@
 //!
 //! ```
 //! use anthill::Pool;
+//! use anthill::prelude::*;
 //!
 //! let pool = Pool::builder().capacity(4).build()?;
 //! let group = pool.group();

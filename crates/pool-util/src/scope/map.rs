@@ -133,6 +133,7 @@ where
     ///
     /// ```
     /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let words = ["a", "bb", "ccc"];
@@ -140,7 +141,7 @@ where
     /// pool.scope(|scope| {
     ///     let mut lengths = scope.map(source.by_ref(), |word| word.len()).window(2);
     ///     assert_eq!(lengths.next().transpose()?, Some(1));
-    ///     Ok::<(), pool_core::MapError>(())
+    ///     Ok::<(), pool_util::MapError>(())
     /// })?;
     /// assert_eq!(source.next(), Some(&"ccc")); // Not pulled: it was one ahead.
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())

@@ -19,6 +19,7 @@ use super::{Scope, ScopedJoinHandle};
 ///
 /// ```
 /// use pool_core::{CancelToken, JoinError, Pool};
+/// use pool_util::PoolExt;
 ///
 /// let pool = Pool::builder().capacity(2).build()?;
 /// let (text, stop) = (String::from("borrowed"), CancelToken::new());

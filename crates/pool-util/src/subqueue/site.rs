@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pool_core::internals::{Admit, Demand, PoolHandle, TaskContext, job_of};
-use pool_core::{BoxedFuture, Closures, OnFull, SubmitError};
+#[cfg(feature = "stream")]
+use pool_core::BoxedFuture;
+use pool_core::{Closures, OnFull, SubmitError};
 
 use crate::subqueue::drain_task::DrainTask;
 
@@ -16,10 +18,12 @@ pub(super) trait Submitter: Send + Sync {
     /// Why it was refused.
     fn submit(self: Arc<Self>, task: DrainTask) -> Result<(), SubmitError>;
     /// As a future that waits for room.
+    #[cfg(feature = "stream")]
     fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission;
 }
 
 /// A drain task that waits for room.
+#[cfg(feature = "stream")]
 pub(crate) type Submission = BoxedFuture<Result<(), SubmitError>>;
 
 impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
@@ -30,6 +34,7 @@ impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
         self.admit_job(&mut job, wait, None).map(drop)
     }
 
+    #[cfg(feature = "stream")]
     fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission {
         let admitted = self.admit_async(job_of(task), None);
         Box::pin(async { admitted.await.map(drop).map_err(SubmitError::without_task) })
