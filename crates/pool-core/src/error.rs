@@ -9,8 +9,8 @@ use std::{error, fmt, io};
 
 use sync_shim::Mutex;
 
-use crate::cancel::CancelToken;
 use crate::foreign::Payload;
+use crate::task::cancel::CancelToken;
 
 /// The task was not taken. It comes back unrun.
 ///

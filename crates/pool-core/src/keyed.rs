@@ -33,18 +33,18 @@ use crossbeam_utils::CachePadded;
 use sync_shim::{Mutex, MutexGuard};
 
 use crate::config::OnFull;
-use crate::core::Core;
+use crate::engine::core::Core;
 use crate::error::SubmitError;
+use crate::face::pool::WorkerPool;
+use crate::face::submit::Admit;
 use crate::foreign::drop_quietly;
-use crate::handle::JoinHandle;
 use crate::keyed::lanes::{KeyHash, LaneId, Lanes};
 use crate::keyed::turn::Turn;
 use crate::permit::Permit;
-use crate::pool::WorkerPool;
-use crate::submit::Admit;
 use crate::task::cell::SpawnCell;
 use crate::task::closures::{Closures, Plain, Recorded};
 use crate::task::erased::{Task, Work};
+use crate::task::handle::JoinHandle;
 
 mod handle;
 mod lanes;

@@ -30,12 +30,12 @@ use sync_shim::cell::UnsafeCell;
 use sync_shim::waiter::Waiter;
 use sync_shim::{Mutex, MutexGuard};
 
-use crate::cancel::CancelToken;
-use crate::current::{Frame, Running};
 use crate::error::JoinError;
 use crate::foreign::{Payload, drop_quietly, wake};
 use crate::sched::join_spin::has_unparked_joiner;
 use crate::sched::ready::Priority;
+use crate::task::cancel::CancelToken;
+use crate::task::current::{Frame, Running};
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::record::TaskRecord;
 use crate::task::run::{Outcome, Resolver, TaskContext, TaskResult, Unrun};
@@ -561,7 +561,7 @@ mod tests {
     use testkit::in_child;
 
     use super::*;
-    use crate::handle::RawHandle;
+    use crate::task::handle::RawHandle;
     use crate::{JoinHandle, Pool};
 
     struct Seven;

@@ -4,14 +4,14 @@ use std::any::type_name;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
-use crate::accept::{Accepts, Sealed};
 use crate::config::OnFull;
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::SubmitError;
 use crate::foreign::drop_quietly;
-use crate::runner::Runner;
 use crate::sched::ready::Priority;
 use crate::sched::shared::Place;
+use crate::task::accept::{Accepts, Sealed};
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::erased::{Task, Work};
 use crate::task::options::WaitLimits;

@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use crate::accept::{Accepts, Sealed};
-use crate::runner::Runner;
+use crate::engine::runner::Runner;
 use crate::sched::ready::Priority;
+use crate::task::accept::{Accepts, Sealed};
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::pack::{Packed, Space, look, put, take};
 use crate::task::record::TaskRecord;

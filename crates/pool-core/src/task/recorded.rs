@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::cancel::CancelToken;
-use crate::current::{Frame, Running};
 use crate::foreign::{Payload, drop_quietly};
-use crate::pool_handle::PoolHandle;
+use crate::sister::pool_handle::PoolHandle;
+use crate::task::cancel::CancelToken;
+use crate::task::current::{Frame, Running};
+use crate::task::hook::TaskOutcome;
 use crate::task::options::TaskOptions;
 use crate::task::record::TaskRecord;
 use crate::task::run::TaskContext;
-use crate::task_hook::TaskOutcome;
 
 /// What the task was given, as it is handed over; and the task, as the code that runs in it sees it.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]

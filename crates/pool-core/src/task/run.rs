@@ -10,12 +10,12 @@ use sync_shim::Clock;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::clock::default_clock;
-use crate::current::StopRequest;
 use crate::error::{JoinError, Panicked, panic_message};
 use crate::foreign::{Payload, discard, guarded};
 use crate::task::cell::SpawnCell;
+use crate::task::current::StopRequest;
+use crate::task::hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 use crate::task::label::Label;
-use crate::task_hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 
 /// What becomes of an accepted task, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use crate::core::Core;
-use crate::current::{self, Compensate};
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::foreign::{drop_quietly, guarded};
-use crate::runner::Runner;
 use crate::sched::state::State;
+use crate::task::current::{self, Compensate};
 
 impl<R: Runner> Compensate for Core<R> {
     fn begin_blocking(self: Arc<Self>) -> bool {

@@ -14,17 +14,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::accept::Accepts;
 use crate::capacity::Capacity;
 use crate::config::OnFull;
+use crate::engine::runner::Runner;
 use crate::error::{SubmitError, TuneError, WaitError};
+use crate::face::pool::WorkerPool;
+use crate::face::submit::{Admit, Spawned};
 use crate::foreign::drop_quietly;
 use crate::permit::Permit;
-use crate::pool::WorkerPool;
-use crate::reserve::ReserveFuture;
-use crate::runner::Runner;
+use crate::permit::reserve::ReserveFuture;
 use crate::stats::Stats;
-use crate::submit::{Admit, Spawned};
+use crate::task::accept::Accepts;
 
 /// A future of no known type.
 pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

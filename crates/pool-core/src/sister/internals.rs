@@ -15,12 +15,12 @@
 //! | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Unrun`], [`Resolve`] | running a task, and what came of it |
 
-pub use crate::batch::submit_batch;
-pub use crate::group::{
-    Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, name_of_group,
+pub use crate::face::batch::submit_batch;
+pub use crate::face::submit::{Admit, AdmitHandle, Admitted, Spawned};
+pub use crate::face::task_builder::{
+    AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions,
 };
-pub use crate::handle::{RawHandle, TaskRef};
-pub use crate::pool_handle::PoolHandle;
+pub use crate::face::wait_async::Deadline;
 pub use crate::sched::decide::{Demand, OwnWorker};
 pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::event::{EventFuture, EventWait, Events};
@@ -31,16 +31,18 @@ pub use crate::sched::search::{Search, Searches};
 pub use crate::sched::spin::{JOIN_SPIN, SpinPolicy, spin_until};
 pub use crate::sched::ticket_list::TicketList;
 pub use crate::sched::waiters::{Request, WaiterCount};
-pub use crate::scheduler::{Entered, Queued, ScheduledTask};
-pub use crate::submit::{Admit, AdmitHandle, Admitted, Spawned};
+pub use crate::sister::group::{
+    Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, name_of_group,
+};
+pub use crate::sister::pool_handle::PoolHandle;
+pub use crate::sister::scheduler::{Entered, Queued, ScheduledTask};
 pub use crate::task::cell::SpawnCell;
 pub use crate::task::closures::Ignored;
 pub use crate::task::erased::{Work, job_of};
+pub use crate::task::handle::{RawHandle, TaskRef};
 pub use crate::task::options::{TaskOptions, WaitLimits};
 pub use crate::task::promise::{Joined, Listener, Look, Promise, Promised, join, poll};
 pub use crate::task::recorded::Recorded;
 pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun, execute_unseen};
 pub use crate::task::span::CarriedSpan;
-pub use crate::task_builder::{AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions};
-pub use crate::wait_async::Deadline;
 pub use sync_shim::waiter::{Waiter, WakeList};

@@ -1,21 +1,21 @@
-//! A pool as the sister crates see it: what [`group`](crate::group) and
-//! [`scheduler`](crate::scheduler) both ask of it. Their own calls stand there.
+//! A pool as the sister crates see it: what [`group`](crate::sister::group) and
+//! [`scheduler`](crate::sister::scheduler) both ask of it. Their own calls stand there.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use sync_shim::Clock;
 
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::WaitError;
-use crate::handle::PoolRef;
-use crate::pool::WorkerPool;
-use crate::runner::Runner;
+use crate::face::pool::WorkerPool;
+use crate::face::wait_async::{Awaited, WaitFuture};
 use crate::sched::decide::Demand;
 use crate::sched::state::State;
 use crate::task::closures::Closures;
+use crate::task::handle::PoolRef;
 use crate::task::run::{Outcome, TaskContext};
-use crate::wait_async::{Awaited, WaitFuture};
 
 /// A pool, for a group of pools or a scheduler. It keeps the pool in memory, and nothing open.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]

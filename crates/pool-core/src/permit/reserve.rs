@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use sync_shim::{Parker, ThreadParker};
 
 use crate::config::OnFull;
-use crate::core::{Core, Late};
+use crate::engine::core::{Core, Late};
+use crate::engine::runner::Runner;
 use crate::error::{Closed, Reason, SubmitError};
-use crate::handle::PoolRef;
+use crate::face::pool::WorkerPool;
 use crate::permit::Permit;
-use crate::pool::WorkerPool;
-use crate::runner::Runner;
 use crate::sched::decide::{OnFullPolicy, OwnWorker, WhenFull};
 use crate::sched::event::EventWait;
 use crate::sched::waiters::{Request, WaiterEntry};
+use crate::task::handle::PoolRef;
 
 /// What a reservation does that no room was found for.
 enum AtFull<J> {

@@ -13,12 +13,10 @@ use sync_shim::thread::{
 };
 use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 
-use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
-use crate::discard::Discards;
+use crate::engine::discard::Discards;
+use crate::engine::runner::Runner;
 use crate::error::{BuildError, Closed, Reason, SubmitError};
-use crate::handle::PoolRef;
-use crate::runner::Runner;
 use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
@@ -31,9 +29,11 @@ use crate::sched::state::State;
 use crate::sched::striped::StripedCounter;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::stats::Stats;
+use crate::task::cancel::CancelToken;
+use crate::task::handle::PoolRef;
 use crate::task::options::WaitLimits;
 use crate::task::run::{Outcome, Resolver, TaskContext};
-use crate::worker;
+use crate::engine::worker;
 
 /// What admits and runs a pool's tasks.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
@@ -308,7 +308,7 @@ impl<R: Runner> Core<R> {
     }
 
     /// Accepts the job, or waits for room as `on_full` and `limits` say. A refused job is left where
-    /// it is. For those that nothing [refuses](crate::submit::Admit::refuses).
+    /// it is. For those that nothing [refuses](crate::face::submit::Admit::refuses).
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use crate::config::OnFull;
-use crate::core::Core;
+use crate::engine::core::Core;
 use crate::error::SubmitError;
 use crate::sched::ready::Priority;
 use crate::sched::shared::Place;
@@ -50,7 +50,7 @@ pub trait Runner: Send + Sync + Sized + 'static {
     /// Such a job without its record, if it has one.
     #[doc(hidden)]
     fn unrecorded(job: Self::Job) -> Self::Job;
-    /// As [`Admit::place`](crate::internals::Admit::place). The runner's, so that a runner without
+    /// As [`Admit::place`](crate::sister::internals::Admit::place). The runner's, so that a runner without
     /// parameters has it compiled with this crate; likewise the next three.
     ///
     /// # Safety
@@ -60,7 +60,7 @@ pub trait Runner: Send + Sync + Sized + 'static {
         // SAFETY: the caller's.
         unsafe { core.plain_place() }
     }
-    /// As [`Admit::filled`](crate::internals::Admit::filled).
+    /// As [`Admit::filled`](crate::sister::internals::Admit::filled).
     ///
     /// # Safety
     /// As there.
@@ -69,7 +69,7 @@ pub trait Runner: Send + Sync + Sized + 'static {
         // SAFETY: the caller's.
         unsafe { core.filled(place) };
     }
-    /// As [`Admit::submit_job`](crate::internals::Admit::submit_job).
+    /// As [`Admit::submit_job`](crate::sister::internals::Admit::submit_job).
     #[doc(hidden)]
     fn submit_job(
         core: &Arc<Core<Self>>,
@@ -78,7 +78,7 @@ pub trait Runner: Send + Sync + Sized + 'static {
     ) -> Result<(), SubmitError> {
         core.submit_plain(job, on_full)
     }
-    /// As [`Admit::admit_job`](crate::internals::Admit::admit_job).
+    /// As [`Admit::admit_job`](crate::sister::internals::Admit::admit_job).
     #[doc(hidden)]
     fn admit_job(
         core: &Arc<Core<Self>>,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::builder::Builder;
-use crate::pool::{WeakWorkerPool, WorkerPool};
+use crate::engine::worker_state::Stateful;
+use crate::face::builder::Builder;
+use crate::face::pool::{WeakWorkerPool, WorkerPool};
 use crate::task::closures::Closures;
 use crate::task::func::Func;
-use crate::worker_state::Stateful;
 
 /// A pool that runs closures. Its methods are listed at [`WorkerPool`].
 ///

@@ -12,14 +12,14 @@
 use std::io;
 use std::sync::{Arc, Weak};
 
-use crate::core::Core;
+use crate::engine::core::Core;
 use crate::error::Closed;
-use crate::handle::PoolRef;
-use crate::pool_handle::PoolHandle;
 use crate::sched::effects::ReleaseListener;
 use crate::sched::waiters::WaiterEntry;
+use crate::sister::pool_handle::PoolHandle;
 use crate::task::closures::Closures;
 use crate::task::erased::{Task, Work};
+use crate::task::handle::PoolRef;
 use crate::task::run::{Resolve, TaskContext, TaskResult};
 
 /// A task that the pool shares with the scheduler that entered it, which may have taken its body

@@ -12,15 +12,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::accept::Accepts;
-use crate::cancel::CancelToken;
 use crate::config::OnFull;
+use crate::engine::runner::Runner;
 use crate::error::SubmitError;
-use crate::handle::JoinHandle;
-use crate::pool::WorkerPool;
-use crate::runner::Runner;
+use crate::face::pool::WorkerPool;
+use crate::face::submit::{Admit, AdmitHandle};
 use crate::sched::ready::Priority;
-use crate::submit::{Admit, AdmitHandle};
+use crate::task::accept::Accepts;
+use crate::task::cancel::CancelToken;
+use crate::task::handle::JoinHandle;
 use crate::task::options::TaskOptions;
 
 /// Gives a single task a name, a token that cancels it, a time to be started by; then hands it over.
@@ -57,7 +57,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     }
 
     /// What the task is called, in reports of its panic, to task hooks, and by
-    /// [`current`](crate::current).
+    /// [`current`](crate::task::current).
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.options.name = Some(name.into());
         self
@@ -68,7 +68,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     /// A task that has not started is then not run: it keeps its place in the queue until a worker
     /// comes to it, which drops it, and its handle ends with
     /// [`JoinError::Cancelled`](crate::JoinError::Cancelled). One that runs is asked to stop:
-    /// [`current`](crate::current)`().is_cancelled()`. A call that waits for room gives up, with
+    /// [`current`](crate::task::current)`().is_cancelled()`. A call that waits for room gives up, with
     /// [`SubmitError::Cancelled`].
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.options.tokens.push(token.clone());

@@ -6,13 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::cancel::Cancelled;
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::{Closed, Reason, SubmitError};
-use crate::handle::PoolRef;
-use crate::runner::Runner;
 use crate::sched::decide::{OnFullPolicy, WhenFull};
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
+use crate::task::cancel::Cancelled;
+use crate::task::handle::PoolRef;
 
 /// Resolves once the job is accepted, or with the job and why it is not.
 ///

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use crate::runner::Runner;
+use crate::engine::runner::Runner;
 use crate::task::cell::SpawnCell;
 use crate::task::record::TaskRecord;
 

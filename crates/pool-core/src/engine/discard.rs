@@ -10,12 +10,12 @@
 
 use std::sync::Arc;
 
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::foreign::drop_quietly;
-use crate::handle::PoolRef;
-use crate::runner::Runner;
 use crate::sched::state::State;
 use crate::task::discarded::DiscardedTask;
+use crate::task::handle::PoolRef;
 use crate::task::run::{Outcome, TaskResult, Unrun};
 
 /// What a section took out to be discarded.

@@ -15,14 +15,14 @@ use std::time::Instant;
 
 use sync_shim::{Alarm, Clock};
 
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::WaitError;
+use crate::face::pool::WorkerPool;
 use crate::foreign::drop_quietly;
-use crate::handle::PoolRef;
-use crate::pool::WorkerPool;
-use crate::runner::Runner;
 use crate::sched::event::{EventFuture, Events};
 use crate::sched::state::State;
+use crate::task::handle::PoolRef;
 
 /// What a future waits for.
 #[derive(Clone, Copy)]

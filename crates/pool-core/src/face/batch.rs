@@ -10,15 +10,15 @@ use std::iter::Fuse;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use crate::accept::Accepts;
 use crate::config::OnFull;
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::SubmitError;
+use crate::face::pool::WorkerPool;
+use crate::face::submit::Admit;
 use crate::foreign::{drop_quietly, guarded};
-use crate::pool::WorkerPool;
-use crate::runner::Runner;
 use crate::sched::queue::{Chunk, TaskQueue};
-use crate::submit::Admit;
+use crate::task::accept::Accepts;
 
 /// Tasks that are pulled before a section is made of them: at first so many, if the iterator says
 /// that it has as many, and then twice as many each time, up to [`LARGEST_CHUNK`]. So the first starts

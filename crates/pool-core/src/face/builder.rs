@@ -13,15 +13,15 @@ use crate::clock::default_clock;
 use crate::config::{
     Config, DropPolicy, Hook, OnFull, ThreadGate, ThreadName, WithinWorker, WorkerState, WorkerWrap,
 };
-use crate::core::Core;
-use crate::current::StopRequest;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::BuildError;
-use crate::pool::WorkerPool;
-use crate::runner::Runner;
+use crate::face::pool::WorkerPool;
 use crate::sched::load::LoadStats;
+use crate::task::current::StopRequest;
 use crate::task::discarded::{DiscardHook, DiscardedTask};
+use crate::task::hook::TaskHook;
 use crate::task::run::{PanicHook, TaskContext, TaskPanic};
-use crate::task_hook::TaskHook;
 
 /// How long a worker may idle, unless the builder says otherwise.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -188,7 +188,7 @@ impl<R: Runner> Builder<R> {
     }
 
     /// How many workers may be there beyond the capacity while as many tasks are inside
-    /// [`blocking`](crate::blocking). So the pool has at most capacity plus this many threads that run
+    /// [`blocking`](crate::engine::blocking). So the pool has at most capacity plus this many threads that run
     /// tasks, and as many tasks more in flight.
     pub fn max_compensation(mut self, workers: usize) -> Self {
         self.max_compensation = workers;

@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 use sync_shim::fork_count;
 
-use crate::accept::Accepts;
-use crate::cancel::{CancelToken, Cancelled};
 use crate::config::OnFull;
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
+use crate::engine::submit_future::SubmitFuture;
 use crate::error::SubmitError;
-use crate::handle::{JoinHandle, PoolRef, RawHandle};
-use crate::pool::WorkerPool;
-use crate::pool_handle::PoolHandle;
-use crate::runner::Runner;
+use crate::face::pool::WorkerPool;
 use crate::sched::queue::Chunk;
 use crate::sched::shared::Place;
-use crate::submit_future::SubmitFuture;
+use crate::sister::pool_handle::PoolHandle;
+use crate::task::accept::Accepts;
+use crate::task::cancel::{CancelToken, Cancelled};
+use crate::task::handle::{JoinHandle, PoolRef, RawHandle};
 use crate::task::options::{TaskOptions, WaitLimits};
 use crate::task::pack::fits;
 use crate::task::record::TaskRecord;

@@ -11,22 +11,22 @@ use std::time::Instant;
 
 use sync_shim::{Clock, Parker};
 
-use crate::builder::Builder;
-use crate::cancel::CancelToken;
 use crate::capacity::Capacity;
 use crate::config::OnFull;
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
-use crate::handle::{PoolRef, RawHandle};
+use crate::face::builder::Builder;
+use crate::face::pool::WorkerPool;
 use crate::permit::Permit;
-use crate::pool::WorkerPool;
-use crate::pool_handle::PoolHandle;
-use crate::runner::Runner;
 use crate::sched::decide::{Admission, OwnWorker};
 use crate::sched::effects::Effects;
 use crate::sched::load::LoadStats;
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterCount, WaiterEntry};
+use crate::sister::pool_handle::PoolHandle;
+use crate::task::cancel::CancelToken;
+use crate::task::handle::{PoolRef, RawHandle};
 
 /// The deferred effects of a section, to be run once no lock is held: they may be user code.
 #[must_use = "deferred effects have to be run"]

@@ -6,14 +6,14 @@ use std::time::Instant;
 use sync_shim::thread::JoinHandle;
 
 use crate::capacity::Capacity;
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
-use crate::handle::PoolRef;
-use crate::runner::Runner;
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::state::State;
+use crate::task::handle::PoolRef;
 use crate::task::run::{Outcome, Unrun};
 
 /// What a look at a pool finds that is to end.

@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::capacity::Capacity;
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::{TuneError, WaitError};
-use crate::handle::{Open, PoolRef};
-use crate::runner::Runner;
 use crate::stats::Stats;
+use crate::task::handle::{Open, PoolRef};
 
 /// A bounded, elastic pool of worker threads, as both [`Pool`](crate::Pool) and
 /// [`FuncPool`](crate::FuncPool) are.

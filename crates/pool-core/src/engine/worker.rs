@@ -7,19 +7,19 @@ use std::task::Waker;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{JoinHandle, Tag};
 
-use crate::core::Core;
-use crate::current::{self, Compensate, Worker};
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::foreign::{drop_quietly, wake};
-use crate::handle::PoolRef;
-use crate::runner::Runner;
 use crate::sched::effects::Effects;
 use crate::sched::exits::Exit;
 use crate::sched::idle::{WakeReason, WorkerCell};
 use crate::sched::search::AdaptiveSpin;
 use crate::sched::shared::Whole;
 use crate::sched::state::{Next, Rest, State};
+use crate::task::current::{self, Compensate, Worker};
+use crate::task::handle::PoolRef;
 use crate::task::run::TaskResult;
-use crate::worker_state;
+use crate::engine::worker_state;
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {

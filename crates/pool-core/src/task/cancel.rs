@@ -35,7 +35,7 @@ use crate::foreign::drop_quietly;
 /// Asks what it was given to, to stop. Clones are the same token.
 ///
 /// Cancelling is cooperative: a task looks at its token (or at
-/// [`current`](crate::current)`().is_cancelled()`), or waits with it instead of sleeping, and
+/// [`current`](crate::task::current)`().is_cancelled()`), or waits with it instead of sleeping, and
 /// returns. A task that has not started is not run.
 ///
 /// A [`child`](Self::child) is cancelled with its parent, and can be cancelled alone. Once

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use sync_shim::Clock;
 
-use crate::current::Frame;
 use crate::error::JoinError;
 use crate::sched::join_spin::look_before_join;
 use crate::task::cell::{Claim, SpawnCell, Stored};
+use crate::task::current::Frame;
 use crate::task::promise::{self, Joined, Promised};
 use crate::task::run::{Outcome, TaskContext};
 
@@ -175,7 +175,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// May call the wakers of futures that were accepted, and start a thread for one.
     ///
     /// `false`: it has started. If it has not ended it is asked to stop, which
-    /// [`current`](crate::current)`().is_cancelled()` and the tokens that the task took from there
+    /// [`current`](crate::task::current)`().is_cancelled()` and the tokens that the task took from there
     /// show it; what it then returns is its value.
     ///
     /// ```
