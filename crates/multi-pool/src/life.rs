@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pool_core::internals::{Deferred, PoolHandle, are_at_rest};
+use pool_core::internals::{Awaited, Deferred, PoolHandle, are_at_rest};
 use pool_core::{Capacity, Runner, TuneError};
 
 use crate::error::MultiWaitError;
@@ -25,7 +25,7 @@ impl<R: Runner> Shared<R> {
 
     /// Step 4 of `waiter.rs`, in every pool. Whether it was open, and the generations that end. In a forked
     /// child there is nothing to release.
-    pub(crate) fn release(&self) -> (bool, Generations) {
+    pub(crate) fn release_all(&self) -> (bool, Generations) {
         if self.first().is_forked() {
             return (false, self.generations());
         }
@@ -39,7 +39,7 @@ impl<R: Runner> Shared<R> {
 
     /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
     /// must not panic.
-    pub(crate) fn release_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
+    pub(crate) fn release_all_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
         if self.first().is_forked() {
             return 0;
         }
@@ -50,7 +50,7 @@ impl<R: Runner> Shared<R> {
     }
 
     /// Open again, at any time. `false` if it is open.
-    pub(crate) fn reboot(&self) -> bool {
+    pub(crate) fn reboot_all(&self) -> bool {
         let was_released = self.each(PoolHandle::reboot).contains(&true);
         if was_released {
             self.strategy.reset(); // User code: no lock is held.
@@ -59,19 +59,19 @@ impl<R: Runner> Shared<R> {
     }
 
     /// No pool starts a queued task any more. `false` if that is so already.
-    pub(crate) fn pause(&self) -> bool {
+    pub(crate) fn pause_all(&self) -> bool {
         let _alike = self.lifecycle_lock.lock();
         let paused = self.members.iter().map(PoolHandle::pause);
         paused.fold(false, |any, paused| any | paused)
     }
 
     /// Queued tasks start again. `false` if they may already.
-    pub(crate) fn resume(&self) -> bool {
+    pub(crate) fn resume_all(&self) -> bool {
         self.each(PoolHandle::resume).contains(&true)
     }
 
     /// Sets each pool's capacity, up to the first that refuses.
-    pub(crate) fn tune(&self, capacity: Capacity) -> Result<(), TuneError> {
+    pub(crate) fn tune_all(&self, capacity: Capacity) -> Result<(), TuneError> {
         let mut effects = Vec::new();
         let tuned = {
             let _alike = self.lifecycle_lock.lock();
@@ -93,6 +93,15 @@ impl<R: Runner> Shared<R> {
         }
         let _alike = self.lifecycle_lock.lock();
         self.members.iter().map(PoolHandle::generation).collect()
+    }
+
+    /// The generations whose end is awaited; `None` if rest is. A release is made here.
+    pub(crate) fn generations_of(&self, awaited: Awaited) -> Option<Generations> {
+        match awaited {
+            Awaited::Rest => None,
+            Awaited::Release => Some(self.release_all().1),
+            Awaited::End | Awaited::EndOf(_) => Some(self.generations()),
+        }
     }
 
     pub(crate) fn wait_for_end(
@@ -122,5 +131,31 @@ impl<R: Runner> Shared<R> {
 
     pub(crate) fn is_at_rest(&self) -> bool {
         are_at_rest(&self.members)
+    }
+
+    pub(crate) async fn wait_for_end_async(
+        &self,
+        generations: Generations,
+        deadline: Option<Instant>,
+    ) -> Result<(), MultiWaitError> {
+        let mut answers = Vec::with_capacity(self.members.len());
+        for (member, generation) in self.members.iter().zip(generations) {
+            answers.push(member.wait_for_end_async(generation, deadline).await);
+        }
+        MultiWaitError::gather(answers.into_iter())
+    }
+
+    /// As `wait_idle`.
+    pub(crate) async fn wait_idle_async(&self) -> Result<(), MultiWaitError> {
+        loop {
+            let mut answers = Vec::with_capacity(self.members.len());
+            for member in &self.members {
+                answers.push(member.wait_idle_async().await);
+            }
+            MultiWaitError::gather(answers.into_iter())?;
+            if self.is_at_rest() {
+                return Ok(());
+            }
+        }
     }
 }

@@ -54,7 +54,7 @@
 //! | call | blocks | costs |
 //! |---|---|---|
 //! | `try_submit` | no | one section: at a busy pool of the inbox's lock alone, else of both locks; no allocation for up to 56 bytes of captures, one box for more |
-//! | `submit`, `submit_timeout`, `submit_deadline` | at a full pool; on an own worker it runs the task in place | the same |
+//! | `submit`, `submit_timeout`, `submit_timeout` | at a full pool; on an own worker it runs the task in place | the same |
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
 //! | `spawn` and its kin | as their `submit` | one allocation more |
 //! | `reserve` and its kin | as their `submit`; on an own worker a full pool refuses | one section, and one for the task, or to give the room back |
@@ -136,16 +136,16 @@ pub use face::batch::BatchError;
 pub use face::builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
 pub use face::pool::{WeakWorkerPool, WorkerPool};
 pub use face::pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
+pub use face::reserve::ReserveFuture;
 pub use face::task_builder::TaskBuilder;
-pub use face::traits::{BoxedFuture, Reserve, Spawn, Submit, Workers};
+pub use face::traits::{BoxedFuture, Reserve, Spawn, Submit, TimeoutExt, Workers};
 pub use keyed::Keyed;
 pub use permit::Permit;
-pub use permit::reserve::ReserveFuture;
 pub use sched::ready::Priority;
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
-pub use sync_shim::{Clock, ManualClock};
+pub use sync_shim::{Clock, ManualClock, Timeout};
 pub use task::accept::Accepts;
 pub use task::cancel::{CancelOnDrop, CancelToken, Cancelled};
 pub use task::closures::Closures;

@@ -7,9 +7,9 @@ pub(crate) mod reserve;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::engine::admit::Admit;
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
-use crate::face::submit::Admit;
 use crate::sched::state::State;
 use crate::task::accept::Accepts;
 use crate::task::handle::{JoinHandle, Open, PoolRef};

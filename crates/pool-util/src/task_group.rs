@@ -19,7 +19,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{fmt, mem};
 
 use pool_core::internals::{
@@ -28,6 +28,7 @@ use pool_core::internals::{
 use pool_core::{
     Accepts, Closures, JoinError, OnFull, SubmitError, TaskBuilder, WaitError, WorkerPool,
 };
+use sync_shim::Timeout;
 use sync_shim::foreign::drop_quietly;
 
 use self::shared::Fails;
@@ -108,7 +109,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// ```
     /// use pool_core::{JoinError, Pool, current};
     /// use pool_util::PoolExt;
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Instant;
     ///
     /// let pool = Pool::builder().capacity(1).build()?;
     /// let soon = Instant::now() + Duration::from_millis(1);
@@ -145,7 +146,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        self.spawn_with(task, self.host.admit().pool_handle().on_full())
+        self.spawn_with(task, self.host.admit().on_full())
     }
 
     /// As [`spawn`](Self::spawn), but refuses at a full pool.
@@ -157,6 +158,21 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         F: FnOnce() -> T + Send + 'static,
     {
         self.spawn_with(task, OnFull::Refuse)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most that long, or until that instant.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn_timeout<F>(
+        &self,
+        task: F,
+        timeout: impl Into<Timeout>,
+    ) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.spawn_with(task, OnFull::Wait(self.deadline(timeout)))
     }
 
     /// As [`spawn`](Self::spawn), as a future that waits for room: of the group once it is ready. Dropped
@@ -213,7 +229,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         F: FnOnce() -> V + Send + 'static,
     {
-        self.submit_with(task, None, self.host.admit().pool_handle().on_full())
+        self.submit_with(task, None, self.host.admit().on_full())
     }
 
     /// As [`submit`](Self::submit), but refuses at a full pool.
@@ -225,6 +241,21 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         F: FnOnce() -> V + Send + 'static,
     {
         self.submit_with(task, None, OnFull::Refuse)
+    }
+
+    /// As [`submit`](Self::submit), but waits at most that long, or until that instant.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit_timeout<F, V>(
+        &self,
+        task: F,
+        timeout: impl Into<Timeout>,
+    ) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce() -> V + Send + 'static,
+    {
+        self.submit_with(task, None, OnFull::Wait(self.deadline(timeout)))
     }
 
     /// As [`submit`](Self::submit), as a future that waits for room: of the group once it is ready, as
@@ -365,21 +396,23 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Some(self.group.next()?.take())
     }
 
-    /// A value that is there.
-    pub(crate) fn try_next(&self) -> Option<Joined<T>> {
+    /// The value of a task that has ended, if there is one. Never waits.
+    pub fn try_next(&self) -> Option<Joined<T>> {
         Some(self.group.try_next()?.take())
     }
 
-    /// As [`next`](Self::next), but waits at most until then by the pool's clock, and runs nothing
-    /// in place.
+    /// As [`next`](Self::next), but waits at most that long, or until that instant, by the pool's
+    /// clock, and runs nothing in place. A duration too long to express as an instant is no limit.
     ///
     /// # Errors
     /// [`WaitError::TimedOut`].
-    pub fn next_deadline(
+    pub fn next_timeout(
         &self,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<Option<Result<T, JoinError>>, WaitError> {
-        let next = self.group.next_deadline(deadline)?;
+        let next = self
+            .group
+            .next_until(self.deadline(timeout), shared::Until::Next)?;
         Ok(next.map(shared::Ended::take))
     }
 
@@ -409,16 +442,23 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self.group.wait(Self::until())
     }
 
-    /// As [`wait`](Self::wait), but at most until then by the pool's clock. What has ended by then
-    /// was taken.
+    /// As [`wait`](Self::wait), but at most that long, or until that instant, by the pool's clock.
+    /// What has ended by then was taken.
     ///
     /// # Errors
     /// [`WaitError::TimedOut`]; tasks are left. Inside, the first error.
     ///
     /// # Panics
     /// As [`wait`](Self::wait), also when the time is up.
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<Result<(), JoinError>, WaitError> {
-        self.group.wait_deadline(Self::until(), deadline)
+    pub fn wait_timeout(
+        &self,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Result<(), JoinError>, WaitError> {
+        self.group.wait_until(Self::until(), self.deadline(timeout))
+    }
+
+    fn deadline(&self, timeout: impl Into<Timeout>) -> Option<Instant> {
+        timeout.into().deadline(self.host.admit().clock())
     }
 
     /// When a wait that drops the values is to be woken.
@@ -552,10 +592,10 @@ impl<T: Send + 'static, P: PoolExt> fmt::Debug for TaskGroup<T, P> {
 
 impl<T: Send + 'static, P: PoolExt> OptionsHost for TaskGroup<T, P> {
     fn usual(&self) -> OnFull {
-        self.host.admit().pool_handle().on_full()
+        self.host.admit().on_full()
     }
-    fn after(&self, timeout: Duration) -> Option<Instant> {
-        self.host.admit().pool_handle().clock().after(timeout)
+    fn after(&self, timeout: Timeout) -> Option<Instant> {
+        self.deadline(timeout)
     }
 }
 

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `submit`, `spawn` | waits in the wait queue | runs the task in place ([`nesting`](super::nesting)) |
 //! | `try_submit`, `try_spawn` | refuses | refuses |
-//! | `submit_timeout`, `submit_deadline`, `spawn_..` | waits so long | runs it in place |
+//! | `submit_timeout`, `submit_timeout`, `spawn_..` | waits so long | runs it in place |
 //! | `submit_async`, `spawn_async` | a future, waits in the wait queue | waits in the wait queue |
 //!
 //! A released pool refuses all of them. What `submit` and `spawn` do at a full pool is the builder's to say:
@@ -96,7 +96,7 @@
 //! # Room first, the task later
 //! A caller that is to say whether it can take more work before it gets any (a `tower` service), or
 //! whose task is not to be made in vain, reserves room: `reserve`, `try_reserve`, `reserve_timeout`,
-//! `reserve_deadline` and `reserve_async` do at a full pool what their submits do, but that an own
+//! `reserve_timeout` and `reserve_async` do at a full pool what their submits do, but that an own
 //! worker is refused. The [`Permit`](crate::Permit) hands one task over without any way to fail, and
 //! gives its room back if it is dropped. The page of
 //! [`reserve_async`](crate::WorkerPool::reserve_async) shows a `poll_ready`.

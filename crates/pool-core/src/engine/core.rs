@@ -16,6 +16,7 @@ use sync_shim::{Clock, Parker, ThreadParker, fork_count};
 use crate::config::{Config, OnFull, WithinWorker};
 use crate::engine::discard::Discards;
 use crate::engine::runner::Runner;
+use crate::engine::worker;
 use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
@@ -33,7 +34,6 @@ use crate::task::cancel::CancelToken;
 use crate::task::handle::PoolRef;
 use crate::task::options::WaitLimits;
 use crate::task::run::{Outcome, Resolver, TaskContext};
-use crate::engine::worker;
 
 /// What admits and runs a pool's tasks.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
@@ -308,7 +308,7 @@ impl<R: Runner> Core<R> {
     }
 
     /// Accepts the job, or waits for room as `on_full` and `limits` say. A refused job is left where
-    /// it is. For those that nothing [refuses](crate::face::submit::Admit::refuses).
+    /// it is. For those that nothing [refuses](crate::engine::admit::Admit::refuses).
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,

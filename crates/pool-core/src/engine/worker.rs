@@ -9,6 +9,7 @@ use sync_shim::thread::{JoinHandle, Tag};
 
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
+use crate::engine::worker_state;
 use crate::foreign::{drop_quietly, wake};
 use crate::sched::effects::Effects;
 use crate::sched::exits::Exit;
@@ -19,7 +20,6 @@ use crate::sched::state::{Next, Rest, State};
 use crate::task::current::{self, Compensate, Worker};
 use crate::task::handle::PoolRef;
 use crate::task::run::TaskResult;
-use crate::engine::worker_state;
 
 /// The body of a worker's thread.
 pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {

@@ -11,11 +11,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use crate::config::OnFull;
-use crate::engine::core::Core;
+use crate::engine::admit::{Admit, AdmitHandle};
 use crate::engine::runner::Runner;
 use crate::error::SubmitError;
 use crate::face::pool::WorkerPool;
-use crate::face::submit::Admit;
 use crate::foreign::{drop_quietly, guarded};
 use crate::sched::queue::{Chunk, TaskQueue};
 use crate::task::accept::Accepts;
@@ -164,24 +163,8 @@ where
     }
 }
 
-impl<R: Runner> Core<R> {
-    /// Takes as many of the jobs as there is room for and a live worker, and wakes for all of them
-    /// at once.
-    pub(crate) fn admit_chunk(self: &Arc<Self>, Chunk(jobs): Chunk<'_, R::Job>) {
-        // Step S2, for as many as there are credits.
-        if let Some(credit) = self.state.credit() {
-            let searchers = credit.enter_all(jobs);
-            self.entered(searchers);
-        }
-        if jobs.len() > 0 {
-            // Step S3.
-            self.section(|state, effects| state.accept_all(jobs, effects));
-        }
-    }
-}
-
 /// Many tasks at once.
-impl<R: Runner> WorkerPool<R> {
+impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// Hands over every task of an iterator, in its order, and waits while the pool is full: how
     /// many there were. What [`submit`](Self::submit) says of one holds of each.
     ///
@@ -220,8 +203,7 @@ impl<R: Runner> WorkerPool<R> {
         I: IntoIterator,
         R: Accepts<I::Item>,
     {
-        let core = self.core();
-        self::submit_batch(core, tasks.into_iter(), core.on_full())
+        self::submit_batch(self.admit(), tasks.into_iter(), self.on_full())
     }
 
     /// As [`submit_batch`](Self::submit_batch), but takes what there is room for and refuses the
@@ -234,6 +216,6 @@ impl<R: Runner> WorkerPool<R> {
         I: IntoIterator,
         R: Accepts<I::Item>,
     {
-        self::submit_batch(self.core(), tasks.into_iter(), OnFull::Refuse)
+        self::submit_batch(self.admit(), tasks.into_iter(), OnFull::Refuse)
     }
 }

@@ -18,6 +18,7 @@ use crate::engine::runner::Runner;
 use crate::error::BuildError;
 use crate::face::pool::WorkerPool;
 use crate::sched::load::LoadStats;
+use crate::sister::pool_handle::PoolHandle;
 use crate::task::current::StopRequest;
 use crate::task::discarded::{DiscardHook, DiscardedTask};
 use crate::task::hook::TaskHook;
@@ -536,7 +537,7 @@ impl<R: Runner> Builder<R> {
     /// If no capacity was said or the settings contradict each other, or if the operating system
     /// refused a thread that was to be started ahead.
     pub fn build(self) -> Result<WorkerPool<R>, BuildError> {
-        self.build_in(unique_id(), None)
+        self.build_in(unique_id(), None).map(WorkerPool::of)
     }
 
     /// The name as it stands, which a group's pools number.
@@ -546,20 +547,20 @@ impl<R: Runner> Builder<R> {
 
     /// Builds `count` pools whose workers count as each other's own. At an error those that were
     /// built have ended again.
-    pub(crate) fn build_group(self, count: usize) -> Result<Vec<WorkerPool<R>>, BuildError>
+    pub(crate) fn build_group(self, count: usize) -> Result<Vec<PoolHandle<R>>, BuildError>
     where
         R: Clone,
     {
         let group = unique_id();
-        let mut pools: Vec<WorkerPool<R>> = Vec::new();
+        let mut pools: Vec<PoolHandle<R>> = Vec::new();
         for number in 0..count {
             let name = format!("{}-{number}", self.name);
             match self.clone().name(name).build_in(group, Some(number)) {
-                Ok(pool) => pools.push(pool),
+                Ok(core) => pools.push(PoolHandle(core)),
                 Err(refused) => {
                     for pool in pools {
                         // There is no other handle: it can be neither rebooted nor forked.
-                        let _ = pool.core().release_and_wait(None);
+                        let _ = pool.0.release_and_wait(None);
                     }
                     return Err(refused);
                 }
@@ -569,17 +570,14 @@ impl<R: Runner> Builder<R> {
     }
 
     /// `member`: which of its group's pools it is.
-    fn build_in(self, group: u64, member: Option<usize>) -> Result<WorkerPool<R>, BuildError> {
+    fn build_in(self, group: u64, member: Option<usize>) -> Result<Arc<Core<R>>, BuildError> {
         let ahead = self.min_workers.max(self.prestart);
         let (runner, context, config) = self.check()?;
         let load_stats = || Arc::new(LoadStats::new(config.capacity, config.depth));
         let member = member.map(|number| (number, load_stats()));
         let core = Core::new(runner, context, config, group, member)?;
-        let pool = WorkerPool::new(core);
-        pool.core()
-            .start_ahead(ahead)
-            .map_err(BuildError::NoThread)?;
-        Ok(pool)
+        core.start_ahead(ahead).map_err(BuildError::NoThread)?;
+        Ok(core)
     }
 
     fn check(self) -> Result<(R, TaskContext, Config), BuildError> {

@@ -1,15 +1,22 @@
 //! The handle of a pool: what closures and typed pools have in common.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use sync_shim::Timeout;
 
 use crate::capacity::Capacity;
+use crate::config::OnFull;
+use crate::engine::admit::{Admit, AdmitHandle};
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
-use crate::error::{TuneError, WaitError};
+use crate::engine::wait::Awaited;
+use crate::error::TuneError;
+use crate::sister::pool_handle::PoolHandle;
 use crate::stats::Stats;
-use crate::task::handle::{Open, PoolRef};
+use crate::task::handle::Open;
 
 /// A bounded, elastic pool of worker threads, as both [`Pool`](crate::Pool) and
 /// [`FuncPool`](crate::FuncPool) are.
@@ -30,26 +37,57 @@ use crate::task::handle::{Open, PoolRef};
 /// assert!(closures.release() && lengths.release());
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
-pub struct WorkerPool<R: Runner>(Arc<Owner<R>>);
+///
+/// `A` is what admits its tasks: one pool, or several behind one handle (`multi_pool::MultiPool`).
+/// A function over any of them is generic over both: `impl<R: Runner, A: Admit<R>>`.
+pub struct WorkerPool<R: Runner, A: Admit<R> = Core<R>>(Arc<Owner<R, A>>);
 
-/// Counted by the handles alone: workers, join handles and waiting futures hold the core.
-struct Owner<R: Runner> {
-    core: Arc<Core<R>>,
+/// Counted by the handles alone: workers, join handles and waiting futures hold the admission.
+struct Owner<R: Runner, A: Admit<R>> {
+    admit: Arc<A>,
+    /// The handle of the multi-pool that this pool is a member of, and ends with.
+    of: Option<Open>,
+    runs: PhantomData<fn() -> R>,
 }
 
-impl<R: Runner> Drop for Owner<R> {
+impl<R: Runner, A: Admit<R>> Drop for Owner<R, A> {
     fn drop(&mut self) {
-        self.core.end();
+        if self.of.is_none() {
+            self.admit.end();
+        }
     }
 }
 
 impl<R: Runner> WorkerPool<R> {
-    pub(crate) fn new(core: Arc<Core<R>>) -> Self {
-        Self(Arc::new(Owner { core }))
+    pub(crate) fn core(&self) -> &Arc<Core<R>> {
+        &self.0.admit
+    }
+}
+
+impl<R: Runner, A: Admit<R>> AdmitHandle for WorkerPool<R, A> {
+    type Runner = R;
+    type Admit = A;
+    fn admit(&self) -> &Arc<A> {
+        &self.0.admit
+    }
+}
+
+impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+    /// The first handle.
+    #[doc(hidden)]
+    pub fn of(admit: Arc<A>) -> Self {
+        Self::in_group(admit, None)
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core<R>> {
-        &self.0.core
+    fn in_group(admit: Arc<A>, of: Option<Open>) -> Self {
+        let runs = PhantomData;
+        Self(Arc::new(Owner { admit, of, runs }))
+    }
+
+    /// A handle of a member of this multi-pool, which keeps the multi-pool open.
+    #[doc(hidden)]
+    pub fn member(&self, member: &PoolHandle<R>) -> WorkerPool<R> {
+        WorkerPool::in_group(Arc::clone(&member.0), Some(self.keep_open()))
     }
 
     /// A handle like this one, whichever kind of pool it is of.
@@ -57,40 +95,43 @@ impl<R: Runner> WorkerPool<R> {
         Arc::clone(&self.0) as Open
     }
 
-    pub(crate) fn deadline(&self, timeout: Duration) -> Option<Instant> {
-        self.core().clock().after(timeout)
+    #[inline]
+    pub(crate) fn on_full(&self) -> OnFull {
+        self.admit().on_full()
+    }
+
+    pub(crate) fn deadline(&self, timeout: impl Into<Timeout>) -> Option<Instant> {
+        timeout.into().deadline(self.admit().clock())
     }
 
     /// The pool's name.
     pub fn name(&self) -> &str {
-        &self.core().context.name
+        self.admit().name()
     }
 
     /// Live workers, idle ones included.
     #[doc(alias = "Running")]
     pub fn running(&self) -> usize {
-        self.core().state.lock().live
+        self.admit().sum(PoolHandle::live)
     }
 
     /// Workers that could still be started: capacity less live, never negative; `None` if
     /// unlimited.
     #[doc(alias = "Free")]
     pub fn free(&self) -> Option<usize> {
-        let guard = self.core().state.lock();
-        let capacity = Capacity::from_bound(guard.capacity).limit()?;
-        Some(capacity.saturating_sub(guard.live))
+        self.admit().free()
     }
 
     /// Threads and futures that wait for room, and due tasks of a scheduled pool that do.
     #[doc(alias = "Waiting")]
     pub fn waiting(&self) -> usize {
-        self.core().state.lock().wait_queue.len()
+        self.admit().waiting()
     }
 
     /// The most live workers there may be.
     #[doc(alias = "Cap")]
     pub fn capacity(&self) -> Capacity {
-        Capacity::from_bound(self.core().state.lock().capacity)
+        self.admit().capacity()
     }
 
     /// Workers that run a task, or other code of yours: see [`Stats::busy`].
@@ -105,12 +146,12 @@ impl<R: Runner> WorkerPool<R> {
 
     /// Accepted tasks that have not started.
     pub fn queued(&self) -> usize {
-        self.core().state.lock().queued()
+        self.admit().sum(PoolHandle::queued)
     }
 
     /// Accepted tasks that have not ended.
     pub fn in_flight(&self) -> usize {
-        self.core().state.lock().unfinished()
+        self.admit().sum(PoolHandle::in_flight)
     }
 
     /// All figures, at one instant.
@@ -124,13 +165,13 @@ impl<R: Runner> WorkerPool<R> {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn stats(&self) -> Stats {
-        self.core().stats()
+        self.admit().stats()
     }
 
     /// Whether the pool has been released (and not rebooted since).
     #[doc(alias = "IsClosed")]
     pub fn is_released(&self) -> bool {
-        !self.core().state.lock().open
+        self.admit().is_released()
     }
 
     /// Lets no queued task start from now on, until the pool is [resumed](Self::resume). `false` if
@@ -166,17 +207,17 @@ impl<R: Runner> WorkerPool<R> {
     /// From the `PausableThreadPoolExecutor` of Java's documentation.
     #[doc(alias = "suspend")]
     pub fn pause(&self) -> bool {
-        self.core().pause()
+        self.admit().pause()
     }
 
     /// Lets queued tasks start again. `false` if the pool is not [paused](Self::pause).
     pub fn resume(&self) -> bool {
-        self.core().resume()
+        self.admit().resume()
     }
 
     /// Whether the pool is [paused](Self::pause).
     pub fn is_paused(&self) -> bool {
-        self.core().state.lock().paused
+        self.admit().is_paused()
     }
 
     /// Changes the capacity, at any time.
@@ -200,7 +241,7 @@ impl<R: Runner> WorkerPool<R> {
     /// For a capacity of zero, and for an unlimited one if the pool is preallocated.
     #[doc(alias = "Tune")]
     pub fn tune(&self, capacity: impl Into<Capacity>) -> Result<(), TuneError> {
-        self.core().tune(capacity.into())
+        self.admit().tune(capacity.into())
     }
 
     /// Accepts nothing from now on. `false` if that was done before. Does not block.
@@ -220,7 +261,7 @@ impl<R: Runner> WorkerPool<R> {
     /// ```
     #[doc(alias = "Release")]
     pub fn release(&self) -> bool {
-        self.core().release().0
+        self.admit().release()
     }
 
     /// Releases, and waits for the end, at most for so long. Thread-locals of threads that are
@@ -243,17 +284,8 @@ impl<R: Runner> WorkerPool<R> {
     /// # Errors
     /// See [`WaitError`]. The pool is released all the same.
     #[doc(alias = "ReleaseTimeout")]
-    pub fn release_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.core().release_and_wait(self.deadline(timeout))
-    }
-
-    /// Releases, and waits for the end, at most until then.
-    ///
-    /// # Errors
-    /// See [`WaitError`]. The pool is released all the same.
-    #[doc(alias = "ReleaseContext")]
-    pub fn release_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.core().release_and_wait(Some(deadline))
+    pub fn release_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
+        self.admit().wait(Awaited::Release, self.deadline(timeout))
     }
 
     /// Waits until the pool has ended: it is released (by any thread), nothing is in flight, and
@@ -273,8 +305,8 @@ impl<R: Runner> WorkerPool<R> {
     /// # Errors
     /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker,
     /// [`Rebooted`](WaitError::Rebooted) if a reboot came first.
-    pub fn wait_released(&self) -> Result<(), WaitError> {
-        self.core().wait_released(None)
+    pub fn wait_released(&self) -> Result<(), A::WaitError> {
+        self.admit().wait(Awaited::End, None)
     }
 
     /// Waits for the end as [`wait_released`](Self::wait_released) does, at most for so long.
@@ -282,16 +314,8 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// # Errors
     /// Those, and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_released_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.core().wait_released(self.deadline(timeout))
-    }
-
-    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most until then.
-    ///
-    /// # Errors
-    /// Those, and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_released_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.core().wait_released(Some(deadline))
+    pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
+        self.admit().wait(Awaited::End, self.deadline(timeout))
     }
 
     /// Waits until nothing is in flight. The pool stays open, so that may be over on return; the
@@ -312,8 +336,8 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// # Errors
     /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker.
-    pub fn wait_idle(&self) -> Result<(), WaitError> {
-        self.core().wait_idle(None)
+    pub fn wait_idle(&self) -> Result<(), A::WaitError> {
+        self.admit().wait(Awaited::Rest, None)
     }
 
     /// Waits until nothing is in flight, at most for so long.
@@ -334,16 +358,8 @@ impl<R: Runner> WorkerPool<R> {
     ///
     /// # Errors
     /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_idle_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.core().wait_idle(self.deadline(timeout))
-    }
-
-    /// Waits until nothing is in flight, at most until then.
-    ///
-    /// # Errors
-    /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_idle_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.core().wait_idle(Some(deadline))
+    pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
+        self.admit().wait(Awaited::Rest, self.deadline(timeout))
     }
 
     /// Opens a released pool again, at any time; `false` if it is open.
@@ -363,7 +379,7 @@ impl<R: Runner> WorkerPool<R> {
     /// ```
     #[doc(alias = "Reboot")]
     pub fn reboot(&self) -> bool {
-        self.core().reboot()
+        self.admit().reboot()
     }
 
     /// A handle that does not keep the pool open, e.g. for a task that submits itself again.
@@ -381,7 +397,7 @@ impl<R: Runner> WorkerPool<R> {
     /// # pool.wait_idle()?;
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
-    pub fn downgrade(&self) -> WeakWorkerPool<R> {
+    pub fn downgrade(&self) -> WeakWorkerPool<R, A> {
         WeakWorkerPool(Arc::downgrade(&self.0))
     }
 
@@ -396,17 +412,17 @@ impl<R: Runner> WorkerPool<R> {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn is_own_worker(&self) -> bool {
-        self.core().is_own_worker()
+        self.admit().is_own_worker()
     }
 }
 
-impl<R: Runner> Clone for WorkerPool<R> {
+impl<R: Runner, A: Admit<R>> Clone for WorkerPool<R, A> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<R: Runner> fmt::Debug for WorkerPool<R> {
+impl<R: Runner, A: Admit<R>> fmt::Debug for WorkerPool<R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkerPool")
             .field("name", &self.name())
@@ -416,22 +432,22 @@ impl<R: Runner> fmt::Debug for WorkerPool<R> {
 }
 
 /// A pool's handle that keeps nothing open. See [`WorkerPool::downgrade`].
-pub struct WeakWorkerPool<R: Runner>(Weak<Owner<R>>);
+pub struct WeakWorkerPool<R: Runner, A: Admit<R> = Core<R>>(Weak<Owner<R, A>>);
 
-impl<R: Runner> WeakWorkerPool<R> {
+impl<R: Runner, A: Admit<R>> WeakWorkerPool<R, A> {
     /// The pool, if another handle still keeps it.
-    pub fn upgrade(&self) -> Option<WorkerPool<R>> {
+    pub fn upgrade(&self) -> Option<WorkerPool<R, A>> {
         self.0.upgrade().map(WorkerPool)
     }
 }
 
-impl<R: Runner> Clone for WeakWorkerPool<R> {
+impl<R: Runner, A: Admit<R>> Clone for WeakWorkerPool<R, A> {
     fn clone(&self) -> Self {
         Self(Weak::clone(&self.0))
     }
 }
 
-impl<R: Runner> fmt::Debug for WeakWorkerPool<R> {
+impl<R: Runner, A: Admit<R>> fmt::Debug for WeakWorkerPool<R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WeakWorkerPool(..)")
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::admit::{Admit, AdmitHandle};
 use crate::engine::worker_state::Stateful;
 use crate::face::builder::Builder;
 use crate::face::pool::{WeakWorkerPool, WorkerPool};
@@ -80,13 +81,6 @@ impl Pool {
     pub fn builder() -> Builder<Closures> {
         Builder::new(Closures(()))
     }
-
-    /// Releases, and takes out the tasks that have not started: their number. What they captured
-    /// is dropped on this thread, and their handles end with `Released`. Does not wait for
-    /// running tasks.
-    pub fn release_now(&self) -> usize {
-        self.core().release_now(|()| {})
-    }
 }
 
 impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
@@ -145,12 +139,23 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
         let states = Arc::clone(&stateful);
         Self::builder(move |argument| stateful.call(argument)).worker_state(states)
     }
+}
 
+impl<A: Admit<Closures>> WorkerPool<Closures, A> {
+    /// Releases, and takes out the tasks that have not started: their number. What they captured
+    /// is dropped on this thread, and their handles end with `Released`. Does not wait for
+    /// running tasks.
+    pub fn release_now(&self) -> usize {
+        self.admit().release_now(&mut |()| {})
+    }
+}
+
+impl<T: Send + 'static, R: Send + 'static, A: Admit<Func<T, R>>> WorkerPool<Func<T, R>, A> {
     /// Releases, and takes out the arguments that have not been called with. Their handles end
     /// with `Released`. Does not wait for running tasks.
     pub fn release_now(&self) -> Vec<T> {
         let mut items = Vec::new();
-        self.core().release_now(|item| items.push(item));
+        self.admit().release_now(&mut |item| items.push(item));
         items
     }
 }

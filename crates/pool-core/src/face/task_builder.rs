@@ -10,13 +10,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use sync_shim::Timeout;
 
 use crate::config::OnFull;
+use crate::engine::admit::{Admit, AdmitHandle};
 use crate::engine::runner::Runner;
 use crate::error::SubmitError;
 use crate::face::pool::WorkerPool;
-use crate::face::submit::{Admit, AdmitHandle};
 use crate::sched::ready::Priority;
 use crate::task::accept::Accepts;
 use crate::task::cancel::CancelToken;
@@ -135,24 +137,15 @@ impl<'p, P> TaskBuilder<'p, P> {
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
-    pub fn submit_timeout<T>(self, task: T, timeout: Duration) -> Result<(), SubmitError<T>>
+    pub fn submit_timeout<T>(
+        self,
+        task: T,
+        timeout: impl Into<Timeout>,
+    ) -> Result<(), SubmitError<T>>
     where
         P: SubmitWithOptions<T>,
     {
-        let on_full = OnFull::Wait(self.host.after(timeout));
-        self.host.submit_with_options(task, self.options, on_full)
-    }
-
-    /// As [`submit`](Self::submit), but waits at most until then: see
-    /// [`WorkerPool::submit_deadline`].
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
-    pub fn submit_deadline<T>(self, task: T, deadline: Instant) -> Result<(), SubmitError<T>>
-    where
-        P: SubmitWithOptions<T>,
-    {
-        let on_full = OnFull::Wait(Some(deadline));
+        let on_full = OnFull::Wait(self.host.after(timeout.into()));
         self.host.submit_with_options(task, self.options, on_full)
     }
 
@@ -199,23 +192,15 @@ impl<'p, P> TaskBuilder<'p, P> {
     ///
     /// # Errors
     /// The task comes back unrun: see [`SubmitError`].
-    pub fn spawn_timeout<T>(self, task: T, timeout: Duration) -> Result<P::Handle, SubmitError<T>>
+    pub fn spawn_timeout<T>(
+        self,
+        task: T,
+        timeout: impl Into<Timeout>,
+    ) -> Result<P::Handle, SubmitError<T>>
     where
         P: SpawnWithOptions<T>,
     {
-        let on_full = OnFull::Wait(self.host.after(timeout));
-        self.host.spawn_with_options(task, self.options, on_full)
-    }
-
-    /// As [`spawn`](Self::spawn), but waits at most until then: see [`WorkerPool::spawn_deadline`].
-    ///
-    /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
-    pub fn spawn_deadline<T>(self, task: T, deadline: Instant) -> Result<P::Handle, SubmitError<T>>
-    where
-        P: SpawnWithOptions<T>,
-    {
-        let on_full = OnFull::Wait(Some(deadline));
+        let on_full = OnFull::Wait(self.host.after(timeout.into()));
         self.host.spawn_with_options(task, self.options, on_full)
     }
 
@@ -240,7 +225,7 @@ pub trait OptionsHost {
     /// What a call without a limit does at a full pool.
     fn usual(&self) -> OnFull;
     /// When a wait that begins now and takes so long is over, by the pool's clock; `None` if never.
-    fn after(&self, timeout: Duration) -> Option<Instant>;
+    fn after(&self, timeout: Timeout) -> Option<Instant>;
 }
 
 /// Spawns tasks with options.
@@ -287,10 +272,10 @@ pub trait AwaitWithOptions<T>: SpawnWithOptions<T> {
 
 impl<P: AdmitHandle> OptionsHost for P {
     fn usual(&self) -> OnFull {
-        self.admit().pool_handle().on_full()
+        self.admit().on_full()
     }
-    fn after(&self, timeout: Duration) -> Option<Instant> {
-        self.admit().pool_handle().clock().after(timeout)
+    fn after(&self, timeout: Timeout) -> Option<Instant> {
+        timeout.deadline(self.admit().clock())
     }
 }
 
@@ -345,7 +330,7 @@ where
 }
 
 /// Tasks that are given more than a closure.
-impl<R: Runner> WorkerPool<R> {
+impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// Sets a single task up: its name, a token that cancels it, a time by which it is to be started.
     /// See [`TaskBuilder`].
     pub fn task(&self) -> TaskBuilder<'_, Self> {

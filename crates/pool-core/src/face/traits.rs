@@ -14,15 +14,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sync_shim::Timeout;
+
 use crate::capacity::Capacity;
 use crate::config::OnFull;
+use crate::engine::admit::{Admit, AdmitHandle, Spawned};
 use crate::engine::runner::Runner;
+use crate::engine::wait::Awaited;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::face::pool::WorkerPool;
-use crate::face::submit::{Admit, Spawned};
+use crate::face::reserve::ReserveFuture;
 use crate::foreign::drop_quietly;
 use crate::permit::Permit;
-use crate::permit::reserve::ReserveFuture;
 use crate::stats::Stats;
 use crate::task::accept::Accepts;
 
@@ -104,37 +107,13 @@ pub trait Workers: Send + Sync {
     fn in_flight(&self) -> usize {
         self.stats().in_flight
     }
-    /// Releases, and waits for the end at most for so long.
-    fn release_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.release_until(self.deadline(timeout))
-    }
-    /// Releases, and waits for the end at most until then.
-    fn release_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.release_until(Some(deadline))
-    }
     /// Waits until the pool has ended.
     fn wait_released(&self) -> Result<(), WaitError> {
         self.wait_released_until(None)
     }
-    /// Waits for the end at most for so long.
-    fn wait_released_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.wait_released_until(self.deadline(timeout))
-    }
-    /// Waits for the end at most until then.
-    fn wait_released_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.wait_released_until(Some(deadline))
-    }
     /// Waits until nothing is in flight.
     fn wait_idle(&self) -> Result<(), WaitError> {
         self.wait_idle_until(None)
-    }
-    /// Waits until nothing is in flight, at most for so long.
-    fn wait_idle_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.wait_idle_until(self.deadline(timeout))
-    }
-    /// Waits until nothing is in flight, at most until then.
-    fn wait_idle_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.wait_idle_until(Some(deadline))
     }
 }
 
@@ -166,14 +145,6 @@ pub trait Submit<T>: Workers {
     /// Refuses at a full pool.
     fn try_submit(&self, task: T) -> Result<(), SubmitError<T>> {
         self.submit_with(task, OnFull::Refuse)
-    }
-    /// Waits at most for so long.
-    fn submit_timeout(&self, task: T, timeout: Duration) -> Result<(), SubmitError<T>> {
-        self.submit_with(task, OnFull::Wait(self.deadline(timeout)))
-    }
-    /// Waits at most until then.
-    fn submit_deadline(&self, task: T, deadline: Instant) -> Result<(), SubmitError<T>> {
-        self.submit_with(task, OnFull::Wait(Some(deadline)))
     }
 }
 
@@ -210,14 +181,6 @@ pub trait Spawn<T>: Workers {
     fn try_spawn(&self, task: T) -> Spawned<Self::Value, T> {
         self.spawn_with(task, OnFull::Refuse)
     }
-    /// Waits at most for so long.
-    fn spawn_timeout(&self, task: T, timeout: Duration) -> Spawned<Self::Value, T> {
-        self.spawn_with(task, OnFull::Wait(self.deadline(timeout)))
-    }
-    /// Waits at most until then.
-    fn spawn_deadline(&self, task: T, deadline: Instant) -> Spawned<Self::Value, T> {
-        self.spawn_with(task, OnFull::Wait(Some(deadline)))
-    }
 }
 
 /// Gives permits: room first, the task later. Each method does what [`WorkerPool`]'s of the same
@@ -253,17 +216,68 @@ pub trait Reserve: Workers + Clone + 'static {
     fn try_reserve(&self) -> Result<Permit<Self::Runner>, SubmitError> {
         self.reserve_with(OnFull::Refuse)
     }
-    /// Waits at most for so long.
-    fn reserve_timeout(&self, timeout: Duration) -> Result<Permit<Self::Runner>, SubmitError> {
-        self.reserve_with(OnFull::Wait(self.deadline(timeout)))
-    }
-    /// Waits at most until then.
-    fn reserve_deadline(&self, deadline: Instant) -> Result<Permit<Self::Runner>, SubmitError> {
-        self.reserve_with(OnFull::Wait(Some(deadline)))
+    /// Waits at most that long, or until that instant.
+    fn reserve_timeout(
+        &self,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Permit<Self::Runner>, SubmitError> {
+        self.reserve_with(OnFull::Wait(deadline(self, timeout)))
     }
 }
 
-impl<R: Runner> Workers for WorkerPool<R> {
+/// The calls of these traits that have a time limit, also on trait objects. A limit is a
+/// [`Duration`], or an [`Instant`](std::time::Instant) by the pool's clock.
+///
+/// ```
+/// use pool_core::{Pool, Submit, TimeoutExt};
+/// use std::time::Duration;
+///
+/// let pool = Pool::builder().capacity(1).build()?;
+/// let any: &dyn Submit<fn()> = &pool;
+/// any.submit_timeout(|| println!("there was room"), Duration::from_secs(60))?;
+/// any.wait_idle_timeout(Duration::from_secs(60))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait TimeoutExt: Workers {
+    /// Waits for room at most that long, or until that instant.
+    fn submit_timeout<T>(&self, task: T, timeout: impl Into<Timeout>) -> Result<(), SubmitError<T>>
+    where
+        Self: Submit<T>,
+    {
+        self.submit_with(task, OnFull::Wait(deadline(self, timeout)))
+    }
+    /// Waits for room at most that long, or until that instant.
+    fn spawn_timeout<T>(&self, task: T, timeout: impl Into<Timeout>) -> Spawned<Self::Value, T>
+    where
+        Self: Spawn<T>,
+    {
+        self.spawn_with(task, OnFull::Wait(deadline(self, timeout)))
+    }
+    /// Releases, and waits for the end at most that long, or until that instant.
+    fn release_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        self.release_until(deadline(self, timeout))
+    }
+    /// Waits for the end at most that long, or until that instant.
+    fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        self.wait_released_until(deadline(self, timeout))
+    }
+    /// Waits until nothing is in flight, at most that long, or until that instant.
+    fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        self.wait_idle_until(deadline(self, timeout))
+    }
+}
+
+impl<P: Workers + ?Sized> TimeoutExt for P {}
+
+fn deadline(pool: &(impl Workers + ?Sized), timeout: impl Into<Timeout>) -> Option<Instant> {
+    match timeout.into() {
+        Timeout::After(timeout) => pool.deadline(timeout),
+        Timeout::At(deadline) => Some(deadline),
+    }
+}
+
+impl<R: Runner, A: Admit<R>> Workers for WorkerPool<R, A> {
     fn name(&self) -> &str {
         self.name()
     }
@@ -277,7 +291,7 @@ impl<R: Runner> Workers for WorkerPool<R> {
         self.is_own_worker()
     }
     fn on_full(&self) -> OnFull {
-        self.core().on_full()
+        self.on_full()
     }
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.deadline(timeout)
@@ -289,16 +303,25 @@ impl<R: Runner> Workers for WorkerPool<R> {
         self.release()
     }
     fn release_now(&self) -> usize {
-        self.core().release_now(|item| _ = drop_quietly(item))
+        let mut items = Vec::new(); // User code: dropped once all figures show their end.
+        let released = self.admit().release_now(&mut |item| items.push(item));
+        items.into_iter().for_each(|item| _ = drop_quietly(item));
+        released
     }
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
-        self.core().release_and_wait(deadline)
+        self.admit()
+            .wait(Awaited::Release, deadline)
+            .map_err(Into::into)
     }
     fn wait_released_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
-        self.core().wait_released(deadline)
+        self.admit()
+            .wait(Awaited::End, deadline)
+            .map_err(Into::into)
     }
     fn wait_idle_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
-        self.core().wait_idle(deadline)
+        self.admit()
+            .wait(Awaited::Rest, deadline)
+            .map_err(Into::into)
     }
     fn reboot(&self) -> bool {
         self.reboot()
@@ -314,36 +337,36 @@ impl<R: Runner> Workers for WorkerPool<R> {
     }
 }
 
-impl<T: 'static, R: Accepts<T>> Submit<T> for WorkerPool<R> {
+impl<T: 'static, R: Accepts<T>, A: Admit<R>> Submit<T> for WorkerPool<R, A> {
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
-        let task = self.core().check_discards(task, on_full)?;
-        self.core().submit_task(task, on_full)
+        let task = self.admit().check_discards(task, on_full)?;
+        self.admit().submit_task(task, on_full)
     }
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
-        Box::pin(Arc::clone(self.core()).submit_task_async(task, None))
+        Box::pin(Arc::clone(self.admit()).submit_task_async(task, None))
     }
 }
 
-impl<T: 'static, R: Accepts<T>> Spawn<T> for WorkerPool<R> {
+impl<T: 'static, R: Accepts<T>, A: Admit<R>> Spawn<T> for WorkerPool<R, A> {
     type Value = R::Value;
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<R::Value, T> {
-        let task = self.core().check_discards(task, on_full)?;
-        self.core().spawn_task(task, None, on_full)
+        let task = self.admit().check_discards(task, on_full)?;
+        self.admit().spawn_task(task, None, on_full)
     }
     fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<R::Value, T>> {
-        Box::pin(Arc::clone(self.core()).spawn_task_async(task, None))
+        Box::pin(Arc::clone(self.admit()).spawn_task_async(task, None))
     }
 }
 
-impl<R: Runner> Reserve for WorkerPool<R> {
+impl<R: Runner, A: Admit<R>> Reserve for WorkerPool<R, A> {
     type Runner = R;
-    type ReserveFuture = ReserveFuture<R>;
+    type ReserveFuture = ReserveFuture<R, A>;
 
     fn reserve_with(&self, on_full: OnFull) -> Result<Permit<R>, SubmitError> {
         self.reserve_with(on_full)
     }
-    fn reserve_async(&self) -> ReserveFuture<R> {
+    fn reserve_async(&self) -> ReserveFuture<R, A> {
         self.reserve_async()
     }
 }

@@ -1,14 +1,12 @@
-//! Getting a permit: the calls and the future.
+//! Reserving room: in one section, by waiting, or as a future.
 //!
-//! Not for: what a permit does, which is `permit.rs`. A caller waits for one in the pool's one wait
+//! Not for: what a permit does, which is `permit.rs`. A caller waits for room in the pool's one wait
 //! queue, among the submits (`sched/waiters.rs`).
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use sync_shim::{Parker, ThreadParker};
 
@@ -16,11 +14,10 @@ use crate::config::OnFull;
 use crate::engine::core::{Core, Late};
 use crate::engine::runner::Runner;
 use crate::error::{Closed, Reason, SubmitError};
-use crate::face::pool::WorkerPool;
-use crate::permit::Permit;
 use crate::sched::decide::{OnFullPolicy, OwnWorker, WhenFull};
 use crate::sched::event::EventWait;
 use crate::sched::waiters::{Request, WaiterEntry};
+use crate::sister::pool_handle::PoolHandle;
 use crate::task::handle::PoolRef;
 
 /// What a reservation does that no room was found for.
@@ -31,7 +28,7 @@ enum AtFull<J> {
 
 impl<R: Runner> Core<R> {
     /// Reserves room, waits for some as long as `on_full` says, or says why there is none.
-    fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
+    pub(crate) fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
         if self.is_forked() {
             return Err(Reason::Forked);
         }
@@ -81,160 +78,11 @@ impl<R: Runner> Core<R> {
     }
 }
 
-/// Reserving: room first, the task later.
-///
-/// A [`Permit`] is for a caller that is not to make its task before there is room for it, or that
-/// is to say whether it can take more work before it gets any. Else hand the task over at once: a
-/// permit costs two sections of the lock, and holds room that is not used meanwhile.
-impl<R: Runner> WorkerPool<R> {
-    /// Reserves room for one task. Waits while the pool is full, in the one line of those that
-    /// submit.
-    ///
-    /// On one of the pool's own workers a full pool refuses, as there is no task yet that could be
-    /// run in place (unless they [block](crate::WithinWorker::Block)). A pool that was built
-    /// [`nonblocking`](crate::Builder::nonblocking) refuses. May block for as long as starting the
-    /// first thread takes.
-    ///
-    /// ```
-    /// use pool_core::Pool;
-    ///
-    /// let pool = Pool::builder().capacity(2).build()?;
-    /// let permit = pool.reserve()?; // Waits while the pool is full.
-    /// let next = String::from("read from the socket now that there is room for it");
-    /// permit.submit(move || println!("{next}"));
-    /// # pool.wait_idle()?;
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The reason alone: see [`SubmitError`].
-    #[doc(alias = "acquire")]
-    pub fn reserve(&self) -> Result<Permit<R>, SubmitError> {
-        self.reserve_with(self.core().on_full())
-    }
-
-    /// As [`reserve`](Self::reserve), but refuses at a full pool, as
-    /// [`try_submit`](Self::try_submit) does.
-    ///
-    /// ```
-    /// use pool_core::Pool;
-    ///
-    /// let pool = Pool::builder().capacity(1).build()?;
-    /// let permit = pool.try_reserve()?;
-    /// assert!(pool.try_reserve().is_err_and(|refused| refused.is_full()));
-    /// drop(permit);
-    /// assert!(pool.try_reserve().is_ok());
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The reason alone: see [`SubmitError`].
-    pub fn try_reserve(&self) -> Result<Permit<R>, SubmitError> {
-        self.reserve_with(OnFull::Refuse)
-    }
-
-    /// As [`reserve`](Self::reserve), but waits at most for so long.
-    ///
-    /// # Errors
-    /// The reason alone: see [`SubmitError`].
-    pub fn reserve_timeout(&self, timeout: Duration) -> Result<Permit<R>, SubmitError> {
-        self.reserve_with(OnFull::Wait(self.deadline(timeout)))
-    }
-
-    /// As [`reserve`](Self::reserve), but waits at most until then.
-    ///
-    /// # Errors
-    /// The reason alone: see [`SubmitError`].
-    pub fn reserve_deadline(&self, deadline: Instant) -> Result<Permit<R>, SubmitError> {
-        self.reserve_with(OnFull::Wait(Some(deadline)))
-    }
-
-    /// As [`reserve`](Self::reserve), as a future.
-    ///
-    /// Futures and threads stand in one line. Nothing happens before the first poll, which may have
-    /// to start the first worker, or to wait for its start. Once it is woken it has its room, also
-    /// if it is not polled again. Dropping it, in whichever state, leaves nothing behind: no place
-    /// in the line and no room. It keeps the pool open, as a permit does. Works under any runtime.
-    ///
-    /// ```
-    /// # futures_lite::future::block_on(async {
-    /// # use pool_core::Pool;
-    /// # let pool = Pool::builder().capacity(2).build()?;
-    /// let permit = pool.reserve_async().await?;
-    /// assert_eq!(permit.spawn(|| 42).await?, 42);
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    ///
-    /// A `tower` service keeps the future, then the permit, between its `poll_ready` and its `call`. A
-    /// clone of the service starts without either.
-    ///
-    /// ```
-    /// use pool_core::{Closures, JoinHandle, Permit, Pool, ReserveFuture, SubmitError};
-    /// use std::pin::Pin;
-    /// use std::task::{Context, Poll, Waker, ready};
-    ///
-    /// struct Lengths {
-    ///     pool: Pool,
-    ///     waiting: Option<ReserveFuture<Closures>>,
-    ///     permit: Option<Permit<Closures>>,
-    /// }
-    ///
-    /// impl Lengths {
-    ///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SubmitError>> {
-    ///         if self.permit.is_none() {
-    ///             let waiting = self.waiting.get_or_insert_with(|| self.pool.reserve_async());
-    ///             let answer = ready!(Pin::new(waiting).poll(context));
-    ///             self.waiting = None; // After an error the next poll asks again.
-    ///             self.permit = Some(answer?);
-    ///         }
-    ///         Poll::Ready(Ok(()))
-    ///     }
-    ///
-    ///     fn call(&mut self, request: String) -> JoinHandle<usize> {
-    ///         let permit = self.permit.take().expect("`poll_ready` comes first");
-    ///         permit.spawn(move || request.len()) // The handle is the service's future.
-    ///     }
-    /// }
-    ///
-    /// let pool = Pool::builder().capacity(1).build()?;
-    /// let service = || Lengths { pool: pool.clone(), waiting: None, permit: None };
-    /// let (mut one, mut other) = (service(), service());
-    /// let mut context = Context::from_waker(Waker::noop());
-    /// assert!(one.poll_ready(&mut context).is_ready());
-    /// assert!(other.poll_ready(&mut context).is_pending(), "the room is taken");
-    /// assert_eq!(one.call("four".into()).join()?, 4);
-    /// assert!(other.poll_ready(&mut context).is_ready());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The reason alone: see [`SubmitError`].
-    pub fn reserve_async(&self) -> ReserveFuture<R> {
-        ReserveFuture {
-            pool: self.clone(),
-            stage: Stage::Outside,
-        }
-    }
-
-    pub(crate) fn reserve_with(&self, on_full: OnFull) -> Result<Permit<R>, SubmitError> {
-        match self.core().reserve(on_full) {
-            Ok(()) => Ok(self.permit()),
-            Err(reason) => Err(reason.with(())),
-        }
-    }
-
-    /// The permit of room that was reserved.
-    fn permit(&self) -> Permit<R> {
-        Permit::new(Arc::clone(self.core()), self.keep_open())
-    }
-}
-
-/// Resolves to a permit. See [`WorkerPool::reserve_async`].
+/// Resolves once room is reserved. Dropped at any time, it leaves none reserved.
 #[must_use = "futures do nothing unless polled"]
-pub struct ReserveFuture<R: Runner> {
-    pool: WorkerPool<R>,
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct RoomFuture<R: Runner> {
+    core: Arc<Core<R>>,
     stage: Stage<R::Job>,
 }
 
@@ -245,12 +93,17 @@ enum Stage<J> {
 }
 
 // Nothing is pinned.
-impl<R: Runner> Unpin for ReserveFuture<R> {}
+impl<R: Runner> Unpin for RoomFuture<R> {}
 
-impl<R: Runner> ReserveFuture<R> {
+impl<R: Runner> RoomFuture<R> {
+    pub(crate) fn new(core: Arc<Core<R>>) -> Self {
+        let stage = Stage::Outside;
+        Self { core, stage }
+    }
+
     /// The first poll. `None`: it waits in the wait queue.
     fn enter(&mut self) -> Option<Result<(), Reason>> {
-        let core = self.pool.core();
+        let core = &self.core;
         if core.is_forked() {
             return Some(Err(Reason::Forked));
         }
@@ -282,8 +135,8 @@ impl<R: Runner> ReserveFuture<R> {
     }
 }
 
-impl<R: Runner> Future for ReserveFuture<R> {
-    type Output = Result<Permit<R>, SubmitError>;
+impl<R: Runner> Future for RoomFuture<R> {
+    type Output = Result<PoolHandle<R>, SubmitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut result = None;
@@ -294,7 +147,7 @@ impl<R: Runner> Future for ReserveFuture<R> {
         // Also at once after it entered the queue, which has no waker yet. The waker's clone is
         // user code: if it panics, the entry is still ours to give up.
         if let Stage::Waiting(entry, _) = &self.stage {
-            result = if self.pool.core().is_forked() {
+            result = if self.core.is_forked() {
                 Some(Err(Reason::Forked)) // What it had stayed there.
             } else {
                 let answer = entry.poll(context.waker());
@@ -307,15 +160,15 @@ impl<R: Runner> Future for ReserveFuture<R> {
         };
         self.stage = Stage::Over;
         Poll::Ready(match result {
-            Ok(()) => Ok(self.pool.permit()),
+            Ok(()) => Ok(PoolHandle(Arc::clone(&self.core))),
             Err(reason) => Err(reason.with(())),
         })
     }
 }
 
-impl<R: Runner> Drop for ReserveFuture<R> {
+impl<R: Runner> Drop for RoomFuture<R> {
     fn drop(&mut self) {
-        let core = self.pool.core();
+        let core = &self.core;
         if let Stage::Waiting(entry, ticket) = &self.stage
             && !core.is_forked()
             && core.leave_wait_queue(entry, *ticket).is_none()
@@ -323,13 +176,5 @@ impl<R: Runner> Drop for ReserveFuture<R> {
         {
             core.give_back_room(); // It was given room that it has not fetched.
         }
-    }
-}
-
-impl<R: Runner> fmt::Debug for ReserveFuture<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReserveFuture")
-            .field("pool", &self.pool.name())
-            .finish_non_exhaustive()
     }
 }

@@ -17,7 +17,6 @@ use crate::engine::core::Core;
 use crate::engine::runner::Runner;
 use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
 use crate::face::builder::Builder;
-use crate::face::pool::WorkerPool;
 use crate::permit::Permit;
 use crate::sched::decide::{Admission, OwnWorker};
 use crate::sched::effects::Effects;
@@ -143,7 +142,7 @@ pub enum Enqueued<R: Runner> {
 pub fn build_group<R: Runner + Clone>(
     each: Builder<R>,
     count: usize,
-) -> Result<Vec<WorkerPool<R>>, BuildError> {
+) -> Result<Vec<PoolHandle<R>>, BuildError> {
     each.build_group(count)
 }
 
@@ -328,7 +327,7 @@ impl<R: Runner> PoolHandle<R> {
 
     /// What `submit` does at a full pool.
     pub fn on_full(&self) -> OnFull {
-        self.0.on_full()
+        self.0.config.on_full
     }
 
     /// Whether a call that does so might discard a task that no hook sees.

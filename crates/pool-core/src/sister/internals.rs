@@ -15,12 +15,13 @@
 //! | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
 //! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Unrun`], [`Resolve`] | running a task, and what came of it |
 
+pub use crate::engine::admit::{Admit, AdmitHandle, Admitted, Spawned};
+pub use crate::engine::wait::Awaited;
+pub use crate::engine::wait::Deadline;
 pub use crate::face::batch::submit_batch;
-pub use crate::face::submit::{Admit, AdmitHandle, Admitted, Spawned};
 pub use crate::face::task_builder::{
     AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions,
 };
-pub use crate::face::wait_async::Deadline;
 pub use crate::sched::decide::{Demand, OwnWorker};
 pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::event::{EventFuture, EventWait, Events};

@@ -6,13 +6,16 @@ use std::time::Instant;
 
 use sync_shim::Clock;
 
+use crate::capacity::Capacity;
+use crate::engine::admit::Admit;
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
+use crate::engine::wait::{Awaited, WaitFuture};
 use crate::error::WaitError;
 use crate::face::pool::WorkerPool;
-use crate::face::wait_async::{Awaited, WaitFuture};
 use crate::sched::decide::Demand;
 use crate::sched::state::State;
+use crate::stats::Stats;
 use crate::task::closures::Closures;
 use crate::task::handle::PoolRef;
 use crate::task::run::{Outcome, TaskContext};
@@ -46,7 +49,7 @@ impl<R: Runner> PoolHandle<R> {
     /// Waits until that generation is released and every worker's thread has ended.
     ///
     /// # Errors
-    /// As [`WorkerPool::wait_released_deadline`], and [`Rebooted`](WaitError::Rebooted) if another
+    /// As [`WorkerPool::wait_released_timeout`], and [`Rebooted`](WaitError::Rebooted) if another
     /// generation has come.
     pub fn wait_for_end(
         &self,
@@ -74,12 +77,67 @@ impl<R: Runner> PoolHandle<R> {
 
     /// Whether the caller is a worker of the pool, or of its group.
     pub fn is_own_worker(&self) -> bool {
-        self.0.is_own_worker()
+        PoolRef::is_own_worker(&*self.0)
     }
 
     /// Whether the workers stayed in another process.
     pub fn is_forked(&self) -> bool {
         self.0.is_forked()
+    }
+}
+
+/// Figures, each read under the pool's lock.
+impl<R: Runner> PoolHandle<R> {
+    /// Number of live workers.
+    pub fn live(&self) -> usize {
+        self.0.state.lock().live
+    }
+
+    /// Number of accepted tasks that have not started.
+    pub fn queued(&self) -> usize {
+        self.0.state.lock().queued()
+    }
+
+    /// Number of accepted tasks that have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.0.state.lock().unfinished()
+    }
+
+    /// Number of workers that could still be started; `None` if unlimited.
+    pub fn free(&self) -> Option<usize> {
+        let guard = self.0.state.lock();
+        let capacity = Capacity::from_bound(guard.capacity).limit()?;
+        Some(capacity.saturating_sub(guard.live))
+    }
+
+    /// The most live workers there may be.
+    pub fn capacity(&self) -> Capacity {
+        Admit::capacity(&self.0)
+    }
+
+    /// Number of threads and futures that wait for room.
+    pub fn waiting(&self) -> usize {
+        Admit::waiting(&self.0)
+    }
+
+    /// Whether it is released.
+    pub fn is_released(&self) -> bool {
+        Admit::is_released(&*self.0)
+    }
+
+    /// All figures.
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// Gives reserved room back that no permit holds.
+    pub fn give_back_room(&self) {
+        self.0.give_back_room();
+    }
+
+    /// What the drop of the last handle does.
+    pub fn end(&self) {
+        self.0.end();
     }
 }
 

@@ -20,14 +20,14 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sync_shim::atomic::{
     AtomicBool,
     Ordering::{Acquire, Release},
 };
 use sync_shim::waiter::{Waiter, WakeList};
-use sync_shim::{Clock, Mutex, MutexGuard, Parker, fork_count};
+use sync_shim::{Clock, Mutex, MutexGuard, Parker, Timeout, fork_count};
 
 use crate::clock::default_clock;
 use crate::foreign::drop_quietly;
@@ -197,8 +197,8 @@ impl CancelToken {
         true
     }
 
-    /// Blocks until it is cancelled (`true`), at most for so long by the monotonic clock: a sleep
-    /// that can be ended.
+    /// Blocks until it is cancelled (`true`), at most that long, or until that instant, by the
+    /// monotonic clock: a sleep that can be ended.
     ///
     /// ```
     /// use pool_core::CancelToken;
@@ -209,21 +209,19 @@ impl CancelToken {
     /// token.cancel();
     /// assert!(token.wait_timeout(Duration::from_secs(3600))); // Returns at once.
     /// ```
-    pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        let clock = default_clock();
-        let Some(deadline) = clock.after(timeout) else {
-            return self.wait();
-        };
-        self.wait_deadline_by(&*clock, deadline)
+    pub fn wait_timeout(&self, timeout: impl Into<Timeout>) -> bool {
+        self.wait_timeout_by(&*default_clock(), timeout)
     }
 
-    /// Blocks until it is cancelled (`true`), at most until then by the monotonic clock.
-    pub fn wait_deadline(&self, deadline: Instant) -> bool {
-        self.wait_deadline_by(&*default_clock(), deadline)
+    /// As [`wait_timeout`](Self::wait_timeout), by that clock.
+    pub fn wait_timeout_by(&self, clock: &dyn Clock, timeout: impl Into<Timeout>) -> bool {
+        match timeout.into().deadline(clock) {
+            Some(deadline) => self.wait_until(clock, deadline),
+            None => self.wait(),
+        }
     }
 
-    /// Blocks until it is cancelled (`true`), at most until then by that clock.
-    pub fn wait_deadline_by(&self, clock: &dyn Clock, deadline: Instant) -> bool {
+    fn wait_until(&self, clock: &dyn Clock, deadline: Instant) -> bool {
         let parker = Parker::of_thread();
         let _listening = self.notify(Waiter::Thread(parker.clone()));
         while !self.is_cancelled() {

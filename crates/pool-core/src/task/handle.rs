@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use sync_shim::Clock;
+use sync_shim::{Clock, Timeout};
 
 use crate::error::JoinError;
 use crate::sched::join_spin::look_before_join;
@@ -121,21 +121,11 @@ impl<R: Send + 'static> JoinHandle<R> {
     ///
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
-    pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
+    pub fn join_timeout(self, timeout: impl Into<Timeout>) -> Result<Result<R, JoinError>, Self> {
         let ended = self
             .raw
             .task()
-            .wait(self.raw.task().pool.clock().after(timeout));
-        self.value_or_self(ended)
-    }
-
-    /// Blocks until the task has ended, at most until then by the pool's clock. Runs nothing in
-    /// place.
-    ///
-    /// # Errors
-    /// The handle again, if the time was up; the task goes on.
-    pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, Self> {
-        let ended = self.raw.task().wait(Some(deadline));
+            .wait(timeout.into().deadline(self.raw.task().pool.clock()));
         self.value_or_self(ended)
     }
 

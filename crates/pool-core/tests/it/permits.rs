@@ -175,7 +175,7 @@ fn a_reservation_whose_time_is_up_leaves_no_place_behind() {
             let when = clock.now() + SECOND;
             let late = enter_line(&pool, move |pool| {
                 if waits_until_then {
-                    pool.reserve_deadline(when)
+                    pool.reserve_timeout(when)
                 } else {
                     pool.reserve_timeout(SECOND)
                 }

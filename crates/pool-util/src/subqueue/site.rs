@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pool_core::internals::{Admit, Demand, PoolHandle, TaskContext, job_of};
 #[cfg(feature = "stream")]
 use pool_core::BoxedFuture;
+use pool_core::internals::{Admit, Demand, PoolHandle, TaskContext, job_of};
 use pool_core::{Closures, OnFull, SubmitError};
 
 use crate::subqueue::drain_task::DrainTask;

@@ -536,8 +536,8 @@ mod tests {
             assert!(future.as_mut().poll(&mut context).is_pending());
         }
         for _ in 0..WAITS {
-            assert!(group.wait_deadline(clock.now()).is_err());
-            assert!(group.next_deadline(clock.now()).is_err());
+            assert!(group.wait_timeout(clock.now()).is_err());
+            assert!(group.next_timeout(clock.now()).is_err());
         }
         assert_eq!(waiters(), (0, WAITS, 0));
         let mut futures: Vec<_> = futures.into_iter().map(Some).collect();

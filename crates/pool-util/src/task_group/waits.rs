@@ -134,10 +134,6 @@ impl Group {
         next.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
     }
 
-    pub(super) fn next_deadline(&self, deadline: Instant) -> Result<Option<Ended>, WaitError> {
-        self.next_until(Some(deadline), Until::Next)
-    }
-
     /// An end that is there.
     pub(super) fn try_next(&self) -> Option<Ended> {
         if self.is_forked() {
@@ -149,7 +145,7 @@ impl Group {
         }
     }
 
-    fn next_until(
+    pub(super) fn next_until(
         &self,
         deadline: Option<Instant>,
         until: Until,
@@ -210,15 +206,7 @@ impl Group {
         waited.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
     }
 
-    pub(super) fn wait_deadline(
-        &self,
-        until: Until,
-        deadline: Instant,
-    ) -> Result<Result<(), JoinError>, WaitError> {
-        self.wait_until(until, Some(deadline))
-    }
-
-    fn wait_until(
+    pub(super) fn wait_until(
         &self,
         until: Until,
         deadline: Option<Instant>,

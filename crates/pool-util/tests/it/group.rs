@@ -254,12 +254,12 @@ fn a_deadline_passes_by_the_pools_clock_and_the_tasks_stay() {
     let held = gate.clone();
     group.spawn(move || held.wait()).expect("there is room");
     let now = pool_core::Clock::now(&clock);
-    assert!(matches!(group.next_deadline(now), Err(WaitError::TimedOut)));
-    assert!(matches!(group.wait_deadline(now), Err(WaitError::TimedOut)));
+    assert!(matches!(group.next_timeout(now), Err(WaitError::TimedOut)));
+    assert!(matches!(group.wait_timeout(now), Err(WaitError::TimedOut)));
     assert_eq!(group.len(), 1);
     gate.open();
     assert!(group.wait().is_ok());
-    assert!(matches!(group.next_deadline(now), Ok(None)));
+    assert!(matches!(group.next_timeout(now), Ok(None)));
 }
 
 struct Counts(AtomicUsize);

@@ -249,7 +249,7 @@ fn a_wait_with_a_limit_of_its_own_ends_then_though_the_groups_is_later() {
         let (_pool, group) = endless(&clock);
         let half = clock.now() + SECOND / 2;
         thread::scope(|threads| {
-            let waits = threads.spawn(|| group.next_deadline(half));
+            let waits = threads.spawn(|| group.next_timeout(half));
             clock.wait_for_sleepers(1);
             clock.advance(SECOND / 2);
             assert!(matches!(waits.join().unwrap(), Err(WaitError::TimedOut)));

@@ -60,7 +60,7 @@ fn a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind() {
                     for group in &groups {
                         for _ in 0..2 {
                             assert!(matches!(group.wait(), Err(JoinError::Forked)));
-                            let waited = group.wait_deadline(soon);
+                            let waited = group.wait_timeout(soon);
                             assert!(matches!(waited, Ok(Err(JoinError::Forked))));
                             let waited = block_on(group.wait_async());
                             assert!(matches!(waited, Err(JoinError::Forked)));
@@ -70,7 +70,7 @@ fn a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind() {
                     let [next, deadline, polled, tried, tried_async, _] = &groups;
                     assert!(matches!(next.next(), Some(Err(JoinError::Forked))));
                     assert!(next.next().is_none());
-                    let timed = || deadline.next_deadline(soon).unwrap();
+                    let timed = || deadline.next_timeout(soon).unwrap();
                     assert!(matches!(timed(), Some(Err(JoinError::Forked))));
                     assert!(timed().is_none());
                     let awaited = || block_on(polled.next_async());
@@ -248,7 +248,7 @@ fn a_wait_until_the_groups_deadline_cancels() {
         let group = pool.group::<()>().cancel_at(end);
         group.spawn(|| unreachable!("it is cancelled")).unwrap();
         thread::scope(|threads| {
-            let waits = threads.spawn(|| group.wait_deadline(end));
+            let waits = threads.spawn(|| group.wait_timeout(end));
             clock.wait_for_sleepers(1);
             clock.advance(SECOND);
             let waited = waits.join().unwrap();
@@ -321,7 +321,7 @@ fn a_wait_waits_for_all_though_a_values_destructor_panics() {
     type Waits = fn(&TaskGroup<Result<PanicOnDrop, ()>>);
     let waits: [Waits; 5] = [
         |group| _ = group.wait(),
-        |group| _ = group.wait_deadline(std::time::Instant::now() + 60 * SECOND),
+        |group| _ = group.wait_timeout(std::time::Instant::now() + 60 * SECOND),
         |group| _ = block_on(group.wait_async()),
         |group| _ = group.try_wait(),
         |group| _ = block_on(group.try_wait_async()),
@@ -386,7 +386,7 @@ fn a_wait_that_times_out_leaves_values_to_the_next() {
             .unwrap();
         gate.wait_for_arrivals(1);
         let now = clock.now();
-        assert!(matches!(group.wait_deadline(now), Err(WaitError::TimedOut)));
+        assert!(matches!(group.wait_timeout(now), Err(WaitError::TimedOut)));
         assert_eq!(group.len(), 1);
         gate.open();
         assert_eq!(group.next().unwrap().unwrap(), 2);
