@@ -23,7 +23,7 @@ const CRATES: [&str; 7] = [
 ];
 
 /// A call may wait if its name has one of these words ..
-const WORDS: [&str; 31] = [
+const WORDS: [&str; 30] = [
     "async",
     "batch",
     "blocking",
@@ -38,7 +38,6 @@ const WORDS: [&str; 31] = [
     "join",
     "map",
     "next",
-    "parallelize",
     "park",
     "poll",
     "pop",
