@@ -42,7 +42,7 @@ struct Owner<R: Runner> {
 
 impl<R: Runner> Drop for Owner<R> {
     fn drop(&mut self) {
-        if !self.shared.first().is_forked() {
+        if self.shared.first().process().is_current() {
             self.shared.release();
         }
     }

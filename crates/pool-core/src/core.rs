@@ -11,7 +11,7 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{
     Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of, with_last_act,
 };
-use sync_shim::{Clock, Parker, ThreadParker, fork_count};
+use sync_shim::{Clock, Parker, Process, ThreadParker};
 
 use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
@@ -51,11 +51,11 @@ pub struct Core<R: Runner> {
     pub(crate) group: u64,
     /// A member of a `MultiPool` shows its figures here, to readers without the lock.
     pub(crate) load_stats: Option<Arc<LoadStats>>,
-    /// `fork_count()` where the workers are.
-    forks: usize,
-    /// The same; no count where each task has a record. So one comparison tells a plain call that it
+    /// Where the workers are.
+    process: Process,
+    /// The same; none where each task has a record. So one comparison tells a plain call that it
     /// may go on.
-    pub(crate) plain_forks: usize,
+    pub(crate) plain_process: Process,
 }
 
 /// The time limit of a call was up.
@@ -108,11 +108,11 @@ impl<R: Runner> Core<R> {
             state.load_stats = Some(Arc::clone(&load_stats));
             load_stats
         });
-        let forks = fork_count();
-        let plain_forks = if context.records_all() {
-            usize::MAX
+        let process = Process::current();
+        let plain_process = if context.records_all() {
+            Process::NONE
         } else {
-            forks
+            process
         };
         Ok(Arc::new(Self {
             state: Shared::new(state),
@@ -123,8 +123,8 @@ impl<R: Runner> Core<R> {
             config,
             group,
             load_stats,
-            forks,
-            plain_forks,
+            process,
+            plain_process,
         }))
     }
 
@@ -140,7 +140,7 @@ impl<R: Runner> Core<R> {
 
     /// Whether each task has a record.
     pub(crate) fn records_all(&self) -> bool {
-        self.plain_forks == usize::MAX
+        self.plain_process == Process::NONE
     }
 
     /// Counts a refusal without the lock.
@@ -663,8 +663,8 @@ impl<R: Runner> PoolRef for Core<R> {
         Tag::get().group == self.group
     }
 
-    fn is_forked(&self) -> bool {
-        fork_count() != self.forks
+    fn process(&self) -> Process {
+        self.process
     }
 
     fn may_nest(&self) -> bool {

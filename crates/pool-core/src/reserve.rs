@@ -32,9 +32,7 @@ enum AtFull<J> {
 impl<R: Runner> Core<R> {
     /// Reserves room, waits for some as long as `on_full` says, or says why there is none.
     fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
-        if self.is_forked() {
-            return Err(Reason::Forked);
-        }
+        self.process().check(Reason::Forked)?;
         if self.refuses_full(on_full) {
             return Err(Reason::Full);
         }
@@ -251,9 +249,6 @@ impl<R: Runner> ReserveFuture<R> {
     /// The first poll. `None`: it waits in the wait queue.
     fn enter(&mut self) -> Option<Result<(), Reason>> {
         let core = self.pool.core();
-        if core.is_forked() {
-            return Some(Err(Reason::Forked));
-        }
         let admitted = core.admit_permit(
             |state, why: Closed| {
                 let enqueues = matches!(why, Closed::Full)
@@ -286,6 +281,7 @@ impl<R: Runner> Future for ReserveFuture<R> {
     type Output = Result<Permit<R>, SubmitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.pool.core().process().check(SubmitError::Forked(()))?;
         let mut result = None;
         if let Stage::Outside = self.stage {
             self.stage = Stage::Over;
@@ -294,12 +290,8 @@ impl<R: Runner> Future for ReserveFuture<R> {
         // Also at once after it entered the queue, which has no waker yet. The waker's clone is
         // user code: if it panics, the entry is still ours to give up.
         if let Stage::Waiting(entry, _) = &self.stage {
-            result = if self.pool.core().is_forked() {
-                Some(Err(Reason::Forked)) // What it had stayed there.
-            } else {
-                let answer = entry.poll(context.waker());
-                answer.map(|answer| answer.map(drop).map_err(|(reason, _)| reason))
-            };
+            let answer = entry.poll(context.waker());
+            result = answer.map(|answer| answer.map(drop).map_err(|(reason, _)| reason));
         }
         // Polled after it was ready, it has nothing more to say.
         let Some(result) = result else {
@@ -317,7 +309,7 @@ impl<R: Runner> Drop for ReserveFuture<R> {
     fn drop(&mut self) {
         let core = self.pool.core();
         if let Stage::Waiting(entry, ticket) = &self.stage
-            && !core.is_forked()
+            && core.process().is_current()
             && core.leave_wait_queue(entry, *ticket).is_none()
             && matches!(entry.outcome(), Some(Ok(_)))
         {

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use sync_shim::fork_count;
-
 use crate::accept::Accepts;
 use crate::cancel::{CancelToken, Cancelled};
 use crate::config::OnFull;
@@ -421,9 +419,8 @@ impl<R: Runner> Admit<R> for Core<R> {
 
     #[inline]
     fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError> {
-        if self.is_forked() {
-            Err(SubmitError::Forked(()))
-        } else if self.refuses_full(on_full) {
+        self.process().check(SubmitError::Forked(()))?;
+        if self.refuses_full(on_full) {
             Err(SubmitError::Full(()))
         } else {
             Ok(())
@@ -487,7 +484,7 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) unsafe fn plain_place(&self) -> Option<Place<'_, R::Job>> {
         // One comparison for a fork and for records.
-        if fork_count() != self.plain_forks {
+        if !self.plain_process.is_current() {
             return None;
         }
         // SAFETY: the caller's.
@@ -502,7 +499,7 @@ impl<R: Runner> Core<R> {
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         // One comparison for a fork and for records.
-        if fork_count() != self.plain_forks {
+        if !self.plain_process.is_current() {
             return self.submit_recorded_job(job, TaskOptions::default(), on_full);
         }
         if self.refuses_full(on_full) {

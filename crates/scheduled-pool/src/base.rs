@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use pool_core::internals::{PoolHandle, are_at_rest};
 use pool_core::{Pool, WaitError, WeakPool};
+use sync_shim::Process;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A pool that a [`ScheduledPool`](crate::ScheduledPool) can run its tasks in: a [`Pool`], or, with the
@@ -125,8 +126,8 @@ impl Members {
         &self.0.handles[0]
     }
 
-    pub(crate) fn is_forked(&self) -> bool {
-        self.first().is_forked()
+    pub(crate) fn process(&self) -> Process {
+        self.first().process()
     }
 
     /// Each, with the generation that the scheduled pool belongs to.
