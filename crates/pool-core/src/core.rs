@@ -19,7 +19,7 @@ use crate::discard::Discards;
 use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
-use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
+use crate::sched::decide::{Admission, Caller, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::exits::Gone;
@@ -351,22 +351,7 @@ impl<R: Runner> Core<R> {
 
     /// A submit has met a full pool, and is still in that section.
     fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
-        let policy = match on_full {
-            OnFull::Refuse => OnFullPolicy::Try,
-            // A discard hook submits, and its task is discarded, and so on: there is an end to that.
-            OnFull::DiscardOldest | OnFull::DiscardNewest if !self.may_discard() => {
-                OnFullPolicy::Try
-            }
-            // A stranger's task that runs here and submits, too: there is an end to that. And a
-            // paused pool starts nothing.
-            OnFull::RunInCaller if self.may_nest() && !state.paused => {
-                OnFullPolicy::RunInCaller(self.own_worker())
-            }
-            OnFull::Wait(_) | OnFull::RunInCaller => OnFullPolicy::Block(self.own_worker()),
-            OnFull::DiscardOldest => OnFullPolicy::DiscardOldest,
-            OnFull::DiscardNewest => OnFullPolicy::DiscardNewest,
-        };
-        match state.view().when_full(policy) {
+        match state.view().when_full(self.asked(on_full)) {
             WhenFull::Refuse => AtFull::GiveBack(state.refuse(Closed::<Late>::Full), job),
             WhenFull::RunInPlace => {
                 state.counts.submitted += 1;
@@ -623,9 +608,14 @@ impl<R: Runner> Core<R> {
         (outcome, resolve)
     }
 
-    /// Whether the caller is not in a discard at the limit of its thread's nesting.
-    pub(crate) fn may_discard(&self) -> bool {
-        Tag::get().depth <= self.config.nesting_limit
+    /// What a call with that policy asks a full pool for.
+    pub(crate) fn asked(&self, on_full: OnFull) -> WhenFull {
+        let caller = Caller {
+            worker: self.own_worker(),
+            may_nest: self.may_nest(),
+            may_discard: Tag::get().depth <= self.config.nesting_limit,
+        };
+        WhenFull::asked(on_full, caller)
     }
 
     pub(crate) fn own_worker(&self) -> OwnWorker {

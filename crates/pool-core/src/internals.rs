@@ -23,7 +23,7 @@ pub use crate::handle::RawHandle;
 pub use crate::invoke_any::{invoke_any, invoke_any_async};
 pub use crate::map::{Host, Order, SpawnedOn, for_each, map};
 pub use crate::pool_handle::PoolHandle;
-pub use crate::sched::decide::OwnWorker;
+pub use crate::sched::decide::WhenFull;
 pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::event::{EventFuture, EventWait, Events};
 pub use crate::sched::load::LoadStats;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use sync_shim::{Parker, ThreadParker};
+use sync_shim::Parker;
 
 use crate::config::OnFull;
 use crate::core::{Core, Late};
@@ -19,15 +19,9 @@ use crate::handle::PoolRef;
 use crate::permit::Permit;
 use crate::pool::WorkerPool;
 use crate::runner::Runner;
-use crate::sched::decide::{OnFullPolicy, OwnWorker, WhenFull};
+use crate::sched::decide::WhenFull;
 use crate::sched::event::EventWait;
 use crate::sched::waiters::{Request, WaiterEntry};
-
-/// What a reservation does that no room was found for.
-enum AtFull<J> {
-    Refused(Reason),
-    Wait(Arc<WaiterEntry<J>>, u64, ThreadParker),
-}
 
 impl<R: Runner> Core<R> {
     /// Reserves room, waits for some as long as `on_full` says, or says why there is none.
@@ -36,24 +30,20 @@ impl<R: Runner> Core<R> {
         if self.refuses_full(on_full) {
             return Err(Reason::Full);
         }
-        let (deadline, policy) = match on_full {
-            OnFull::Refuse => (None, OnFullPolicy::Try),
-            OnFull::Wait(deadline) => (deadline, OnFullPolicy::Block(self.waits_for_permit())),
-            // There is no task yet to be run or discarded.
-            _ => (None, OnFullPolicy::Block(self.waits_for_permit())),
-        };
+        let deadline = on_full.deadline();
+        let asked = WhenFull::asked_by_permit(on_full, self.own_worker());
         let admitted = self.admit_permit(
             |state, why| {
                 let enqueues = matches!(why, Closed::Full)
-                    && state.view().when_full(policy) == WhenFull::Enqueue;
+                    && state.view().when_full(asked) == WhenFull::Enqueue;
                 if !enqueues {
-                    return AtFull::Refused(state.refuse(why));
+                    return Err(state.refuse(why));
                 }
                 let parker = Parker::of_thread();
                 let entry = WaiterEntry::of_thread(Request::Permit, parker.clone());
                 // Step Q1.
                 let ticket = state.enqueue_waiter(Arc::clone(&entry));
-                AtFull::Wait(entry, ticket, parker)
+                Ok((entry, ticket, parker))
             },
             |start: &EventWait| {
                 let came = start.wait_until(self.clock(), deadline);
@@ -62,19 +52,11 @@ impl<R: Runner> Core<R> {
         );
         match admitted {
             Ok(()) => Ok(()),
-            Err(AtFull::Refused(reason)) => Err(reason),
-            Err(AtFull::Wait(entry, ticket, parker)) => {
+            Err(Err(reason)) => Err(reason),
+            Err(Ok((entry, ticket, parker))) => {
                 let waited = self.wait_for_room(&entry, ticket, &parker, deadline, None);
                 waited.map_err(|(reason, _)| reason)
             }
-        }
-    }
-
-    /// What an own worker does that would wait for a permit: there is no task to be run in place.
-    fn waits_for_permit(&self) -> OwnWorker {
-        match self.own_worker() {
-            OwnWorker::RunInPlace => OwnWorker::Refuse,
-            other => other,
         }
     }
 }
@@ -252,7 +234,7 @@ impl<R: Runner> ReserveFuture<R> {
         let admitted = core.admit_permit(
             |state, why: Closed| {
                 let enqueues = matches!(why, Closed::Full)
-                    && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+                    && state.view().when_full(WhenFull::Enqueue) == WhenFull::Enqueue;
                 if !enqueues {
                     return Err(state.refuse(why));
                 }

@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::error::{Closed, Reason, SubmitError};
 use crate::handle::PoolRef;
 use crate::runner::Runner;
-use crate::sched::decide::{OnFullPolicy, WhenFull};
+use crate::sched::decide::WhenFull;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 
 /// Resolves once the job is accepted, or with the job and why it is not.
@@ -51,7 +51,7 @@ impl<R: Runner> SubmitFuture<R> {
         }
         let admitted = self.core.admit(job, |state, why, job| {
             let enqueues = matches!(why, Closed::Full)
-                && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+                && state.view().when_full(WhenFull::Enqueue) == WhenFull::Enqueue;
             if !enqueues {
                 return Err((state.refuse(why), job));
             }

@@ -260,6 +260,8 @@ where
     }
 }
 
+impl crate::runner::Sealed for Closures {}
+
 impl<F, T> Sealed<F> for Closures
 where
     F: FnOnce() -> T + Send + 'static,
