@@ -66,8 +66,7 @@ pub enum GetError {
     Empty,
     /// Only futures wait, and nothing wakes them in time: the alarm could not be set.
     NoAlarm(Arc<io::Error>),
-    /// No key is ready, and this process was forked after the queue was made: the threads that would add
-    /// one or let one go stayed behind, so there is nothing to wait for.
+    /// The call would wait, and this process was forked after the queue was made.
     Forked,
 }
 
@@ -84,7 +83,9 @@ impl fmt::Display for GetError {
             Self::Closed => f.write_str("the queue is shut down and has nothing left to deliver"),
             Self::TimedOut => f.write_str("no key was ready until the time was up"),
             Self::Empty => f.write_str("no key is ready"),
-            Self::Forked => f.write_str("the queue stayed behind in the process that forked"),
+            Self::Forked => {
+                f.write_str("the queue belongs to the parent process (this one was forked)")
+            }
             Self::NoAlarm(error) => write!(f, "no alarm could be set: {error}"),
         }
     }

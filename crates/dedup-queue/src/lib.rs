@@ -99,9 +99,9 @@
 //! where a method says so.
 //!
 //! # Forks
-//! In a process that was forked after a queue was made, nothing waits for threads that stayed behind: `get`
-//! and its kin say [`GetError::Forked`] when no key is ready, a drain ends with [`Outcome::Forked`] and
-//! what is left, `wait_idle` is `false`. Use a queue of its own there.
+//! In a process that was forked after a queue was made, `get` and every other call that would wait for a key
+//! return [`GetError::Forked`]. A drain ends with [`Outcome::Forked`] and what is left, and `wait_idle`
+//! returns `false` unless the queue is idle. Such a process makes a queue of its own.
 //!
 //! # Features
 //! | feature | default | what it does |

@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 
 use crossbeam_channel::{Receiver, Select, Sender, bounded};
 use sync_shim::thread::{JoinHandle, ThreadOptions, set_precise_timers, spawn_thread};
-use sync_shim::{Clock, fork_count};
+use sync_shim::{Clock, Process};
 
 use crate::error::STAYED;
 use crate::feeder::{Control, Unsent, feed};
@@ -56,7 +56,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
                 "the buffer is larger than a queue can be",
             ));
         }
-        if self.0.is_forked() {
+        if !self.0.process().is_current() {
             return Err(io::Error::other(STAYED));
         }
         let (sender, receiver) = bounded(size);
@@ -80,7 +80,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
             Feeder {
                 control,
                 thread,
-                forks: fork_count(),
+                process: Process::current(),
             },
         ))
     }
@@ -138,15 +138,15 @@ impl Wake for Interrupt {
 pub struct Feeder {
     control: Control,
     thread: JoinHandle,
-    /// The fork count where the thread is.
-    forks: usize,
+    /// Where the thread is.
+    process: Process,
 }
 
 impl Feeder {
     /// Ends the thread, and waits until it has ended. What it was about to send goes back into the
     /// queue. Does nothing in a forked child, where the thread is not.
     pub fn stop(self) {
-        if fork_count() != self.forks {
+        if !self.process.is_current() {
             return;
         }
         self.control.stop();

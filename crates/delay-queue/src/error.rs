@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::{error, fmt, io};
 
-pub(crate) const STAYED: &str = "the queue stayed behind in the process that forked";
+pub(crate) const STAYED: &str = "the queue belongs to the parent process (this one was forked)";
 
 /// The value was not taken. It comes back.
 ///
@@ -119,8 +119,7 @@ pub enum TakeError {
     NotDue,
     /// Only futures wait, and nothing wakes them in time: the alarm could not be set.
     NoAlarm(Arc<io::Error>),
-    /// Nothing is due, and this process was forked after the queue was made: the threads that share it
-    /// stayed behind.
+    /// The call would wait, and this process was forked after the queue was made.
     Forked,
 }
 

@@ -38,8 +38,7 @@
 //!    and takes it leaves it at one wake-up; a future that is woken and dropped has its wake-up
 //!    passed on to the next.
 //!
-//! In a forked child no call waits for threads that stayed in the parent: what is due is taken, and where a call
-//! would wait it says `Forked`.
+//! In a forked child each call that would wait returns `Forked` instead (`wait_idle`: `false`).
 //!
 //! # Features
 //! | feature | default | what it does |

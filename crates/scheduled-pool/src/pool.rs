@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use delay_queue::NEVER;
 use pool_core::internals::{PoolHandle, Recorded, TaskOptions};
-use pool_core::{Pool, WaitError};
+use pool_core::{Pool, Timeout, WaitError};
 
 use crate::base::{Base, Members};
 use crate::body::{Body, Many, Paced, Step};
@@ -59,7 +59,7 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if !self.members.is_forked() {
+        if self.members.process().is_current() {
             self.core.release(false);
         }
     }
@@ -104,7 +104,7 @@ impl<P: Base> ScheduledPool<P> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        if self.pool_handle().is_forked() {
+        if !self.pool_handle().process().is_current() {
             return Err(ScheduleError::Forked(task)); // The fork may have left the lock held.
         }
         match self.core().once_with(due, self.recorded(options), task) {
@@ -458,7 +458,7 @@ impl<P: Base> ScheduledPool<P> {
         body: B,
         into_task: impl FnOnce(B) -> F,
     ) -> Result<SeriesHandle<B::Out>, ScheduleError<F>> {
-        if self.pool_handle().is_forked() {
+        if !self.pool_handle().process().is_current() {
             return Err(ScheduleError::Forked(into_task(body))); // As in `spawn_once`.
         }
         let (due, recorded) = (self.core().after(first), self.recorded(options));
@@ -522,7 +522,7 @@ impl<P: Base> ScheduledPool<P> {
     #[doc(alias = "shutdown")]
     pub fn release(&self) -> bool {
         // In a forked child nothing is left to release, and the lock may be held.
-        !self.pool_handle().is_forked() && self.core().release(true)
+        self.pool_handle().process().is_current() && self.core().release(true)
     }
 
     /// Takes no more schedules, ends all that have not started, and releases the pool with
@@ -534,7 +534,7 @@ impl<P: Base> ScheduledPool<P> {
     /// stop, as [`Pool::release_now`](pool_core::Pool::release_now) does.
     #[doc(alias = "shutdownNow")]
     pub fn release_now(&self) -> Unstarted {
-        if self.pool_handle().is_forked() {
+        if !self.pool_handle().process().is_current() {
             return Unstarted::default();
         }
         let schedules = self.core().release_now();
@@ -560,26 +560,15 @@ impl<P: Base> ScheduledPool<P> {
     ///
     /// # Errors
     /// Those, and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_released_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.wait(self.pool_handle().clock().after(timeout))
-    }
-
-    /// Waits as [`wait_released`](ScheduledPool::wait_released) does, at most until then.
-    ///
-    /// # Errors
-    /// Those, and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_released_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.wait(Some(deadline))
+    pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        self.wait(timeout.into().deadline(&**self.pool_handle().clock()))
     }
 
     pub(crate) fn may_wait(&self) -> Result<(), WaitError> {
         if self.pool_handle().is_own_worker() {
             return Err(WaitError::WouldDeadlock);
         }
-        if self.pool_handle().is_forked() {
-            return Err(WaitError::Forked);
-        }
-        Ok(())
+        self.pool_handle().process().check(WaitError::Forked)
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Result<(), WaitError> {

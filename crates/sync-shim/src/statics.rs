@@ -28,6 +28,43 @@ pub fn fork_count() -> usize {
     FORKS.load(Relaxed) // Written only in a child that has one thread.
 }
 
+/// The process that made an object.
+///
+/// In a forked child the threads of an inherited object are missing, and one of them may have held its
+/// lock. So the object's calls check this before they take the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process(usize);
+
+impl Process {
+    /// Equal to no process.
+    pub const NONE: Self = Self(usize::MAX);
+
+    /// The calling process. Costs one load once called.
+    #[inline]
+    pub fn current() -> Self {
+        Self(fork_count())
+    }
+
+    /// Whether it is the calling process.
+    #[inline]
+    pub fn is_current(self) -> bool {
+        self == Self::current()
+    }
+
+    /// Refuses to go on in a forked child.
+    ///
+    /// # Errors
+    /// `forked` there.
+    #[inline]
+    pub fn check<E>(self, forked: E) -> Result<(), E> {
+        if self.is_current() {
+            Ok(())
+        } else {
+            Err(forked)
+        }
+    }
+}
+
 #[cfg(all(unix, not(anthill_loom)))]
 #[inline]
 fn watch_forks() {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use sync_shim::foreign::{discard, drop_quietly, guarded};
-use sync_shim::{Alarm, Clock, Parker};
+use sync_shim::{Alarm, Clock, Parker, Process};
 
 use super::{AlarmRequest, Left, WaiterId, Waiters, WakeList};
 
@@ -48,7 +48,7 @@ pub enum WaitError {
     TimedOut,
     /// Only futures wait, and the alarm that would wake them could not be set.
     NoAlarm(Arc<io::Error>),
-    /// The look found nothing, in a forked child: the threads that share the queue stayed behind.
+    /// In a forked child, where the threads that share the queue are missing.
     Forked,
 }
 
@@ -64,8 +64,8 @@ pub trait Driver: Sized {
     /// The clock.
     fn clock(&self) -> &Self::Clock;
 
-    /// Whether this process was forked after the queue was made. Then nobody waits.
-    fn is_forked(&self) -> bool;
+    /// The process that made the queue.
+    fn process(&self) -> Process;
 
     /// The clock's time as a number. User code, so no lock may be held, or nothing changed yet.
     fn now(&self) -> u64;
@@ -176,6 +176,7 @@ pub trait Driver: Sized {
         deadline: Option<Instant>,
         mut look: impl FnMut(&mut Self::State, &mut Self::Effects) -> Result<R, Unavailable>,
     ) -> Result<R, WaitError> {
+        self.process().check(WaitError::Forked)?;
         let mut place = ThreadPlace {
             driver: self,
             id: None,
@@ -192,7 +193,6 @@ pub trait Driver: Sized {
                 let step = match look(state, effects) {
                     Ok(found) => Step::Return(Ok(found)),
                     Err(Unavailable::Closed) => Step::Return(Err(WaitError::Closed)),
-                    Err(_) if self.is_forked() => Step::Return(Err(WaitError::Forked)),
                     Err(_) if timed_out => Step::Return(Err(WaitError::TimedOut)),
                     Err(_) if Self::has_user_code(state) => Step::LookAgain,
                     Err(_) => {
@@ -224,6 +224,7 @@ pub trait Driver: Sized {
         context: &mut Context<'_>,
         mut look: impl FnMut(&mut Self::State, &mut Self::Effects) -> Result<R, Unavailable>,
     ) -> Poll<Result<R, WaitError>> {
+        self.process().check(WaitError::Forked)?;
         // Cloned before the lock is taken and dropped after it is free, for both are user code.
         let mut waker = Some(context.waker().clone());
         let (mut before, mut left) = (None, None);
@@ -239,7 +240,6 @@ pub trait Driver: Sized {
                 let polled = match (look(state, effects), &left) {
                     (Ok(found), _) => Some(Poll::Ready(Ok(found))),
                     (Err(Unavailable::Closed), _) => Some(Poll::Ready(Err(WaitError::Closed))),
-                    (Err(_), _) if self.is_forked() => Some(Poll::Ready(Err(WaitError::Forked))),
                     (Err(_), Some(Left::NoAlarm(error))) => {
                         Some(Poll::Ready(Err(WaitError::NoAlarm(Arc::clone(error)))))
                     }

@@ -35,7 +35,7 @@ fn a_refused_value_comes_back_whole_and_the_error_says_why() {
         ),
         (
             PushError::Forked(Value(4)),
-            "the queue stayed behind in the process that forked",
+            "the queue belongs to the parent process (this one was forked)",
             "Forked(..)",
             false,
             false,
@@ -61,7 +61,7 @@ fn a_take_says_why_there_is_nothing() {
         (TakeError::NotDue, "nothing is due yet"),
         (
             TakeError::Forked,
-            "the queue stayed behind in the process that forked",
+            "the queue belongs to the parent process (this one was forked)",
         ),
     ];
     for (error, display) in told {
