@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use crate::cancel::CancelToken;
+use crate::current::Running;
 use crate::foreign::{Payload, drop_quietly};
 use crate::sched::ready::Priority;
 use crate::task::label::Label;
@@ -118,5 +119,24 @@ impl TaskRecord {
         if let Some(given) = &self.token {
             token.cancel_with(given);
         }
+    }
+}
+
+/// A task that runs by its record alone.
+pub(crate) trait HasRecord: Send + Sync + 'static {
+    fn record(&self) -> &TaskRecord;
+}
+
+impl<T: HasRecord> Running for T {
+    fn name(&self) -> Option<&str> {
+        self.record().name.as_deref()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.record().is_cancelled()
+    }
+
+    fn cancel_with_task(&self, token: &CancelToken) {
+        self.record().cancel_with_task(token);
     }
 }

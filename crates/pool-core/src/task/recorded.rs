@@ -4,12 +4,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::cancel::CancelToken;
-use crate::current::{Frame, Running};
+use crate::current::Frame;
 use crate::foreign::{Payload, drop_quietly};
 use crate::pool_handle::PoolHandle;
 use crate::task::options::TaskOptions;
-use crate::task::record::TaskRecord;
+use crate::task::record::{HasRecord, TaskRecord};
 use crate::task::run::TaskContext;
 use crate::task_hook::TaskOutcome;
 
@@ -77,16 +76,8 @@ impl Recorded {
     }
 }
 
-impl Running for Recorded {
-    fn name(&self) -> Option<&str> {
-        self.0.name.as_deref()
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.0.is_cancelled()
-    }
-
-    fn cancel_with_task(&self, token: &CancelToken) {
-        self.0.cancel_with_task(token);
+impl HasRecord for Recorded {
+    fn record(&self) -> &TaskRecord {
+        &self.0
     }
 }
