@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use delay_queue::NEVER;
 use pool_core::internals::{PoolHandle, Recorded, TaskOptions};
 use pool_core::{Pool, Timeout, WaitError};
 
@@ -353,7 +352,13 @@ impl<P: Base> ScheduledPool<P> {
         F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_paced(first, None, task)
+        self.spawn_body(
+            first,
+            Plan::UNTIL_SAID,
+            None,
+            Paced::new(task),
+            Paced::into_task,
+        )
     }
 
     /// Runs `task` now, and again after a back-off as long as it fails. The handle has its value, or the last
@@ -395,37 +400,14 @@ impl<P: Base> ScheduledPool<P> {
         T: Send + 'static,
         E: Send + 'static,
     {
-        self.spawn_attempts(policy, None, task)
-    }
-
-    pub(crate) fn spawn_attempts<F, T, E>(
-        &self,
-        policy: &Retry,
-        options: Option<TaskOptions>,
-        task: F,
-    ) -> Result<SeriesHandle<Result<T, E>>, ScheduleError<F>>
-    where
-        F: FnMut() -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        let plan = Plan::FixedDelay { delay: NEVER }; // Until the first attempt has failed.
         let body = Retrying::new(task, policy.clone());
-        self.spawn_body(Duration::ZERO, plan, options, body, Retrying::into_task)
-    }
-
-    pub(crate) fn spawn_paced<F, R>(
-        &self,
-        first: Duration,
-        options: Option<TaskOptions>,
-        task: F,
-    ) -> Result<SeriesHandle<R>, ScheduleError<F>>
-    where
-        F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
-        R: Send + 'static,
-    {
-        let plan = Plan::FixedDelay { delay: NEVER }; // Until the first run has said.
-        self.spawn_body(first, plan, options, Paced::new(task), Paced::into_task)
+        self.spawn_body(
+            Duration::ZERO,
+            Plan::UNTIL_SAID,
+            None,
+            body,
+            Retrying::into_task,
+        )
     }
 
     pub(crate) fn spawn_many<F, O>(
@@ -450,7 +432,7 @@ impl<P: Base> ScheduledPool<P> {
         self.spawn_body(first, plan, options, body, |body| body.task)
     }
 
-    fn spawn_body<B: Body, F>(
+    pub(crate) fn spawn_body<B: Body, F>(
         &self,
         first: Duration,
         plan: Plan,

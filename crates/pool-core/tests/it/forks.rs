@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use pool_core::{
     BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock,
-    OnFull, Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, TimeoutExt, WaitError, Workers,
-    blocking,
+    OnFull, Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, TimeoutExt,
+    WaitError, Workers, blocking,
 };
 use pool_util::{Map, MapError, PoolExt, ScopedJoinHandle, ScopedMap, TaskGroup};
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
