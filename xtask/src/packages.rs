@@ -15,13 +15,7 @@ use crate::workspace::{MissingTool, Workspace, file_name, package, succeeds};
 /// What is allowed, also for cargo-deny. Relative to the root.
 const RULES: &str = "deny.toml";
 /// What each package holds beside its sources.
-const HELD: [&str; 5] = [
-    "Cargo.toml",
-    "LICENSE-APACHE",
-    "LICENSE-MIT",
-    "README.md",
-    "src/lib.rs",
-];
+const HELD: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
 /// What cargo says where there is no network.
 const NO_REGISTRY: [&str; 3] = [
