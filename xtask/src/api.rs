@@ -29,7 +29,7 @@ struct Format {
 pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
     let lists = workspace.root.join(LISTS);
     let mut differ = Vec::new();
-    for folder in libraries(workspace)? {
+    for folder in packages::libraries(workspace)? {
         let json = document(workspace, &folder)?;
         let written: Format = serde_json::from_str(&fs::read_to_string(&json)?)?;
         if written.format_version != FORMAT {
@@ -65,13 +65,6 @@ pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
     );
     println!("api: {}", if update { "written" } else { "as listed" });
     Ok(())
-}
-
-/// The published crates but for programs, which have no interface.
-fn libraries(workspace: &Workspace) -> Result<Vec<String>> {
-    let mut crates = packages::published(workspace)?;
-    crates.retain(|name| workspace.folder(name).join("src/lib.rs").exists());
-    Ok(crates)
 }
 
 /// Has rustdoc describe a crate.

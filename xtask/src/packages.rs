@@ -36,6 +36,13 @@ pub(crate) fn published(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(crates)
 }
 
+/// The published crates but for programs, which nobody depends on.
+pub(crate) fn libraries(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut crates = published(workspace)?;
+    crates.retain(|name| workspace.folder(name).join("src/lib.rs").exists());
+    Ok(crates)
+}
+
 /// Packs all crates, builds them from their packages, and does all that a publication does but
 /// the last step. Without a registry, all but what its index is needed for.
 pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
