@@ -6,9 +6,8 @@
     reason = "a helper that fails is a test that fails"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
 use durable_queue::{DurableQueue, Store, When};
 use durable_queue_postgres::PostgresStore;
@@ -16,31 +15,10 @@ use durable_queue_redis::RedisStore;
 use durable_queue_sqlite::SqliteStore;
 use durable_queue_tests::databases::{Postgres, Redis};
 use durable_queue_tests::support::Folder;
-
-/// The system's allocator; counts the bytes that are in use, and the most that were.
-struct Counting;
-
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator with counters beside it, which allocate nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let bytes = BYTES.fetch_add(layout.size(), SeqCst) + layout.size();
-        PEAK.fetch_max(bytes, SeqCst);
-        // SAFETY: the caller's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size(), SeqCst);
-        // SAFETY: the caller's.
-        unsafe { System.dealloc(memory, layout) };
-    }
-}
+use testkit::{BYTES, CountingAllocator, PEAK};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const JOBS: usize = 20;
 const PAYLOAD: usize = 1 << 20;
