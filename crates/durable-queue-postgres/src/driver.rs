@@ -18,6 +18,9 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use durable_queue::internals::SharedClock;
+use durable_queue::store::Result;
+use durable_queue::{ErrorKind, StoreError};
 use sync_shim::thread::{ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Parker};
 use tokio::runtime::{Builder, Handle};
@@ -27,9 +30,6 @@ use tokio_postgres::tls::TlsStream;
 use tokio_postgres::{AsyncMessage, Client, Config, Error, Notification, Socket};
 
 use super::failure::{no_session, no_thread};
-use durable_queue::internals::SharedClock;
-use durable_queue::store::Result;
-use durable_queue::{ErrorKind, StoreError};
 
 /// A server has this long to take the last message of a session.
 const GOODBYE: Duration = Duration::from_secs(5);

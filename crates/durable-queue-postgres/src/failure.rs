@@ -7,10 +7,9 @@
 
 use std::{error, fmt};
 
-use postgres::error::{DbError, Severity, SqlState};
-
 use durable_queue::internals::NO_TLS;
 use durable_queue::{ErrorKind, StoreError};
+use postgres::error::{DbError, Severity, SqlState};
 
 /// What a server or a connection came to.
 struct Said {

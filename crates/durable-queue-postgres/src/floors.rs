@@ -8,9 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use sync_shim::Mutex;
-
 use durable_queue::StoreTime;
+use sync_shim::Mutex;
 
 /// As the function hands it out: of free jobs a time and an id, of urgent ones a time and an id, of held ones a time; and
 /// when it was found.

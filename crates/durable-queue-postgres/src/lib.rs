@@ -60,6 +60,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use durable_queue::internals::{ANYTHING, Hub};
+use durable_queue::store::{
+    COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, ListedJob, Result, Settle, Store,
+    StoreStats, Turn, Verdict, Watch, announced,
+};
+use durable_queue::{
+    Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Token, When,
+    Which,
+};
 use postgres::Row;
 use postgres::types::Type;
 
@@ -78,16 +87,6 @@ use self::values::{
     Hidden, NewJobs, SIZES, Settles, Uuid, attempts, check_name, id_of, is_plain, lease,
     lease_or_last, listed, micros, number, put, time,
 };
-use durable_queue::Notifier;
-use durable_queue::internals::ANYTHING;
-use durable_queue::internals::Hub;
-use durable_queue::store::{
-    COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, ListedJob, Result, Settle, Store,
-    StoreStats, Turn, Verdict, Watch, announced,
-};
-use durable_queue::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use durable_queue::{ErrorKind, StoreError};
-use durable_queue::{StoreTime, When};
 
 /// A store in a database, for all processes that reach it. Clones are the same sessions.
 #[derive(Clone)]

@@ -5,16 +5,16 @@
 
 use std::time::Duration;
 
+use durable_queue::internals::{
+    Hub, Lost, Messages, Probe, Received, Server, Session, SharedClock,
+};
+use durable_queue::store::Result;
+use durable_queue::{ErrorKind, StoreError, StoreTime};
 use sync_shim::{Clock as _, Mutex};
 
 use super::Shared;
 use super::driver::{Limit, Link};
 use super::failure::no_session;
-use durable_queue::StoreTime;
-use durable_queue::internals::SharedClock;
-use durable_queue::internals::{Hub, Lost, Messages, Probe, Received, Server, Session};
-use durable_queue::store::Result;
-use durable_queue::{ErrorKind, StoreError};
 
 /// The queues that are watched, or were, by their numbers in the database.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use durable_queue::internals::{Hub, SharedClock, Timing};
+use durable_queue::store::Result;
 use postgres::config::Host;
 use postgres::tls::{MakeTlsConnect, TlsConnect};
 use postgres::{NoTls, Socket};
@@ -18,9 +20,6 @@ use super::outbox::Outbox;
 use super::schema::Schema;
 use super::session::{Connector, Sessions};
 use super::{PostgresStore, Shared};
-use durable_queue::internals::SharedClock;
-use durable_queue::internals::{Hub, Timing};
-use durable_queue::store::Result;
 
 /// How long a call waits for a lock of another transaction, if not said.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

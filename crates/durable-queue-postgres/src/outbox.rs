@@ -15,16 +15,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use durable_queue::internals::{SharedClock, called};
+use durable_queue::store::Result;
+use durable_queue::{FIRST_PAUSE, LONGEST_PAUSE, StoreTime};
 use sync_shim::thread::{ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Mutex, Parker};
 
 use super::Shared;
 use super::session::By;
-use durable_queue::StoreTime;
-use durable_queue::internals::SharedClock;
-use durable_queue::internals::called;
-use durable_queue::store::Result;
-use durable_queue::{FIRST_PAUSE, LONGEST_PAUSE};
 
 /// One push of a store in this time notifies in its own transaction: so a process that pushes rarely needs no thread,
 /// and may end right after its commit.

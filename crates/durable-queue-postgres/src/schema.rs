@@ -8,14 +8,12 @@
 //! 2. The schema's name has passed [`Schema::new`], so it needs no escaping where it stands in a
 //!    statement; all else are parameters.
 
+use durable_queue::internals::Version;
+use durable_queue::store::Result;
+use durable_queue::{ErrorKind, SAFETY_LOOK, StoreError, StoreTime};
 use tokio_postgres::{Client, GenericClient};
 
 use super::failure::{bad_name, failure, no_session};
-use durable_queue::SAFETY_LOOK;
-use durable_queue::StoreTime;
-use durable_queue::internals::Version;
-use durable_queue::store::Result;
-use durable_queue::{ErrorKind, StoreError};
 
 /// Each step makes version `index + 1` of the one before.
 const STEPS: [&str; 9] = [

@@ -20,6 +20,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use durable_queue::internals::{Caller, SharedClock, Slots};
+use durable_queue::store::Result;
+use durable_queue::{ErrorKind, StoreError};
 use futures_core::Stream as _;
 use postgres::Row;
 use postgres::types::ToSql;
@@ -33,10 +36,6 @@ use super::failure::{
 };
 use super::schema::{PUSH_ONE, Schema, TURN};
 use super::unreadable;
-use durable_queue::internals::SharedClock;
-use durable_queue::internals::{Caller, Slots};
-use durable_queue::store::Result;
-use durable_queue::{ErrorKind, StoreError};
 
 /// Parameters of a call.
 pub(super) type Values<'a> = [&'a (dyn ToSql + Sync)];

@@ -3,14 +3,11 @@
 use std::fmt;
 
 use bytes::BytesMut;
-use postgres::Row;
-use postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
-
 use durable_queue::internals::Sizes;
 use durable_queue::store::{Act, JobState, Lease, ListedJob, Settle};
-use durable_queue::{ErrorKind, StoreError};
-use durable_queue::{JobId, Merge, NewJob, Put, Token};
-use durable_queue::{StoreTime, When};
+use durable_queue::{ErrorKind, JobId, Merge, NewJob, Put, StoreError, StoreTime, Token, When};
+use postgres::Row;
+use postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
 

@@ -9,10 +9,9 @@
 use std::sync::Arc;
 use std::{error, fmt};
 
-use redis::RedisError;
-
 use durable_queue::internals::NO_TLS;
 use durable_queue::{ErrorKind, StoreError};
+use redis::RedisError;
 
 /// What a server or a connection came to.
 struct Said(String);

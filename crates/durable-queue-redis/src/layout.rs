@@ -8,12 +8,12 @@
 //!    something.
 //! 2. Of what a caller gives, only the prefix is text of a script, and it has passed [`Layout::new`].
 
-use redis::{Cmd, Connection, RedisResult, ToRedisArgs};
-
-use super::failure::{bad_prefix, no_session};
 use durable_queue::internals::Version;
 use durable_queue::store::Result;
 use durable_queue::{ErrorKind, StoreError};
+use redis::{Cmd, Connection, RedisResult, ToRedisArgs};
+
+use super::failure::{bad_prefix, no_session};
 
 /// The version of the keys and records that this crate writes.
 ///

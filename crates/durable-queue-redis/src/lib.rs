@@ -62,6 +62,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use durable_queue::internals::{ANYTHING, Hub};
+use durable_queue::store::{
+    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
+    Turn, Watch, announced,
+};
+use durable_queue::{
+    Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Token, When,
+    Which,
+};
 use redis::{Cmd, Value};
 
 pub use durable_queue::internals::{PROBE_ANSWER, PROBE_EVERY};
@@ -75,16 +84,6 @@ use self::session::Sessions;
 use self::values::{
     Answer, SIZES, add_claim, add_held_by, add_job, add_settle, add_time, add_which, id_text, point,
 };
-use durable_queue::Notifier;
-use durable_queue::internals::ANYTHING;
-use durable_queue::internals::Hub;
-use durable_queue::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
-    Turn, Watch, announced,
-};
-use durable_queue::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
-use durable_queue::{ErrorKind, StoreError};
-use durable_queue::{StoreTime, When};
 
 /// A store on a server, for all processes that reach it. Clones are the same sessions.
 #[derive(Clone)]

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
+use durable_queue::StoreTime;
+use durable_queue::internals::{Hub, Lost, Messages, Probe, Received, Server, Session};
+use durable_queue::store::Result;
 use redis::{Connection, Msg, PubSub, RedisResult, Value};
 
 use super::Shared;
 use super::failure::no_session;
-use durable_queue::StoreTime;
-use durable_queue::internals::{Hub, Lost, Messages, Probe, Received, Server, Session};
-use durable_queue::store::Result;
 
 impl Server for Shared {
     type Session = Listens;

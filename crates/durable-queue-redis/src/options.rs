@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use durable_queue::internals::{Hub, Timing};
+use durable_queue::store::Result;
 use redis::io::tcp::TcpSettings;
 use redis::{Client, Connection, IntoConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 
@@ -11,8 +13,6 @@ use super::layout::Layout;
 use super::script::Scripts;
 use super::session::{Connector, Sessions};
 use super::{RedisStore, Shared};
-use durable_queue::internals::{Hub, Timing};
-use durable_queue::store::Result;
 
 /// How many sessions a store has at most for calls of the application, if not said. If jobs are taken, one more is that of
 /// the queues' own threads, and one more listens.

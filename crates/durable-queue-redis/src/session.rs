@@ -13,6 +13,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use durable_queue::internals::{Caller, SharedClock, Slots};
+use durable_queue::store::Result;
 use redis::{Client, Cmd, Connection, RedisError, RedisResult, Value};
 use sync_shim::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use sync_shim::{Clock, Mutex};
@@ -21,9 +23,6 @@ use super::failure::{evicts, failure, is_over, is_unknown_script, no_session, no
 use super::layout::{KEYS, Layout};
 use super::options::may_evict;
 use super::script::{Call, Need, Scripts};
-use durable_queue::internals::SharedClock;
-use durable_queue::internals::{Caller, Slots};
-use durable_queue::store::Result;
 
 /// A session that was not used for so long is asked first whether it is there still, for a call that
 /// [must be sure](Need::Sure).

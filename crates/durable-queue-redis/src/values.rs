@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, Value};
-
 use durable_queue::internals::Sizes;
 use durable_queue::store::{
     Act, Claim, DeadJob, JobState, Lease, ListedJob, Result, Settle, Verdict,
 };
-use durable_queue::{ErrorKind, StoreError};
-use durable_queue::{JobId, Merge, NewJob, Put, Token, Which};
-use durable_queue::{StoreTime, When};
+use durable_queue::{
+    ErrorKind, JobId, Merge, NewJob, Put, StoreError, StoreTime, Token, When, Which,
+};
+use redis::{Cmd, Value};
 
 /// The greatest whole number up to which a double holds all: "never" there.
 const NEVER: i64 = 1 << 53;

@@ -1,12 +1,10 @@
 //! Claims: what is found, and held from then on.
 
+use durable_queue::store::{Claim, Claimed, Lease, Result, SHORTLY};
+use durable_queue::{StoreError, StoreTime, Token};
 use rusqlite::{Connection, Row, params};
 
 use super::{Queue, execute, failure, find, id_of, number, sql, statement};
-use durable_queue::StoreError;
-use durable_queue::StoreTime;
-use durable_queue::Token;
-use durable_queue::store::{Claim, Claimed, Lease, Result, SHORTLY};
 
 /// Claims what is due and what falls due soon; first what is due and urgent, if it comes first.
 pub(super) fn claim(

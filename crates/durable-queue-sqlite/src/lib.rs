@@ -37,6 +37,15 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use durable_queue::internals::{ANYTHING, Own, SharedClock};
+use durable_queue::store::{
+    Act, COUNT_LIMIT, Claim, DeadJob, EnqueueIn, JobState, Lease, ListedJob, RECALL, Result,
+    Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
+};
+use durable_queue::{
+    Cancelled, ErrorKind, JobId, Merge, NewJob, Notifier, Notifiers, Put, Reset, StoreClock,
+    StoreError, StoreTime, Token, WallClock, When, Which,
+};
 use rusqlite::{
     CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction,
     TransactionBehavior, params,
@@ -47,17 +56,6 @@ use self::claim::{claim, read_leases};
 use self::place::Place;
 use self::watch::FileWatch;
 use self::writes::Listening;
-use durable_queue::internals::ANYTHING;
-use durable_queue::internals::Own;
-use durable_queue::internals::SharedClock;
-use durable_queue::store::{
-    Act, COUNT_LIMIT, Claim, DeadJob, EnqueueIn, JobState, Lease, ListedJob, RECALL, Result,
-    Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
-};
-use durable_queue::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which};
-use durable_queue::{ErrorKind, StoreError};
-use durable_queue::{Notifier, Notifiers};
-use durable_queue::{StoreClock, StoreTime, WallClock, When};
 
 /// How long a call waits for another process that writes, if not said.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

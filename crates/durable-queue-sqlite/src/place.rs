@@ -7,10 +7,9 @@
 use std::path::PathBuf;
 use std::{error, fmt};
 
-use rusqlite::Connection;
-
 use durable_queue::store::Result;
 use durable_queue::{ErrorKind, StoreError};
+use rusqlite::Connection;
 
 /// Where a file was when it was opened, and which one it was. None of one in memory.
 #[derive(Debug)]

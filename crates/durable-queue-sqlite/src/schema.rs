@@ -3,12 +3,12 @@
 //! The version stands in a table of its own, not in `user_version`: the tables may lie in the file
 //! of an application, which has its own.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
-
-use super::failure;
 use durable_queue::internals::Version;
 use durable_queue::store::Result;
 use durable_queue::{ErrorKind, StoreError};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use super::failure;
 
 /// Each step makes version `index + 1` of the one before. A step that was released is never changed.
 const STEPS: [&str; 6] = [

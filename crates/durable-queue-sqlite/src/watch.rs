@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::writes::Listening;
-use super::{Shared, SqliteStore, WATCH_EVERY, Watching, find};
 use durable_queue::internals::ANYTHING;
 use durable_queue::store::{Result, Watch};
 use durable_queue::{Notifier, Registration};
+
+use super::writes::Listening;
+use super::{Shared, SqliteStore, WATCH_EVERY, Watching, find};
 
 impl Shared {
     /// A number that changes with the commits of others, not with those of this connection.
