@@ -359,7 +359,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// the key is claimed, as by any claim. Processes of an older version of this crate do not know of it.
     ///
     /// ```
-    /// use durable_queue::{DurableQueue, Merge, SqliteStore, When};
+    /// use durable_queue::{DurableQueue, Merge, When};
+    /// use durable_queue_sqlite::SqliteStore;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let queue = DurableQueue::new("accounts", SqliteStore::open(":memory:")?);
