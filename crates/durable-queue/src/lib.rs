@@ -95,6 +95,8 @@ mod calls;
 mod claimed;
 mod clock;
 mod combine;
+mod command;
+mod config;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod control;
@@ -117,6 +119,7 @@ pub mod redis;
 mod reply;
 mod running;
 mod schedule;
+mod shared;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod sizes;
 #[cfg(any(feature = "postgres", feature = "redis"))]
@@ -145,10 +148,9 @@ pub use self::schedule::{Schedule, ScheduleError};
 pub use self::sqlite::SqliteStore;
 pub use self::{
     batch::Push,
-    builder::{
-        BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS,
-    },
+    builder::{BuildError, Builder},
     claimed::{Claimed, Retried},
+    config::{FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS},
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},

@@ -24,20 +24,21 @@ use dedup_queue::TokenBucket;
 use delay_queue::DelayHeap;
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
+use sync_shim::thread::{ThreadOptions, spawn_thread};
 
 use self::item::Item;
 use self::refusals::may_be_for_good;
-use crate::builder::{Config, Rate};
-use crate::claimed::Ready;
-use crate::control::{Command, Control, Held, LostFlag, Orders, Seen, Wish};
-use crate::error::{CarriedOut, ErrorKind, SettleError, StoreError};
+use crate::command::{Command, Held, LostFlag, Ready, Wish};
+use crate::config::{Config, Rate};
+use crate::control::{Control, Orders, Seen};
+use crate::error::{CarriedOut, ErrorKind, SettleError, StoreError, TakeError};
 use crate::horizon::{HORIZON, Horizon};
 use crate::job::Tokens;
 use crate::notify::Notifier;
 use crate::offset::Offset;
-use crate::queue::Shared;
 use crate::running::{RENEW_AFTER, Repeat, RunningJobs};
 use crate::schedule::UnreadableSchedule;
+use crate::shared::Shared;
 use crate::stats::Counters;
 use crate::store::{
     Claim, Claimed, LOCKED_AGAIN, Lease, RECALL, Result, Settle, Store, Turn, Verdict, Watch,
@@ -70,7 +71,7 @@ const SPENT: &str = "no attempt was left, and the last one did not come to an en
 /// A time before all others: nothing is known.
 const UNKNOWN: StoreTime = StoreTime::from_micros(i64::MIN);
 
-pub(crate) struct Pump<S> {
+struct Pump<S> {
     shared: Arc<Shared<S>>,
     tokens: Tokens,
     offset: Option<Offset>,
@@ -135,8 +136,36 @@ struct Plan {
     claim: Option<Claim>,
 }
 
+impl<S: Store> Shared<S> {
+    /// Starts the pump, if there is none.
+    pub(crate) fn start(self: &Arc<Self>) -> Result<(), TakeError> {
+        if self.control.is_forked() {
+            return Err(TakeError::Forked);
+        }
+        let mut pump = self.pump.lock();
+        if !self.control.reserve_pump() {
+            return Ok(());
+        }
+        let worker = Pump::new(Arc::clone(self));
+        let options = ThreadOptions {
+            name: Some("durable-queue"),
+            ..ThreadOptions::default()
+        };
+        match spawn_thread(options, move || worker.run()) {
+            Ok(handle) => {
+                *pump = Some(handle);
+                Ok(())
+            }
+            Err(error) => {
+                self.control.no_pump();
+                Err(TakeError::NoThread(Arc::new(error)))
+            }
+        }
+    }
+}
+
 impl<S: Store> Pump<S> {
-    pub(crate) fn new(shared: Arc<Shared<S>>) -> Self {
+    fn new(shared: Arc<Shared<S>>) -> Self {
         Self {
             horizon: Horizon::new(shared.config.horizon, shared.config.lease),
             recalls: 0,
@@ -167,7 +196,7 @@ impl<S: Store> Pump<S> {
     }
 
     /// The thread.
-    pub(crate) fn run(mut self) {
+    fn run(mut self) {
         /// Whatever ends the thread, what waits for its end is woken.
         struct End {
             control: Arc<Control>,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use delay_queue::{DelayHeap, EntryId};
 
-use crate::control::{Held, LostFlag};
+use crate::command::{Held, LostFlag};
 use crate::schedule::{self, UnreadableSchedule};
 use crate::stats::Counters;
 use crate::store::Lease;

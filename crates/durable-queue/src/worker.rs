@@ -13,10 +13,11 @@ use sync_shim::foreign::{discard, guarded};
 
 use crate::calls::Wanted;
 use crate::claimed::{Claimed, PANICKED};
-use crate::control::Command;
+use crate::command::Command;
 use crate::error::{TakeError, with_causes};
 use crate::payload::Payload;
-use crate::queue::{DurableQueue, Shared, ShutDown};
+use crate::queue::{DurableQueue, ShutDown};
+use crate::shared::Shared;
 use crate::store::Store;
 
 /// The most jobs that a handler's thread claims at a time, if not said.

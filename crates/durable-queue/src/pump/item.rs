@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Ahead;
-use crate::control::{Command, Held, Wish};
+use crate::command::{Command, Held};
 use crate::store::{Act, Lease, Settle};
 
 /// One settle of a turn, and what it is for.
@@ -40,21 +40,6 @@ impl Item {
             id: held.id,
             token: held.token,
             act,
-        }
-    }
-}
-
-impl Wish {
-    pub(super) fn act(&self) -> Act<'_> {
-        match self {
-            Self::Start(lease) => Act::Start { lease: *lease },
-            Self::Ack => Act::Ack,
-            Self::Again(when) => Act::Again { when: *when },
-            Self::Retry(when) => Act::Retry { when: *when },
-            Self::Bury(error) => Act::Bury { error },
-            Self::Reject(error) => Act::Reject { error },
-            Self::Extend(lease) => Act::Extend { lease: *lease },
-            Self::Release => Act::Release,
         }
     }
 }

@@ -6,7 +6,7 @@ use sync_shim::Clock;
 
 use super::item::Item;
 use super::{Pump, pause_after};
-use crate::control::Wish;
+use crate::command::Wish;
 use crate::error::{ErrorKind, SettleError, StoreError};
 use crate::stats::Counters;
 use crate::store::Store;
