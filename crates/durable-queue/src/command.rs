@@ -80,6 +80,11 @@ impl Command {
         }
     }
 
+    /// Gives a job back that no handler of this process has.
+    pub(crate) fn release(lease: &Lease) -> Self {
+        Self::new(Held::of(lease), Wish::Release, None)
+    }
+
     /// An acknowledgement that nothing waits for.
     pub(crate) fn ack_later(held: Held) -> Self {
         let mut command = Self::new(held, Wish::Ack, None);
@@ -128,10 +133,4 @@ impl LostFlag {
 pub(crate) struct Ready {
     pub(crate) lease: Lease,
     pub(crate) lost: LostFlag,
-}
-
-impl Ready {
-    pub(crate) fn held(&self) -> Held {
-        Held::of(&self.lease)
-    }
 }

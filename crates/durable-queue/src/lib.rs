@@ -110,6 +110,7 @@ mod offset;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
 mod own;
 mod payload;
+mod plan;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod pump;

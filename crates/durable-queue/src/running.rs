@@ -77,10 +77,6 @@ impl RunningJobs {
         self.jobs.is_empty()
     }
 
-    pub(crate) fn contains(&self, held: &Held) -> bool {
-        self.jobs.contains_key(held)
-    }
-
     pub(crate) fn repeat(&self, held: &Held) -> Option<&Repeat> {
         self.jobs.get(held)?.repeat.as_ref()
     }

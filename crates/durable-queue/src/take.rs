@@ -15,7 +15,7 @@ use sync_shim::{Clock, Parker};
 
 use crate::calls::{Ticket, Wanted};
 use crate::claimed::Claimed;
-use crate::command::{Command, Ready, Wish};
+use crate::command::{Command, Ready};
 use crate::error::TakeError;
 use crate::payload::Payload;
 use crate::queue::DurableQueue;
@@ -342,8 +342,7 @@ impl<S: Store> Drop for Taking<S> {
             return;
         };
         for job in self.shared.control.leave(ticket) {
-            let release = Command::new(job.held(), Wish::Release, None);
-            self.shared.control.command(release);
+            self.shared.control.command(Command::release(&job.lease));
         }
     }
 }

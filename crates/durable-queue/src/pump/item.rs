@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Ahead;
+use super::ahead::Ahead;
 use crate::command::{Command, Held};
 use crate::store::{Act, Lease, Settle};
 
