@@ -8,7 +8,7 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::error::SettleError;
 use crate::job::{JobId, Token};
 use crate::reply::{Answer, Reply};
-use crate::store::{Act, Lease};
+use crate::store::{Act, Lease, Settle};
 use crate::time::When;
 
 /// A job under a lease of this process.
@@ -24,6 +24,11 @@ impl Held {
             id: lease.id,
             token: lease.token,
         }
+    }
+
+    pub(crate) fn settle(self, act: Act<'_>) -> Settle<'_> {
+        let Self { id, token } = self;
+        Settle { id, token, act }
     }
 }
 

@@ -311,7 +311,7 @@ impl<S: Store> Pump<S> {
         }
         let released = self.ahead.take_held(plan.release, now).into_iter();
         items.extend(released.map(|job| Item::Command(Command::release(&job.lease))));
-        let claim = plan.claim.map(|amounts| self.claim(amounts));
+        let claim = plan.claim.map(|claim| self.claim(claim));
         if items.is_empty() && claim.is_none() {
             return; // All leases that it was for had ended.
         }
@@ -346,13 +346,7 @@ impl<S: Store> Pump<S> {
         sent.into_iter().map(Item::Command).collect()
     }
 
-    fn claim(&mut self, amounts: ClaimPlan) -> Claim {
-        let ClaimPlan {
-            max,
-            start,
-            ahead,
-            urgent_first,
-        } = amounts;
+    fn claim(&mut self, plan: ClaimPlan) -> Claim {
         let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
         let token = self.tokens.next();
         Claim {
@@ -361,12 +355,12 @@ impl<S: Store> Pump<S> {
             } else {
                 token.without_confirmation()
             },
-            max: count(max),
-            start: count(start),
-            ahead: count(ahead),
+            max: count(plan.max),
+            start: count(plan.start),
+            ahead: count(plan.ahead),
             horizon: self.horizon.renew(),
             lease: self.config().lease,
-            urgent_first,
+            urgent_first: plan.urgent_first,
         }
     }
 

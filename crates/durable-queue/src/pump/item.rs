@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ahead::Ahead;
 use crate::command::{Command, Held};
-use crate::store::{Act, Lease, Settle};
+use crate::store::{Act, Settle};
 
 /// One settle of a turn, and what it is for.
 pub(super) enum Item {
@@ -22,24 +22,10 @@ impl Item {
     }
 
     pub(super) fn settle(&self, lease: Duration) -> Settle<'_> {
-        let (held, act) = match self {
-            Self::Command(Command { held, wish, .. }) => (*held, wish.act()),
-            Self::Renew(held) => (*held, Act::Extend { lease }),
-            Self::Start(Ahead {
-                lease: Lease { id, token, .. },
-                ..
-            }) => (
-                Held {
-                    id: *id,
-                    token: *token,
-                },
-                Act::Start { lease },
-            ),
-        };
-        Settle {
-            id: held.id,
-            token: held.token,
-            act,
+        match self {
+            Self::Command(command) => command.held.settle(command.wish.act()),
+            Self::Renew(held) => held.settle(Act::Extend { lease }),
+            Self::Start(job) => job.lease.settle(Act::Start { lease }),
         }
     }
 }
