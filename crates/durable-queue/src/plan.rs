@@ -231,6 +231,11 @@ impl View {
         self.prefetch.min(self.allowed - self.wanted())
     }
 
+    /// How many jobs may be claimed ahead for so many that are wanted, while so many lie ahead.
+    fn room(&self, wanted: usize, ahead: usize) -> usize {
+        (wanted + self.prefetch()).saturating_sub(ahead)
+    }
+
     /// None if there is nothing to tell the store, or to ask it for.
     fn turn(&self) -> Option<TurnPlan> {
         let (start, release) = if self.closing || self.is_paused() {
@@ -263,9 +268,8 @@ impl View {
         since.checked_add(self.sync * HOLD)
     }
 
-    /// For so many jobs, while so many lie ahead.
     fn claim(&self, wanted: usize, ahead: usize) -> Option<ClaimPlan> {
-        let room = (wanted + self.prefetch()).saturating_sub(ahead);
+        let room = self.room(wanted, ahead);
         let next = self.next_claim(room);
         if wanted == 0 || next > self.store_now() || next == StoreTime::NEVER {
             return None;
@@ -316,25 +320,24 @@ impl View {
             let token = self.next_token.filter(|_| self.demand > 0 && !self.closing);
             return self.sleep(UNKNOWN, &[self.next_renewal, next_due, token]);
         }
-        let room = (self.wanted() + self.prefetch()).saturating_sub(self.ahead);
+        let room = self.room(self.wanted(), self.ahead);
         let claim = self.next_claim(room);
         let threshold = match room {
             0 => claim,
             _ => claim.after(self.horizon),
         };
-        let claim_at = self.claim_at.filter(|_| self.is_to_come(self.claim_at));
-        let safety = match claim_at {
-            None => self.safety_look(),
-            Some(_) => claim_at,
+        let tried_at = if self.is_to_come(self.claim_at) {
+            self.claim_at
+        } else {
+            self.safety_look()
         };
-        let held = self.hold_until();
         let times = [
             self.next_renewal,
             next_due,
             local(claim),
-            safety,
+            tried_at,
             self.look_at,
-            held,
+            self.hold_until(),
         ];
         self.sleep(threshold, &times)
     }

@@ -358,7 +358,16 @@ fn each_reason_to_wake_ends_the_sleep() {
             is_running: true,
             ..idle
         },
+        View {
+            next_renewal: Some(later),
+            is_running: true,
+            ..awaited
+        },
         next_job,
+        View {
+            demand: 1,
+            ..next_job
+        },
         View {
             known: known(due, StoreTime::NEVER),
             ..awaited
