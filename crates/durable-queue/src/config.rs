@@ -23,7 +23,7 @@ pub const LONGEST_BACK_OFF: Duration = Duration::from_secs(3_600);
 /// By how many percent back-offs are scattered, if not said.
 pub(crate) const SCATTER: u32 = 25;
 
-/// See [`Builder::rate`].
+/// See [`Builder::rate`](crate::Builder::rate).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     pub(crate) interval: Duration,
@@ -39,7 +39,7 @@ impl Rate {
 
 type Hook = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
-/// See the setters of [`Builder`].
+/// See the setters of [`Builder`](crate::Builder).
 #[derive(Clone)]
 pub(crate) struct Config {
     /// Follows the store, if absent.

@@ -76,7 +76,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ///
     /// Of what is due, urgent jobs are claimed first, among themselves by time, then by id. None is claimed
     /// earlier than it would be. So that the others are not starved, each eighth claim of a process goes by time
-    /// alone. What a process has claimed already, up to its [`prefetch`](Builder::prefetch) and the
+    /// alone. What a process has claimed already, up to its [`prefetch`](crate::Builder::prefetch) and the
     /// [batches](crate::WorkerBuilder::batch) of its workers, goes before an urgent job that comes later. A pending job that is merged with an urgent push is urgent, too.
     ///
     /// There are two levels. What must not wait for urgent jobs either is a queue of its own, with a worker of
@@ -288,7 +288,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 
     /// Takes a job out, by its id or key, unless a handler has it. If it says
     /// [`Gone`](Cancelled::Gone), the job is not handed out any more, by any process; but by one that takes
-    /// without [confirmation](Builder::confirm), if the recall reaches it too late.
+    /// without [confirmation](crate::Builder::confirm), if the recall reaches it too late.
     ///
     /// # Errors
     /// What the store met, or that the payload is none of this type: then the job is gone too.
