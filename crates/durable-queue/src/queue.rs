@@ -6,19 +6,17 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_shim::thread::{JoinHandle, ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Mutex};
 
-use crate::builder::{Builder, Config};
-use crate::claimed::Policy;
 use crate::clock::SharedClock;
 use crate::combine::Combiner;
+use crate::config::{Config, Policy};
 use crate::control::Control;
-use crate::error::{ErrorKind, PushError, StoreError, TakeError};
+use crate::error::{ErrorKind, PushError, StoreError};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
 use crate::notify::ANYTHING;
 use crate::payload::{DecodeError, Payload, decoded};
-use crate::pump::Pump;
+use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::store::{DeadJob, EnqueueIn, ListedJob, Result, Store, StoreStats};
 use crate::time::{StoreTime, When};
@@ -37,16 +35,6 @@ pub struct DurableQueue<T, S: Store> {
 /// Its drop is that of the last handle. Guards and futures do not keep it.
 pub(crate) struct Owner<S: Store>(pub(crate) Arc<Shared<S>>);
 
-pub(crate) struct Shared<S> {
-    pub(crate) store: S,
-    pub(crate) name: String,
-    pub(crate) control: Arc<Control>,
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) config: Config,
-    pushes: Combiner,
-    pump: Mutex<Option<JoinHandle>>,
-}
-
 /// How a [shutdown](DurableQueue::shutdown) went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "it says whether handlers were left"]
@@ -60,17 +48,6 @@ pub enum ShutDown {
 }
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
-    /// The queue of this name in `store`, with all options as they are.
-    pub fn new(name: impl Into<String>, store: S) -> Self {
-        // No horizon is said, so none is longer than the lease.
-        Builder::new(name.into(), store).make()
-    }
-
-    /// Begins to say how a queue is to be.
-    pub fn builder(name: impl Into<String>, store: S) -> Builder<T, S> {
-        Builder::new(name.into(), store)
-    }
-
     pub(crate) fn from_parts(
         name: String,
         store: S,
@@ -99,7 +76,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ///
     /// Of what is due, urgent jobs are claimed first, among themselves by time, then by id. None is claimed
     /// earlier than it would be. So that the others are not starved, each eighth claim of a process goes by time
-    /// alone. What a process has claimed already, up to its [`prefetch`](Builder::prefetch) and the
+    /// alone. What a process has claimed already, up to its [`prefetch`](crate::Builder::prefetch) and the
     /// [batches](crate::WorkerBuilder::batch) of its workers, goes before an urgent job that comes later. A pending job that is merged with an urgent push is urgent, too.
     ///
     /// There are two levels. What must not wait for urgent jobs either is a queue of its own, with a worker of
@@ -311,7 +288,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 
     /// Takes a job out, by its id or key, unless a handler has it. If it says
     /// [`Gone`](Cancelled::Gone), the job is not handed out any more, by any process; but by one that takes
-    /// without [confirmation](Builder::confirm), if the recall reaches it too late.
+    /// without [confirmation](crate::Builder::confirm), if the recall reaches it too late.
     ///
     /// # Errors
     /// What the store met, or that the payload is none of this type: then the job is gone too.
@@ -483,32 +460,6 @@ pub(crate) fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
 }
 
 impl<S: Store> Shared<S> {
-    /// Starts the pump, if there is none.
-    pub(crate) fn start(self: &Arc<Self>) -> Result<(), TakeError> {
-        if self.control.is_forked() {
-            return Err(TakeError::Forked);
-        }
-        let mut pump = self.pump.lock();
-        if !self.control.reserve_pump() {
-            return Ok(());
-        }
-        let worker = Pump::new(Arc::clone(self));
-        let options = ThreadOptions {
-            name: Some("durable-queue"),
-            ..ThreadOptions::default()
-        };
-        match spawn_thread(options, move || worker.run()) {
-            Ok(handle) => {
-                *pump = Some(handle);
-                Ok(())
-            }
-            Err(error) => {
-                self.control.no_pump();
-                Err(TakeError::NoThread(Arc::new(error)))
-            }
-        }
-    }
-
     fn wait_for_end(&self, deadline: Option<Instant>) -> ShutDown {
         if !self.control.wait_for_end(deadline) {
             return ShutDown::TimedOut;
