@@ -11,11 +11,10 @@
 //!
 //! # When to use it
 //! For sections of a few dozen instructions that many threads enter often, with more threads than
-//! cores.
-//! Pure spinning collapses there: a preempted holder makes every waiter burn its time slice.
-//! Yielding alone is quick, but can keep a thread out for as long as the others run.
-//! Here a waiter sleeps after a few yields, and the lock is handed to a sleeper from time to time
-//! (eventual fairness).
+//! cores. Pure spinning collapses there: a preempted holder makes every waiter burn its time slice.
+//! Yielding alone is quick, but can keep a thread out for as long as the others run. Here a waiter
+//! sleeps after a few yields, and the lock is handed to a sleeper from time to time (eventual
+//! fairness).
 //!
 //! # Contents
 //! - [`SpinLock<T>`]: a value under the lock; works in [loom](https://docs.rs/loom) models too.

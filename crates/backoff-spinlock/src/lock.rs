@@ -15,9 +15,8 @@ use crate::RawSpinLock;
 /// A value that one thread at a time accesses, for sections of a few dozen instructions.
 ///
 /// A panic in the section releases the lock and leaves the value as it is at that moment (no
-/// poisoning).
-/// Forgetting a guard (`std::mem::forget`) leaves the lock held for ever: later calls of `lock`
-/// block, with no worse effect.
+/// poisoning). Forgetting a guard (`std::mem::forget`) leaves the lock held for ever: later calls
+/// of `lock` block, with no worse effect.
 ///
 /// ```
 /// use backoff_spinlock::SpinLock;

@@ -4,16 +4,15 @@
 //!
 //! # States
 //! The word is *free*, *held*, *contended* (held, and threads may be parked) or *reserved* (free,
-//! but only for a waiter that was parked: a fair hand-off).
-//! This crate's `README.md` has the steps of locking and unlocking, and why no wake-up is lost.
+//! but only for a waiter that was parked: a fair hand-off). This crate's `README.md` has the steps
+//! of locking and unlocking, and why no wake-up is lost.
 //!
 //! # Invariants
 //! 1. The thread that writes *held* or *contended* over *free* or *reserved* has the lock until it
 //!    writes *free*.
 //! 2. While a thread is parked, the word is *contended* or *reserved*, or a woken thread is about
 //!    to run. A woken thread leaves only after it has taken the lock as *contended* or marked the
-//!    word
-//!    *contended*: so it never consumes a wake-up that other threads need.
+//!    word *contended*: so it never consumes a wake-up that other threads need.
 //!
 //! # Memory orderings
 //! Unlocking releases, and every exchange that takes the lock acquires. No other access
@@ -42,9 +41,8 @@ const YIELD_ROUNDS: u32 = 3;
 ///
 /// Without contention, locking and unlocking cost one exchange each. A waiting thread sleeps after
 /// a few yields, or at once if yields take long, so waiters cost no processor time however many
-/// they are.
-/// Running threads may overtake a sleeping one, but about every half millisecond the next turn is
-/// reserved for a sleeper (`parking_lot`'s eventual fairness).
+/// they are. Running threads may overtake a sleeping one, but about every half millisecond the next
+/// turn is reserved for a sleeper (`parking_lot`'s eventual fairness).
 pub struct RawSpinLock {
     word: Futex,
 }

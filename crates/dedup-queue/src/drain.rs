@@ -99,9 +99,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// Workers continue to get ready keys, and keys that they hold may become ready again. Delayed
     /// keys are not waited for: they become leftovers, and so do keys that are retried from now on.
-    /// Any
-    /// number of drains may run at a time; the first one gets the leftovers. Blocks. A worker that
-    /// calls this method while it holds a key waits for itself.
+    /// Any number of drains may run at a time; the first one gets the leftovers. Blocks. A worker
+    /// that calls this method while it holds a key waits for itself.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -137,8 +136,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 
     /// Like [`drain`](KeyQueue::drain), but waits until `deadline` at most. Delivery then stops for
     /// all: `get` returns [`GetError::Closed`](crate::GetError::Closed), every drain ends, and the
-    /// leftovers are returned. With a deadline
-    /// in the past, the call does not block.
+    /// leftovers are returned. With a deadline in the past, the call does not block.
     pub fn drain_deadline(&self, deadline: Instant) -> Drained<K> {
         self.core().drain_until(Some(deadline))
     }
@@ -147,8 +145,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// A future that is dropped stops waiting; adds are still rejected. It may be dropped at any
     /// moment, for example by a runtime's time-out: its leftovers stay in the queue for the next
-    /// drain,
-    /// and `drain_deadline` with the current time fetches them at once.
+    /// drain, and `drain_deadline` with the current time fetches them at once.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;

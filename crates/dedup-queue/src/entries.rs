@@ -63,9 +63,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// For a page that shows the state of a controller, or to find a key that is stuck. The queue
     /// continues to work: the lock is taken for some dozens of keys at a time. So the list is not a
-    /// snapshot of one instant. A key that exists the whole time is listed
-    /// once, with a state that it had. A key that is added or removed in the meantime may be listed
-    /// or not, and a key that is removed and added again may be listed twice.
+    /// snapshot of one instant. A key that exists the whole time is listed once, with a state that
+    /// it had. A key that is added or removed in the meantime may be listed or not, and a key that
+    /// is removed and added again may be listed twice.
     ///
     /// Keys are cloned under the lock, so [`Clone`] must not call the queue; this is the only
     /// method with that restriction. A panic of `Clone` propagates from `next`, and the iteration

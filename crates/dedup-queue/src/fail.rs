@@ -2,8 +2,7 @@
 //!
 //! The limiter is user code, so it is called with the lock free, for the count that was read
 //! before. The section that counts compares: if other threads have counted or forgotten failures in
-//! the meantime, the limiter
-//! is called again.
+//! the meantime, the limiter is called again.
 
 use std::time::{Duration, Instant};
 
@@ -178,10 +177,9 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     /// Returns a key that was delivered before its back-off was over to its back-off, because it
     /// was added in the meantime: this was an extra attempt. No failure is counted, and the
-    /// back-off changes only
-    /// if the worker has `said` a longer one. So adds do not lengthen the time until the next
-    /// retry. Returns `None` if the back-off is over, or if failures were counted elsewhere since
-    /// the key was taken.
+    /// back-off changes only if the worker has `said` a longer one. So adds do not lengthen the
+    /// time until the next retry. Returns `None` if the back-off is over, or if failures were
+    /// counted elsewhere since the key was taken.
     fn retry_early(
         &self,
         slot: Slot,

@@ -155,9 +155,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// [`get`](KeyQueue::get), or [`GetError::NoAlarm`].
     ///
     /// The future never yields while a key is ready. So a task that takes and finishes keys without
-    /// awaiting anything else occupies its executor's thread for as long
-    /// as there are any. If other tasks share the thread, let it yield from time to time
-    /// (`tokio::task::yield_now().await`, `futures_lite::future::yield_now().await`).
+    /// awaiting anything else occupies its executor's thread for as long as there are any. If other
+    /// tasks share the thread, let it yield from time to time (`tokio::task::yield_now().await`,
+    /// `futures_lite::future::yield_now().await`).
     ///
     /// ```
     /// use dedup_queue::DedupQueue;

@@ -39,13 +39,13 @@ pub(crate) trait GuardOps<K>: Send + Sync {
 /// A key that this worker holds: no other worker gets it until it is released.
 ///
 /// Dropping the guard means done, also during a panic. If the key was added in the meantime, it is
-/// then ready again.
-/// In a queue with back-off ([`Retrying`](crate::Retrying)) a drop leaves the key's failures
-/// unchanged until they expire: call [`succeed`](Held::succeed) or [`retry`](Held::retry).
+/// then ready again. In a queue with back-off ([`Retrying`](crate::Retrying)) a drop leaves the
+/// key's failures unchanged until they expire: call [`succeed`](Held::succeed) or
+/// [`retry`](Held::retry).
 ///
 /// The guard borrows the queue, as a lock's guard borrows the lock. It can be sent to another
-/// thread; [`into_owned`](Held::into_owned) removes the borrow. A leaked guard
-/// (`std::mem::forget`) holds its key for ever, and no drain finishes.
+/// thread; [`into_owned`](Held::into_owned) removes the borrow. A leaked guard (`std::mem::forget`)
+/// holds its key for ever, and no drain finishes.
 ///
 /// ```
 /// use dedup_queue::DedupQueue;
@@ -182,15 +182,14 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
     ///
     /// If the key was delivered before the back-off of its last failure was over, because it was
     /// added in the meantime, this was an extra attempt: no failure is counted, the limiter is not
-    /// called, and the key
-    /// waits for the rest of that back-off. So events cause an attempt at once, but neither
-    /// lengthen the back-off nor use up attempts. An attempt that lasts until the back-off is over
-    /// counts.
+    /// called, and the key waits for the rest of that back-off. So events cause an attempt at once,
+    /// but neither lengthen the back-off nor use up attempts. An attempt that lasts until the
+    /// back-off is over counts.
     ///
     /// If this was the key's last attempt, the key is forgotten instead, and the dead-letter hook
-    /// is called on this thread; its panics propagate to the caller. A retry that is
-    /// pending for an earlier failure is cancelled. A delivery that was requested by an add is
-    /// still made, as if the key were new.
+    /// is called on this thread; its panics propagate to the caller. A retry that is pending for an
+    /// earlier failure is cancelled. A delivery that was requested by an add is still made, as if
+    /// the key were new.
     ///
     /// ```
     /// use dedup_queue::DedupRetryQueue;

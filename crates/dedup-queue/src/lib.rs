@@ -3,10 +3,9 @@
 //!
 //! A queued key is not a piece of work but the name of an object to look at: a file, a row, a
 //! customer. The worker that gets the name looks at the object and does whatever is necessary. So
-//! it does not matter how often
-//! the name was added in the meantime. A name that is added while a worker holds it is delivered
-//! once more.
-//! These are the semantics of client-go's workqueue, on which Kubernetes' controllers are built.
+//! it does not matter how often the name was added in the meantime. A name that is added while a
+//! worker holds it is delivered once more. These are the semantics of client-go's workqueue, on
+//! which Kubernetes' controllers are built.
 //!
 //! ```
 //! use dedup_queue::{DedupRetryQueue, Outcome};
@@ -43,12 +42,11 @@
 //! # Terms
 //! A key's delivery is **pending** now, pending later, or not pending; and the key is **held** by a
 //! worker (client-go: processing) or not. A key that is pending now and not held is **ready**
-//! (client-go:
-//! queued). A key that is pending now and held is **dirty**: it becomes ready when it is released.
-//! A key that is pending later is **delayed**, held or not, and **falls due** at its time. A key
-//! that is neither pending nor held, but remembered for its
-//! **failures**, is **resting**. A **guard** ([`Held`]) represents a key that a worker holds. The
-//! worker **releases** the key by dropping the guard, or by reporting how the work ended.
+//! (client-go: queued). A key that is pending now and held is **dirty**: it becomes ready when it
+//! is released. A key that is pending later is **delayed**, held or not, and **falls due** at its
+//! time. A key that is neither pending nor held, but remembered for its **failures**, is
+//! **resting**. A **guard** ([`Held`]) represents a key that a worker holds. The worker
+//! **releases** the key by dropping the guard, or by reporting how the work ended.
 //!
 //! # Three layers
 //! | type | adds | guards |
@@ -58,8 +56,7 @@
 //! | [`DedupRetryQueue`] | `add_rate_limited`, `add_after_backoff`, `failures`, `forget` | `succeed`, `retry`, `retry_failed_after`, `forget` |
 //!
 //! Each layer has everything of the layers above it. They are one type, [`KeyQueue`], with another
-//! last
-//! parameter, so code for any of them is generic over [`Layer`].
+//! last parameter, so code for any of them is generic over [`Layer`].
 //!
 //! # Guarantees
 //! 1. At most one delivery of a key is pending, in addition to the one that a worker holds. At most
@@ -70,8 +67,8 @@
 //! 4. [`GetError::Closed`] is final.
 //! 5. At most one waiting worker is notified for each key that becomes ready, and another one only
 //!    if the first was a future that was dropped. In addition, a thread is notified to keep the
-//!    time for the others, all waiters
-//!    are notified when the queue is closed, and futures when no alarm can be set for them.
+//!    time for the others, all waiters are notified when the queue is closed, and futures when no
+//!    alarm can be set for them.
 //! 6. User code (metrics, limiters, hooks, wakers, drops of keys) runs without the lock, on a
 //!    thread that does not count as waiting. So it may wait, even for other workers of the queue.
 //!
@@ -93,25 +90,22 @@
 //!
 //! "No" means: only for as long as other threads hold the lock, and none of them holds it while it
 //! runs user code other than `Eq` of keys, and `Clone` in `entries`. No thread is started, except
-//! the clock's alarm if only
-//! futures wait for delayed keys. The clock is read only while metrics are on, times are recorded,
-//! a key is delayed, or failures may expire.
+//! the clock's alarm if only futures wait for delayed keys. The clock is read only while metrics
+//! are on, times are recorded, a key is delayed, or failures may expire.
 //!
 //! # Panics
 //! A panic of a worker releases its key. A panic in a key's `Eq`, `Hash` or `Clone` propagates to
 //! the caller and changes nothing. Panics in metrics, in waking and dropping wakers, in dropping
-//! alarms, and in
-//! dropping a key that an add did not need are caught. A panic in a waker's `clone` propagates from
-//! the poll, which has then done nothing. A panic in a limiter, in the dead-letter hook or in the
-//! clock propagates to the caller, but a key is released nevertheless.
-//! The library itself panics only where a method documents it.
+//! alarms, and in dropping a key that an add did not need are caught. A panic in a waker's `clone`
+//! propagates from the poll, which has then done nothing. A panic in a limiter, in the dead-letter
+//! hook or in the clock propagates to the caller, but a key is released nevertheless. The library
+//! itself panics only where a method documents it.
 //!
 //! # Forks
 //! In a process that was forked after a queue was created, no call waits for threads of the parent:
 //! `get` and its variants return [`GetError::Forked`] when no key is ready, a drain ends with
-//! [`Outcome::Forked`] and
-//! the remaining keys, and `wait_idle` returns `false`. A forked process should create its own
-//! queue.
+//! [`Outcome::Forked`] and the remaining keys, and `wait_idle` returns `false`. A forked process
+//! should create its own queue.
 //!
 //! # Features
 //! | feature | default | effect |

@@ -33,10 +33,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// while others cannot, such as a periodic resync of all keys in addition to events.
     ///
     /// A ready key of low priority is delivered after all other ready keys, but does not starve:
-    /// while there are both, one delivery in eight is of low priority, the one that has been
-    /// ready longest. A delivery has low priority as long as all requests for it have: an add
-    /// without it moves the key up, behind the other ready keys, and a further add with low
-    /// priority does not
+    /// while there are both, one delivery in eight is of low priority, the one that has been ready
+    /// longest. A delivery has low priority as long as all requests for it have: an add without it
+    /// moves the key up, behind the other ready keys, and a further add with low priority does not
     /// move it down. A retried key keeps the priority of the delivery that failed.
     ///
     /// ```

@@ -3,8 +3,7 @@
 //! # Guarantees
 //! 1. Metrics are called with no lock of the queue held, on the thread that caused the event. So
 //!    calls about events of two threads may come in either order. Sums are exact nevertheless:
-//!    `depth`
-//!    is reported as differences.
+//!    `depth` is reported as differences.
 //! 2. A panic in metrics is caught and changes nothing.
 //! 3. The queue has no thread that calls metrics, and makes no call after the last operation has
 //!    returned.

@@ -251,8 +251,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// Ready and dirty keys are still delivered. Delayed keys and later retries become leftovers,
     /// which a drain returns; with a deadline in the past it returns them at once. When no more
-    /// keys will be delivered, `get` returns
-    /// [`Closed`](crate::GetError::Closed), for good.
+    /// keys will be delivered, `get` returns [`Closed`](crate::GetError::Closed), for good.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -304,10 +303,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     /// Adds a key, to be delivered `delay` from now. Never blocks.
     ///
     /// If a delivery is pending now, nothing changes: that delivery serves this call too, and there
-    /// is none later. If the key is already delayed, the queue's
-    /// [`Policy`](crate::Policy) decides. A key that falls due while it is held is delivered once
-    /// more when it is released. A key due more than 438 years after the queue was created is never
-    /// delivered.
+    /// is none later. If the key is already delayed, the queue's [`Policy`](crate::Policy) decides.
+    /// A key that falls due while it is held is delivered once more when it is released. A key due
+    /// more than 438 years after the queue was created is never delivered.
     ///
     /// ```
     /// use dedup_queue::{DedupDelayQueue, ManualClock};
@@ -361,9 +359,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
 impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     /// Counts a failure of the key, and delivers it after the limiter's delay. For keys that are
     /// not held; the holder of a key calls [`retry`](crate::Held::retry). Each call counts, even
-    /// while the key
-    /// waits for its next attempt: use [`add`](KeyQueue::add) for events. Never blocks, unless the
-    /// limiter does.
+    /// while the key waits for its next attempt: use [`add`](KeyQueue::add) for events. Never
+    /// blocks, unless the limiter does.
     ///
     /// ```
     /// use dedup_queue::DedupRetryQueue;
@@ -385,9 +382,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     ///
     /// A plain [`add`](KeyQueue::add) of a key in back-off causes an attempt at once. That is right
     /// for an event that may have removed the cause of the failure. Frequent events that do not,
-    /// such as resyncs, would each cause a futile attempt; this method waits
-    /// for the retry that comes anyway. A delivery that is pending for an earlier time stays, and
-    /// `add` still means now, before this call or after it.
+    /// such as resyncs, would each cause a futile attempt; this method waits for the retry that
+    /// comes anyway. A delivery that is pending for an earlier time stays, and `add` still means
+    /// now, before this call or after it.
     ///
     /// While the key is held, its next delivery depends on how this one ends: after
     /// [`succeed`](crate::Held::succeed) it comes at once, after [`retry`](crate::Held::retry) at

@@ -4,8 +4,7 @@
 //!
 //! An entry keeps its number while it is in use, because guards and the heap refer to it. So an
 //! entry in use behind a cut moves to a map. It is then an *exile*: it has the same number, and
-//! each access
-//! costs a search. It returns when the row has grown up to its number.
+//! each access costs a search. It returns when the row has grown up to its number.
 //!
 //! # Invariants, between two calls
 //! 1. An entry in use is in the row at its number, or is an exile, whose number is not below the

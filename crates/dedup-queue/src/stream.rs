@@ -19,10 +19,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// A key is taken when its guard is yielded: a stream that is dropped loses no key. A queue may
     /// have several streams; each key is yielded by one of them. Guards may be released in any
-    /// order, so keys can be
-    /// processed concurrently (`for_each_concurrent`, `buffer_unordered`): a guard that is kept
-    /// delays only its own key. An item is an error only if [no alarm](GetError::NoAlarm) could be
-    /// set, after which the stream may be polled again, or in a
+    /// order, so keys can be processed concurrently (`for_each_concurrent`, `buffer_unordered`): a
+    /// guard that is kept delays only its own key. An item is an error only if [no
+    /// alarm](GetError::NoAlarm) could be set, after which the stream may be polled again, or in a
     /// [forked](GetError::Forked) process, where the error is the last item.
     ///
     /// Like [`get_async`](KeyQueue::get_async), the stream never yields to the executor while a key

@@ -109,8 +109,8 @@ impl<T, C: Clock> Builder<T, C> {
     }
 
     /// Sets how much later than the earliest entry a waiting consumer may wake, to find several due
-    /// entries at once: fewer wake-ups, later entries. No entry becomes early. Applies to
-    /// threads and to the alarm of futures.
+    /// entries at once: fewer wake-ups, later entries. No entry becomes early. Applies to threads
+    /// and to the alarm of futures.
     pub fn coalesce(mut self, window: Duration) -> Self {
         self.config.coalesce = window;
         self
@@ -118,10 +118,9 @@ impl<T, C: Clock> Builder<T, C> {
 
     /// Sets how long before the earliest entry a waiting thread wakes, to spin until that entry is
     /// due. The thread burns a processor for that long and takes the entry within a microsecond,
-    /// where a sleep
-    /// ends tens of microseconds late. Has no effect for futures, and is useless below the duration
-    /// of a wake-up (some 100 µs). Off by default. A spin window turns coalescing off, for futures
-    /// too.
+    /// where a sleep ends tens of microseconds late. Has no effect for futures, and is useless
+    /// below the duration of a wake-up (some 100 µs). Off by default. A spin window turns
+    /// coalescing off, for futures too.
     pub fn spin_window(mut self, window: Duration) -> Self {
         self.config.spin = window;
         self

@@ -20,16 +20,15 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     ///
     /// A dedicated thread (`anthill-feeder`) takes the entries as any other consumer does, and
     /// sends them. It ends when it is [stopped](Feeder::stop), when the queue is closed and all
-    /// entries have
-    /// been sent, after [`close_now`](DelayQueue::close_now), and when all receivers are gone
-    /// (which it notices when the next entry falls due). The receivers are then disconnected.
+    /// entries have been sent, after [`close_now`](DelayQueue::close_now), and when all receivers
+    /// are gone (which it notices when the next entry falls due). The receivers are then
+    /// disconnected.
     ///
     /// An entry that was taken but not sent is not lost: it returns to the queue, with its old id
     /// and before all other entries with its time. Entries in the channel's buffer, however, are
     /// dropped with the last receiver, so only a channel of `size` 0 loses nothing. Buffered
     /// entries have left the queue, so they can no longer be cancelled. A buffer saves the feeder
-    /// the
-    /// wait for a receiver; use one only for entries that may be lost.
+    /// the wait for a receiver; use one only for entries that may be lost.
     ///
     /// While the feeder waits for a receiver, it holds one entry, which is not counted in
     /// [`len`](DelayQueue::len) and cannot be cancelled or taken by other consumers.

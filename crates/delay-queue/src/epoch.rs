@@ -7,8 +7,8 @@ use crate::NEVER;
 /// The point in time from which a queue counts nanoseconds.
 ///
 /// It is 146 years before the creation of its owner, so that earlier due times (a deadline restored
-/// after a restart) keep their value and their order. If an `Instant` cannot
-/// express that time (on some systems time begins at boot), the epoch is as early as possible.
+/// after a restart) keep their value and their order. If an `Instant` cannot express that time (on
+/// some systems time begins at boot), the epoch is as early as possible.
 ///
 /// Times are not rounded: an `Instant` is a number of nanoseconds. A time before the epoch becomes
 /// the epoch. A time that does not fit 64 bits (438 years after the creation) becomes [`NEVER`].

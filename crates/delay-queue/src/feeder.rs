@@ -1,8 +1,8 @@
 //! The feeder: a thread that takes due entries and offers them to a receiver, which may never come.
 //!
 //! It waits as every consumer does, and the entry that it has taken is leased until its receiver
-//! has it. If that never happens (the feeder is stopped, the queue is closed by `close_now`, or
-//! all receivers are gone), the entry returns to its place.
+//! has it. If that never happens (the feeder is stopped, the queue is closed by `close_now`, or all
+//! receivers are gone), the entry returns to its place.
 //!
 //! The offer itself is a parameter, so that models can replace the channel.
 

@@ -67,10 +67,9 @@ pub(crate) const MOST: usize = slots::LIMIT;
 ///
 /// A single call can take longer: when the time of a list of entries comes, or too many entries
 /// have the same time, the call moves some thousands of them, independent of n. Two calls are O(n):
-/// a push that finds the memory
-/// full, which then grows as a `Vec` does; and the removal of the first entry when most of the
-/// entries behind it were cancelled. Keys of cancelled and reset entries are removed a few at a
-/// time.
+/// a push that finds the memory full, which then grows as a `Vec` does; and the removal of the
+/// first entry when most of the entries behind it were cancelled. Keys of cancelled and reset
+/// entries are removed a few at a time.
 ///
 /// ```
 /// use delay_queue::DelayHeap;

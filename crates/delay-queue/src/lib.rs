@@ -1,9 +1,8 @@
 //! A heap of values by due time, and a queue whose entries can be taken once they are due.
 //!
 //! [`DelayHeap`] orders values by a numeric time. It has no clock, lock or thread, and needs only
-//! an allocator.
-//! [`DelayQueue`] adds a clock and a lock: many threads and many futures push entries and take
-//! them. Each entry is taken once, and never early.
+//! an allocator. [`DelayQueue`] adds a clock and a lock: many threads and many futures push entries
+//! and take them. Each entry is taken once, and never early.
 //!
 //! ```
 //! use std::time::{Duration, Instant};

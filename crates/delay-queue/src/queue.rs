@@ -26,17 +26,15 @@ use crate::{DelayHeap, Entry, EntryId, ReserveError, TakeError};
 /// [`close`](DelayQueue::close), not by dropping.
 ///
 /// Times are kept in nanoseconds. Times before the creation of the queue (a deadline restored after
-/// a restart) keep their order and their value for up to 146 years, if the
-/// system's `Instant` reaches that far back. A delay of more than 438 years means "never", and so
-/// does a time that an `Instant` cannot express.
+/// a restart) keep their order and their value for up to 146 years, if the system's `Instant`
+/// reaches that far back. A delay of more than 438 years means "never", and so does a time that an
+/// `Instant` cannot express.
 ///
 /// # Blocking
 /// Every operation takes a lock for the duration of the heap operation (`O(log n)`). Methods that
-/// wait say so.
-/// No user code (wakers, drops of values) runs under the lock. Wakers run one after another, on the
-/// thread whose call made an entry ready, freed a place or closed the queue. A waker that blocks
-/// delays
-/// that call and the wakers after it.
+/// wait say so. No user code (wakers, drops of values) runs under the lock. Wakers run one after
+/// another, on the thread whose call made an entry ready, freed a place or closed the queue. A
+/// waker that blocks delays that call and the wakers after it.
 ///
 /// # `Send`
 /// Values must be `Send + 'static` where a queue is created ([`new`](DelayQueue::new),

@@ -17,9 +17,9 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// fall due.
     ///
     /// An entry is taken when it is yielded: a stream that is dropped loses no entry. A queue may
-    /// have several streams; each entry is yielded by one of them. An item is an error only if
-    /// [no alarm](TakeError::NoAlarm) could be set, after which the stream may be polled again, or
-    /// in a [forked](TakeError::Forked) child, where the error is the last item.
+    /// have several streams; each entry is yielded by one of them. An item is an error only if [no
+    /// alarm](TakeError::NoAlarm) could be set, after which the stream may be polled again, or in a
+    /// [forked](TakeError::Forked) child, where the error is the last item.
     ///
     /// Like [`take_async`](DelayQueue::take_async), the stream never yields to the executor while
     /// an entry is due.

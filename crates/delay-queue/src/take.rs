@@ -95,21 +95,18 @@ impl<T, C: Clock> DelayQueue<T, C> {
     ///
     /// A future that is dropped before it is ready takes no entry, notified or not: its
     /// notification goes to the next waiter. A future that is polled again keeps its place in the
-    /// wait
-    /// queue, and is woken by the waker of its last poll. Its output is an error as in
+    /// wait queue, and is woken by the waker of its last poll. Its output is an error as in
     /// [`take`](DelayQueue::take), or [`TakeError::NoAlarm`]. A future that is polled after it was
     /// ready takes the next entry.
     ///
     /// The future never yields while an entry is due, so a loop over it occupies its executor's
     /// thread for as long as there is a backlog. If other tasks share the thread, yield from time
-    /// to time with the
-    /// runtime's function (`tokio::task::yield_now`).
+    /// to time with the runtime's function (`tokio::task::yield_now`).
     ///
     /// Wakers run one after another, on the thread whose call made the entry ready, or on the
     /// thread of the clock's alarm. A waker that blocks delays the later ones of the same call. The
-    /// machine's clock
-    /// has one alarm thread for all queues of the process: a waker that blocks there delays all of
-    /// them.
+    /// machine's clock has one alarm thread for all queues of the process: a waker that blocks
+    /// there delays all of them.
     ///
     /// ```
     /// use std::time::Duration;

@@ -29,9 +29,9 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// is due. Returns the number of entries: at least one.
     ///
     /// A batch has at most [`BATCH_ROOM`](crate::BATCH_ROOM) entries, unless `into` has more spare
-    /// capacity. So a buffer that is cleared and reused keeps its size, and its
-    /// capacity limits how long one batch holds the lock (O(log n) per entry). Entries that fall
-    /// due during the call may be left for the next one.
+    /// capacity. So a buffer that is cleared and reused keeps its size, and its capacity limits how
+    /// long one batch holds the lock (O(log n) per entry). Entries that fall due during the call
+    /// may be left for the next one.
     ///
     /// One waiting consumer was notified for each entry that fell due. Consumers whose entries are
     /// in this batch find none, and continue to wait.

@@ -2,8 +2,7 @@
 //!
 //! A pusher leaves its value here. The section that frees a place adds the first value to the queue
 //! and wakes its owner. So a sleeping owner, or a future that is never polled again, delays no
-//! other pusher.
-//! Held under the queue's lock.
+//! other pusher. Held under the queue's lock.
 
 use std::mem;
 

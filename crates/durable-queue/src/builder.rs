@@ -118,9 +118,8 @@ impl<T: Payload, S: Store> Builder<T, S> {
     ///
     /// Default: [`HORIZON`], or four times the duration of recent turns of the store if that is longer, up to
     /// [`LONGEST_HORIZON`] or half of the [`lease`](Self::lease). So a claim is answered before its jobs are
-    /// due, even if it waits for another turn.
-    /// The horizon does not increase the number of claimed jobs, which is limited by the number of waiting
-    /// calls and the [`prefetch`](Self::prefetch).
+    /// due, even if it waits for another turn. The horizon does not increase the number of claimed jobs,
+    /// which is limited by the number of waiting calls and the [`prefetch`](Self::prefetch).
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.config.horizon = Some(horizon);
         self
@@ -145,9 +144,8 @@ impl<T: Payload, S: Store> Builder<T, S> {
     ///
     /// The limit applies to all jobs handed out in this process, to all calls and [`Worker`](crate::Worker)s,
     /// by its [`clock`](Self::clock); other processes have rates of their own. Jobs over the limit are not
-    /// claimed, not even for the
-    /// [`prefetch`](Self::prefetch), so other processes can claim them. The cost: a job that has to wait for
-    /// a token is claimed only then, and starts a round trip later.
+    /// claimed, not even for the [`prefetch`](Self::prefetch), so other processes can claim them. The cost: a
+    /// job that has to wait for a token is claimed only then, and starts a round trip later.
     ///
     /// ```
     /// # use std::num::NonZeroU32;
@@ -176,17 +174,16 @@ impl<T: Payload, S: Store> Builder<T, S> {
 
     /// Sets how long the lease of a started job is renewed. Default: as long as the handler has the job.
     /// After `timeout` the lease is no longer renewed and expires within one [`lease`](Self::lease), and
-    /// another process gets the job: so a handler
-    /// that hangs does not keep its job for ever. The handler itself continues; its
-    /// [`is_lost`](crate::Claimed::is_lost) returns true once the lease has expired, and its settle is
-    /// rejected once the job has been claimed again. The attempt counts, so a
-    /// job whose handlers always hang is buried after its last one.
-    /// [`Stats::timed_out`](crate::Stats::timed_out) counts such attempts.
+    /// another process gets the job: so a handler that hangs does not keep its job for ever. The handler
+    /// itself continues; its [`is_lost`](crate::Claimed::is_lost) returns true once the lease has expired,
+    /// and its settle is rejected once the job has been claimed again. The attempt counts, so a job whose
+    /// handlers always hang is buried after its last one. [`Stats::timed_out`](crate::Stats::timed_out)
+    /// counts such attempts.
     ///
     /// The time starts when the job is handed out, so it includes waiting in a batch. A handler that is alive
     /// and needs longer can [extend](crate::Claimed::extend) its lease. There is no default, because only the
-    /// program knows how long its handlers may take, and
-    /// a second run concurrent with a slow first one would be a worse surprise than waiting.
+    /// program knows how long its handlers may take, and a second run concurrent with a slow first one would
+    /// be a worse surprise than waiting.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -208,10 +205,9 @@ impl<T: Payload, S: Store> Builder<T, S> {
     ///
     /// Without confirmation such a job is handed out exactly at its time, and the store learns of it in the
     /// following turn. This is for maximum speed, where running a job that was cancelled in the last instant
-    /// does no harm. Within the
-    /// [`horizon`](Self::horizon), a cancel, a reset or a merge reaches this process by a message (a
-    /// *recall*), which makes it ask for confirmation; but a message that arrives after the job's due time
-    /// comes too late. So:
+    /// does no harm. Within the [`horizon`](Self::horizon), a cancel, a reset or a merge reaches this process
+    /// by a message (a *recall*), which makes it ask for confirmation; but a message that arrives after the
+    /// job's due time comes too late. So:
     /// - Before the due time, a successful call is final if its message arrives in time. Messages take the
     ///   same path as those about pushes. A handler that has the job nevertheless has lost its lease:
     ///   [`is_lost`](crate::Claimed::is_lost) returns true, and each settle is stale.

@@ -55,9 +55,9 @@ impl fmt::Debug for Policy {
 ///
 /// Dropping a job without settling it is a failed attempt, like [`retry`](Claimed::retry): an early return
 /// with `?`, a cancelled future, an aborted task and a panic all count. So a handler that never settles its
-/// job is called again only after a back-off, and the
-/// job is buried after its last attempt. After the queue is closed in this process (a shutdown), a dropped
-/// job is released instead, like [`release`](Claimed::release). The drop does not wait for the store.
+/// job is called again only after a back-off, and the job is buried after its last attempt. After the queue
+/// is closed in this process (a shutdown), a dropped job is released instead, like
+/// [`release`](Claimed::release). The drop does not wait for the store.
 ///
 /// If the value's destructor panics as the job is settled, the panic is caught, and the job is settled as
 /// requested.

@@ -98,10 +98,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ///
     /// Urgent due jobs are claimed before other due jobs; among themselves they are ordered by time, then by
     /// id. No job is claimed earlier because it is urgent. To avoid starving other jobs, every eighth claim
-    /// of a process ignores urgency. Jobs that
-    /// a process has already claimed, up to its [`prefetch`](Builder::prefetch) and the
-    /// [batches](crate::WorkerBuilder::batch) of its workers, are not overtaken by an urgent job that is
-    /// pushed later. A pending job that is merged with an urgent push becomes urgent.
+    /// of a process ignores urgency. Jobs that a process has already claimed, up to its
+    /// [`prefetch`](Builder::prefetch) and the [batches](crate::WorkerBuilder::batch) of its workers, are not
+    /// overtaken by an urgent job that is pushed later. A pending job that is merged with an urgent push
+    /// becomes urgent.
     ///
     /// There are two levels. Jobs that must not wait for urgent jobs need a queue and a worker of their own.
     ///
@@ -154,15 +154,14 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 
     /// Pushes a repeating job. It is due at the next time of `schedule`. Each acknowledgement makes it due
     /// again, at the next time in the future. The same commit does both, so the job is neither lost nor
-    /// duplicated when a process is killed. Times
-    /// that pass while all processes are down result in a single run.
+    /// duplicated when a process is killed. Times that pass while all processes are down result in a single
+    /// run.
     ///
     /// A program may push the job at each start: the job with this key gets the new schedule and the new
     /// value, and is due at the earlier of its time and the schedule's. A run in progress continues, and is
-    /// retried if it fails; the change applies to the
-    /// next run. The job ends when it is cancelled by its key; a run in progress is then the last.
-    /// A run whose attempts have all failed is given up, and the next run follows. A
-    /// [buried](crate::Claimed::bury) job does not run again until it is redriven.
+    /// retried if it fails; the change applies to the next run. The job ends when it is cancelled by its key;
+    /// a run in progress is then the last. A run whose attempts have all failed is given up, and the next run
+    /// follows. A [buried](crate::Claimed::bury) job does not run again until it is redriven.
     ///
     /// ```
     /// # use durable_queue::{DurableQueue, PushError, Schedule, ScheduleError, Store};
@@ -355,8 +354,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 
     /// Sets whether at most one job of each key runs at a time, in all processes. A job that is pushed while
     /// another job of its key runs waits until that one is settled, and is then due at its own time. Jobs
-    /// that are already running continue. Jobs
-    /// without a key are unaffected.
+    /// that are already running continue. Jobs without a key are unaffected.
     ///
     /// A key becomes free when the lease expires: a holder that is late is rejected once another job of the
     /// key has been claimed, as after any claim. Processes of an older version of this crate ignore the

@@ -102,10 +102,10 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
     ///
     /// By default it adapts to the handlers: as many jobs as a handler finishes in about two turns of the
     /// store, at most [`MOST_JOBS`]; and one if handlers take longer than that, or the queue has a
-    /// [`rate`](crate::Builder::rate). So short jobs share commits, and long jobs stay available
-    /// to other processes. Idle handlers of this process take jobs from each other's batches. A job that
-    /// waits in a batch behind a slow handler is released after some milliseconds ([`SHORTEST_PATIENCE`], or
-    /// four turns if that is longer).
+    /// [`rate`](crate::Builder::rate). So short jobs share commits, and long jobs stay available to other
+    /// processes. Idle handlers of this process take jobs from each other's batches. A job that waits in a
+    /// batch behind a slow handler is released after some milliseconds ([`SHORTEST_PATIENCE`], or four turns
+    /// if that is longer).
     ///
     /// With a fixed number, waiting jobs are not released: slow handlers keep the rest of their batch from
     /// other processes. The jobs of a batch are acknowledged together when the next one is claimed.

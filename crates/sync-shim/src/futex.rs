@@ -12,8 +12,7 @@ use crate::atomic::AtomicU32;
 ///
 /// On the machine it uses the address-keyed table of waiting threads of `parking_lot_core` (an idea
 /// of Linux's futex and `WebKit`'s `ParkingLot`): no system call unless a thread sleeps, works on
-/// every
-/// platform that has threads, and needs no memory but the word.
+/// every platform that has threads, and needs no memory but the word.
 #[derive(Debug)]
 pub struct Futex {
     word: AtomicU32,

@@ -1,10 +1,10 @@
 //! The one source of atomics, cells, locks, parking, threads and clocks.
 //!
 //! All crates above access shared memory and time only through this one. With `--cfg anthill_loom`
-//! the same protocols run on [loom](https://docs.rs/loom)'s versions, which
-//! explore their interleavings, without any changes above. With `--cfg anthill_shuttle` in
-//! addition, [shuttle](https://docs.rs/shuttle) replaces loom: random schedules of more threads
-//! than loom can handle.
+//! the same protocols run on [loom](https://docs.rs/loom)'s versions, which explore their
+//! interleavings, without any changes above. With `--cfg anthill_shuttle` in addition,
+//! [shuttle](https://docs.rs/shuttle) replaces loom: random schedules of more threads than loom can
+//! handle.
 //!
 //! Not for: general use. The list of items is closed and small on purpose, and no item is more
 //! portable or more convenient than the one it replaces.
@@ -18,9 +18,9 @@
 //!
 //! # With the cfg
 //! loom's atomics have no `const` constructor, and loom does not support statics. So all statics
-//! (identifiers, the thread tag, the fork count) are in `statics.rs` and are not modelled; none
-//! of them orders anything. Timed waits are modelled by [`ManualClock`]: a model's clock thread
-//! calls `advance`, which may fire any deadline at any point.
+//! (identifiers, the thread tag, the fork count) are in `statics.rs` and are not modelled; none of
+//! them orders anything. Timed waits are modelled by [`ManualClock`]: a model's clock thread calls
+//! `advance`, which may fire any deadline at any point.
 
 #[cfg(all(anthill_shuttle, not(anthill_loom)))]
 compile_error!("`anthill_shuttle` says which runtime the models have: it goes with `anthill_loom`");

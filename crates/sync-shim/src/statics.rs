@@ -2,8 +2,8 @@
 //! number, its tag and its parker.
 //!
 //! None of it takes part in a protocol: identifiers only have to differ, and a tag and a parker are
-//! read by their own thread only. So models use std's atomics here too, and
-//! their state spaces stay small.
+//! read by their own thread only. So models use std's atomics here too, and their state spaces stay
+//! small.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

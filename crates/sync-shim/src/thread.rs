@@ -75,9 +75,8 @@ pub fn spawn_thread(
 ///
 /// `last` must not unwind. Std drops thread-locals in the reverse order of their creation but does
 /// not guarantee it. Where the order differs, and for destructors registered with the system's
-/// thread
-/// library, `last` may run before some of them. So it is only a hint that a join will not block for
-/// long. In a model the thread-locals are dropped after `last`.
+/// thread library, `last` may run before some of them. So it is only a hint that a join will not
+/// block for long. In a model the thread-locals are dropped after `last`.
 pub fn with_last_act(body: impl FnOnce(), last: impl FnOnce() + 'static) {
     #[cfg(not(anthill_loom))]
     {
@@ -117,8 +116,8 @@ pub fn available_parallelism() -> usize {
 /// Makes the calling thread's timed waits end as soon as the system can end them.
 ///
 /// Linux delays the end of a wait by up to 50 µs, to wake several threads at a time. This call
-/// reduces the calling thread's timer slack to the minimum. It has no effect on other systems.
-/// For threads that serve timers: each of their waits may then cost a wake-up of the processor.
+/// reduces the calling thread's timer slack to the minimum. It has no effect on other systems. For
+/// threads that serve timers: each of their waits may then cost a wake-up of the processor.
 pub fn set_precise_timers() {
     #[cfg(all(target_os = "linux", not(anthill_loom)))]
     {

@@ -1,17 +1,16 @@
 //! Adaptive yields: yield where yields are cheap, back off where other processes use the processor.
 //!
 //! A yield is the cheapest way to wait for a thread that is ready but has no core, as long as the
-//! threads that run instead have little to do.
-//! If other processes compute, each yield lets one of their threads run for a whole time slice of
-//! some milliseconds, while a sleeping thread is woken within microseconds.
+//! threads that run instead have little to do. If other processes compute, each yield lets one of
+//! their threads run for a whole time slice of some milliseconds, while a sleeping thread is woken
+//! within microseconds.
 //!
 //! So each yield is timed. After a long yield the thread skips its next few: a thread that meets
 //! busy threads on every core, as a caller of a busy pool does, soon sleeps at once, while threads
-//! that wait for each other go on yielding.
-//! If long yields follow each other, the process's share of processor time tells whether other
-//! processes ran in the meantime. If so, all threads of the process skip their yields for a while:
-//! for a multiple of the duration of the last yield, with a factor that doubles each time. A core
-//! that was idle is mistaken for another process's once.
+//! that wait for each other go on yielding. If long yields follow each other, the process's share
+//! of processor time tells whether other processes ran in the meantime. If so, all threads of the
+//! process skip their yields for a while: for a multiple of the duration of the last yield, with a
+//! factor that doubles each time. A core that was idle is mistaken for another process's once.
 //!
 //! Not for: semantic time. This module measures the machine, so it reads the machine's clocks, and
 //! a process has one shared policy.

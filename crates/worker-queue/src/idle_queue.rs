@@ -21,9 +21,9 @@ use crate::reuse::{Reuse, ReuseOrder};
 /// Idle workers in order of age, each with the stamp of its last use.
 ///
 /// `E` is an idle worker. `S` is a point in time, or any other value that only grows. `R` says
-/// which end [`pop`](Self::pop) reuses: [`Stack`](crate::Stack) and
-/// [`LoopQueue`](crate::LoopQueue) fix it in their type; the default, [`Reuse`], is chosen at run
-/// time by [`stack`](IdleQueue::stack) or [`ring`](IdleQueue::ring).
+/// which end [`pop`](Self::pop) reuses: [`Stack`](crate::Stack) and [`LoopQueue`](crate::LoopQueue)
+/// fix it in their type; the default, [`Reuse`], is chosen at run time by
+/// [`stack`](IdleQueue::stack) or [`ring`](IdleQueue::ring).
 ///
 /// No method waits. Methods that drop entries run user code, and their documentation says so. If a
 /// comparison of stamps or a predicate panics, the container is unchanged.
@@ -167,9 +167,8 @@ impl<E, S: Copy + Ord, R> IdleQueue<E, S, R> {
     ///
     /// Entries stay in order of age: a stamp older than the newest entry's is raised to that
     /// entry's. Returns the stamp that was stored. A worker that sleeps until it has expired must
-    /// compute the
-    /// time from the returned stamp; with its own it could wake too early and find itself not yet
-    /// expired.
+    /// compute the time from the returned stamp; with its own it could wake too early and find
+    /// itself not yet expired.
     ///
     /// O(1); amortised on a [`Stack`](crate::Stack), which allocates when it outgrows the largest
     /// number of entries it has held.
@@ -209,8 +208,8 @@ impl<E, S: Copy + Ord, R> IdleQueue<E, S, R> {
     ///
     /// The entries are removed by this call. Entries that the iterator has not yielded when it is
     /// dropped are dropped with it. Under a lock, collect the iterator, unlock, and drop the
-    /// entries then. Leaking the
-    /// iterator (`mem::forget`) may leak any of the entries and leave the container empty.
+    /// entries then. Leaking the iterator (`mem::forget`) may leak any of the entries and leave the
+    /// container empty.
     #[doc(alias = "refresh")]
     pub fn drain_expired(&mut self, limit: S, max: usize) -> impl ExactSizeIterator<Item = E> {
         let expired = self.slots.partition_point(|slot| slot.last_used <= limit);

@@ -2,9 +2,8 @@
 //! next and the workers that have been idle too long.
 //!
 //! An elastic pool needs two operations on its idle workers: take one to reuse, for every task, and
-//! from time to time remove all workers unused since a given moment.
-//! Both containers do the first in constant time and the second by binary search. They differ in
-//! the worker that they reuse.
+//! from time to time remove all workers unused since a given moment. Both containers do the first
+//! in constant time and the second by binary search. They differ in the worker that they reuse.
 //!
 //! | | [`Stack`] | [`LoopQueue`] |
 //! |---|---|---|

@@ -2,12 +2,10 @@
 //!
 //! Keys are taken and released this way while the queue is *settled*: it has no waiters and no
 //! metrics. They are added this way while *fast adds* are enabled: the queue is settled, open, and
-//! contains nothing that depends
-//! on the time. A busy queue is usually in that state, so these sections are kept short: they
-//! record no times, and their results fit into registers. They are special cases of `queueing.rs`
-//! and `holding.rs`;
-//! `PROTOCOL.md` explains why they are sufficient, and the random programs of `tests/model` use
-//! both paths.
+//! contains nothing that depends on the time. A busy queue is usually in that state, so these
+//! sections are kept short: they record no times, and their results fit into registers. They are
+//! special cases of `queueing.rs` and `holding.rs`; `PROTOCOL.md` explains why they are sufficient,
+//! and the random programs of `tests/model` use both paths.
 
 use super::{Keys, Place};
 use crate::records::{Delivery, On, Slot};
@@ -42,8 +40,7 @@ impl<K> Keys<K> {
 
     /// Releases a key without a pending delivery or failures: erases its record, and returns the
     /// queue's copy of the key. Returns `None` if there is a delivery or a failure, or if the
-    /// record is an exile; then
-    /// the caller must call [`finish`](Keys::finish).
+    /// record is an exile; then the caller must call [`finish`](Keys::finish).
     #[inline]
     pub(crate) fn finish_fast(&mut self, slot: Slot, forget: bool) -> Option<K> {
         let record = self.records.get_near(slot)?;

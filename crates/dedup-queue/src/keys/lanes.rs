@@ -2,9 +2,8 @@
 //!
 //! Deliveries of the normal lane come before those of the low lane, except for the share of the low
 //! lane: while both have ready keys, at least one of [`LOW_SHARE`] consecutive deliveries is low.
-//! So a low
-//! key with `n` others before it in its lane is delivered after at most `(n + 1) * LOW_SHARE`
-//! deliveries.
+//! So a low key with `n` others before it in its lane is delivered after at most `(n + 1) *
+//! LOW_SHARE` deliveries.
 //!
 //! A delivery is low as long as all requests for it are. A normal request moves it up.
 

@@ -20,8 +20,7 @@ pub(crate) struct Listed<K> {
 impl<K: Clone> Keys<K> {
     /// Lists the keys of `most` records from this one on, and returns the record after them, if
     /// there is one. This is the only section that clones keys. The keys listed so far belong to
-    /// the caller, so a
-    /// panic drops them when the lock is free.
+    /// the caller, so a panic drops them when the lock is free.
     pub(crate) fn list(&self, from: Slot, most: usize, into: &mut Vec<Listed<K>>) -> Option<Slot> {
         let mut records = self.records.iter_from(from);
         for (_, record) in records.by_ref().take(most) {

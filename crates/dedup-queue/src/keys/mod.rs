@@ -1,24 +1,21 @@
 //! The states of the keys: a state machine without waiters.
 //!
 //! All methods run under the queue's lock and run no user code, so none of them can panic half-way:
-//! keys are compared before a section begins ([`Keys::find`]), hashed and cloned
-//! before the lock is taken, and dropped after it is released ([`Keys::garbage`]). Times are passed
-//! as numbers. The consequences for other parties (waiters, drains, metrics) are read off
-//! afterwards.
+//! keys are compared before a section begins ([`Keys::find`]), hashed and cloned before the lock is
+//! taken, and dropped after it is released ([`Keys::garbage`]). Times are passed as numbers. The
+//! consequences for other parties (waiters, drains, metrics) are read off afterwards.
 //!
 //! # Terms
 //! A key's delivery is *pending* now, pending later, or not pending, and the key is *held* by a
 //! worker or not. Pending now and not held: *ready*. Pending now and held: *dirty*. Pending later:
-//! *delayed*,
-//! held or not. Neither pending nor held: *resting*, remembered only for its failures.
+//! *delayed*, held or not. Neither pending nor held: *resting*, remembered only for its failures.
 //!
 //! # Invariants, whenever the lock is free
 //! 1. A key has at most one record, and only while it is held, pending, or has failures. So at most
 //!    one delivery of it is pending, and no two workers hold it.
 //! 2. The list `ready` has exactly the ready keys, in the order in which they became ready;
 //!    `resting` has exactly the resting keys, likewise; and `held` has the held keys, which it only
-//!    counts
-//!    unless metrics ask how long they have been held.
+//!    counts unless metrics ask how long they have been held.
 //! 3. The heap has exactly one entry for each delayed key, and the record refers to it.
 //! 4. A record has its twin key unless the key is held.
 //! 5. After shutting down, no new delivery becomes pending now: so once there are no ready or dirty
@@ -276,8 +273,7 @@ impl<K> Keys<K> {
 
     /// Returns whether this section has caused user code to be run when the lock is free: metrics,
     /// or drops of keys. A worker that is about to wait first lets that code run, and looks again:
-    /// while the code runs, its
-    /// thread must not count as waiting.
+    /// while the code runs, its thread must not count as waiting.
     #[inline]
     pub(crate) fn has_user_code(&self) -> bool {
         !self.garbage.is_empty() || self.metric_changes != MetricChanges::default()

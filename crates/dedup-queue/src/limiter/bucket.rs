@@ -2,10 +2,9 @@
 //!
 //! The state is the time, after the latest call, at which the bucket would be full again if no more
 //! tokens were taken. Each token taken moves that time by one interval; a token is available at
-//! once while
-//! the time is at most `burst` intervals away. It is counted in nanoseconds of 128 bits and never
-//! becomes a point in time: so it need not fit into an `Instant`, and every interval can have its
-//! burst.
+//! once while the time is at most `burst` intervals away. It is counted in nanoseconds of 128 bits
+//! and never becomes a point in time: so it need not fit into an `Instant`, and every interval can
+//! have its burst.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};

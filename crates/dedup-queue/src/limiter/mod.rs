@@ -47,8 +47,7 @@ pub trait RateLimiter<K>: Send + Sync {
     ///
     /// Called for failures that count: not for an attempt before the key's back-off was over (see
     /// [`retry`](crate::Held::retry)). A result may be discarded: if two threads count failures of
-    /// one key at once, one of them calls
-    /// again with the higher number.
+    /// one key at once, one of them calls again with the higher number.
     #[doc(alias = "When")]
     fn delay(&self, key: &K, failures: u32, now: Instant) -> Duration;
 }

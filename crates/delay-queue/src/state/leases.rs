@@ -5,9 +5,8 @@
 //!
 //! The section that leases an entry may have effects, which run user code on the feeder's thread. A
 //! waker there may wait for the leased entry, because it may call `close_now`. So the feeder
-//! collects
-//! its entry only after the effects, in another section. Until then the entry stays here, and
-//! `close_now` takes it back without waiting for the feeder.
+//! collects its entry only after the effects, in another section. Until then the entry stays here,
+//! and `close_now` takes it back without waiting for the feeder.
 
 use std::collections::BTreeMap;
 use std::task::Waker;

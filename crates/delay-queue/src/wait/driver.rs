@@ -339,9 +339,9 @@ fn sleep<D: Driver>(
 /// because it has already fired. Appends the effects of their sections to `effects`.
 ///
 /// A loop, not a recursion. An alarm may fire before the call that sets it returns, because a clock
-/// may check the time first. That is recorded, found by the section that reports
-/// the outcome, and answered with the next request. So the stack depth does not depend on how many
-/// entries fall due in the meantime.
+/// may check the time first. That is recorded, found by the section that reports the outcome, and
+/// answered with the next request. So the stack depth does not depend on how many entries fall due
+/// in the meantime.
 #[cold]
 fn set_alarms<D: Driver>(driver: &D, first: AlarmRequest, effects: &mut D::Effects) {
     let mut next = Some(first);

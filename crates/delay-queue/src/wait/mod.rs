@@ -1,8 +1,8 @@
 //! Waiting for an entry, as a thread or as a future: one driver for all queues.
 //!
 //! For queues of this workspace, whose entries become ready now or at a later time: [`DelayQueue`]
-//! here, and the work queue of `dedup-queue`. Not part of the crate's public promise: it may
-//! change in any version.
+//! here, and the work queue of `dedup-queue`. Not part of the crate's public promise: it may change
+//! in any version.
 //!
 //! - [`Waiters`] is the wait queue of a queue's consumers, as arithmetic under its lock: which
 //!   waiter to notify, which thread leads, when the clock's alarm replaces the leader.

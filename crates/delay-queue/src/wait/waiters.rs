@@ -8,8 +8,8 @@
 //! # Terms
 //! - *Ready*: can be taken now. *Due at a time*: will be ready then.
 //! - *Notified*: dequeued and woken, to look. A notified thread is sure to look. A notified future
-//!   may never be polled, so its notification counts only while an entry is ready for it:
-//!   when that entry has been taken, the next ready entry is for another waiter.
+//!   may never be polled, so its notification counts only while an entry is ready for it: when that
+//!   entry has been taken, the next ready entry is for another waiter.
 //! - *The leader*: the waiting thread that sleeps at most until the next entry falls due. The other
 //!   threads sleep without a time-out (the leader-follower pattern of Java's `DelayQueue`).
 //!

@@ -19,8 +19,7 @@
 //! sees that it is asleep, and notifies it if it would sleep too long. That section also lowers
 //! `sleeps_until`, so a later section notifies only for a still earlier time: a notified thread
 //! checks all alarms anyway. The end of the thread and its start are sections of the same lock:
-//! either
-//! the ending thread sees an alarm, or the alarm starts the next thread.
+//! either the ending thread sees an alarm, or the alarm starts the next thread.
 
 use std::collections::BTreeMap;
 use std::io;

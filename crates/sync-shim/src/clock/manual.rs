@@ -2,9 +2,8 @@
 //!
 //! The clock knows its waiters. A test can let a thread go to sleep, observe that it sleeps
 //! ([`ManualClock::wait_for_sleepers`]), and only then advance the time: no test has to sleep to
-//! order
-//! events. Models use it for deadlines: a clock thread calls `advance`, which may happen at any
-//! point of the other threads' steps.
+//! order events. Models use it for deadlines: a clock thread calls `advance`, which may happen at
+//! any point of the other threads' steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,13 +11,12 @@ use crate::{Alarm, Clock, Parker};
 ///
 /// One thread serves the alarms of the whole process. The first alarm starts it, and it ends ten
 /// seconds after the last alarm was fired or cancelled. A process forked in the meantime has lost
-/// that
-/// thread: setting an alarm there fails.
+/// that thread: setting an alarm there fails.
 ///
 /// That thread calls the wakers one after another. A waker that blocks (for example one that runs
-/// its task in place) delays every later alarm of the process for as long, in all queues that
-/// use this clock. A waker should schedule its task elsewhere and return. If it cannot, give that
-/// queue a clock of its own.
+/// its task in place) delays every later alarm of the process for as long, in all queues that use
+/// this clock. A waker should schedule its task elsewhere and return. If it cannot, give that queue
+/// a clock of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MonotonicClock;
 

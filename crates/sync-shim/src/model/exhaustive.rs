@@ -11,8 +11,8 @@ std::thread_local! {
 }
 
 /// Sets whether [`Futex::wake_one_fairly`](crate::Futex::wake_one_fairly) reserves, always or never
-/// (the default), for the futexes that this execution creates afterwards.
-/// On the machine a clock decides, so models of code that depends on it run both ways.
+/// (the default), for the futexes that this execution creates afterwards. On the machine a clock
+/// decides, so models of code that depends on it run both ways.
 pub fn set_fair_wakes(fair: bool) {
     FAIR_WAKES.set(fair);
 }

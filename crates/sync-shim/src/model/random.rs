@@ -27,8 +27,8 @@ const DEPTHS: [usize; 4] = [2, 3, 4, 5];
 /// places.
 ///
 /// The environment variable `ANTHILL_SHUTTLE_SCHEDULES` sets the number of schedules (1,000),
-/// `ANTHILL_SHUTTLE_SEED` the first seed (0). A `body` that catches a panic of its own must
-/// raise it by `resume_unwind`: shuttle prints the schedule of any other panic as a failure.
+/// `ANTHILL_SHUTTLE_SEED` the first seed (0). A `body` that catches a panic of its own must raise
+/// it by `resume_unwind`: shuttle prints the schedule of any other panic as a failure.
 ///
 /// # Panics
 /// If a schedule panics, deadlocks or does not end. The seed is printed before the panic.
