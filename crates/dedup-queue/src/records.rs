@@ -428,13 +428,13 @@ impl<const ON: u8> List<ON> {
 /// The held records. They are counted, and linked only if metrics ask how long they have been held;
 /// otherwise the links would be written for nothing.
 #[derive(Debug)]
-pub(crate) struct HeldOnes {
+pub(crate) struct HeldRecords {
     list: List<HELD>,
     listed: bool,
     count: usize,
 }
 
-impl HeldOnes {
+impl HeldRecords {
     pub(crate) fn new(listed: bool) -> Self {
         Self {
             list: List::new(),

@@ -262,7 +262,7 @@ mod tests {
     /// Compares the slab with a plain list, while entries come and go and the row is cut, at
     /// random.
     #[test]
-    fn entries_keep_their_numbers_and_values_whatever_is_cut() {
+    fn entries_keep_their_numbers_and_values_across_cuts() {
         let mut random = Rng::new(1);
         let mut slab = Slab::<Value>::new();
         let mut used: Vec<(Slot, u64)> = Vec::new();

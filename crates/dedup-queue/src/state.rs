@@ -149,9 +149,9 @@ impl<K> State<K> {
             if self.keys.is_closed() {
                 self.waiters.notify_all(&mut effects.wakes);
             } else {
-                let mut ahead = self.keys.ahead();
+                let mut view = self.keys.waiters_view();
                 self.waiters
-                    .settle(&mut ahead, &mut effects.wakes, &mut effects.alarm);
+                    .settle(&mut view, &mut effects.wakes, &mut effects.alarm);
             }
         }
         for waiter in std::mem::take(&mut self.answered) {

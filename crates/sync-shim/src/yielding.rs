@@ -28,11 +28,11 @@ use crate::atomic::{AtomicU32, Ordering::Relaxed};
 const LONG: Duration = Duration::from_millis(1);
 
 /// Number of yields to skip after a long one: at first, and at most after many long ones in a row.
-const LEFT_OUT: [u32; 2] = [8, 2048];
+const SKIPS: [u32; 2] = [8, 2048];
 
 /// Long yields whose ends are this far apart count as consecutive. A shorter interval does not show
 /// which threads ran.
-const SOON: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(20);
+const CONSECUTIVE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(20);
 
 /// Duration of the back-off after a yield that let other processes run, in multiples of the
 /// duration of that yield: at first, and at most.
@@ -50,35 +50,35 @@ thread_local! {
 /// Experience of one thread with its yields.
 struct OwnYields {
     /// Yields that are still to be skipped.
-    left_out: Cell<u32>,
+    to_skip: Cell<u32>,
     /// Yields skipped after the last long one; 0 if a short one followed.
-    last_left_out: Cell<u32>,
+    last_skipped: Cell<u32>,
 }
 
 impl OwnYields {
     const fn new() -> Self {
         Self {
-            left_out: Cell::new(0),
-            last_left_out: Cell::new(0),
+            to_skip: Cell::new(0),
+            last_skipped: Cell::new(0),
         }
     }
 
     #[inline]
     fn allow(&self) -> bool {
-        let left_out = self.left_out.get();
-        self.left_out.set(left_out.saturating_sub(1));
-        left_out == 0
+        let to_skip = self.to_skip.get();
+        self.to_skip.set(to_skip.saturating_sub(1));
+        to_skip == 0
     }
 
     #[inline]
     fn record_short(&self) {
-        self.last_left_out.set(0);
+        self.last_skipped.set(0);
     }
 
     fn record_long(&self) {
-        let doubled = double(self.last_left_out.get(), LEFT_OUT);
-        self.last_left_out.set(doubled);
-        self.left_out.set(doubled);
+        let doubled = double(self.last_skipped.get(), SKIPS);
+        self.last_skipped.set(doubled);
+        self.to_skip.set(doubled);
     }
 }
 
@@ -136,12 +136,12 @@ impl YieldPolicy {
         };
         let before = *last.get_or_insert(end);
         let wall = end.wall.saturating_sub(before.wall);
-        if wall < *SOON.start() {
+        if wall < *CONSECUTIVE.start() {
             return;
         }
         *last = Some(end);
         drop(last);
-        if wall > *SOON.end() {
+        if wall > *CONSECUTIVE.end() {
             return;
         }
         let used = end.used.saturating_sub(before.used);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     /// Returns how many yields are skipped until the next one is allowed.
-    fn left_out(own: &OwnYields) -> u32 {
+    fn skipped(own: &OwnYields) -> u32 {
         let mut count = 0;
         while !own.allow() {
             count += 1;
@@ -256,17 +256,17 @@ mod tests {
     }
 
     #[test]
-    fn after_long_yields_in_a_row_more_and_more_are_left_out() {
+    fn long_yields_in_a_row_skip_more_and_more_yields() {
         let own = OwnYields::new();
-        assert_eq!(left_out(&own), 0);
+        assert_eq!(skipped(&own), 0);
         for expected in [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 2048] {
             own.record_long();
-            assert_eq!(left_out(&own), expected);
+            assert_eq!(skipped(&own), expected);
         }
         own.record_short();
-        assert_eq!(left_out(&own), 0);
+        assert_eq!(skipped(&own), 0);
         own.record_long();
-        assert_eq!(left_out(&own), 8, "a short one has come between");
+        assert_eq!(skipped(&own), 8, "a short one has come between");
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn long_yields_cost_nothing_where_our_own_threads_run() {
+    fn long_yields_cause_no_back_off_while_own_threads_run() {
         let policy = YieldPolicy::new();
         policy.check_processor_share(YIELD, at(10, 100), 2);
         policy.check_processor_share(YIELD, at(20, 115), 2);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn long_yields_far_apart_are_no_loss() {
+    fn long_yields_far_apart_cause_no_back_off() {
         let policy = YieldPolicy::new();
         policy.check_processor_share(YIELD, at(10, 0), 2);
         policy.check_processor_share(YIELD, at(31, 0), 2);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn no_back_off_is_endless_however_long_a_yield_took_and_when_milliseconds_begin_anew() {
+    fn every_back_off_ends_after_a_yield_of_any_length_and_when_milliseconds_wrap() {
         let policy = YieldPolicy::new();
         let end = 1_u64 << 32;
         policy.check_processor_share(Duration::MAX, at(end - 10, 0), 1);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_was_used_shows_in_the_process_time() {
+    fn process_time_increases_while_the_process_computes() {
         let before = processor_time();
         while cfg!(unix) && processor_time() == before {
             std::hint::spin_loop();

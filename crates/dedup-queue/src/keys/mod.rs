@@ -27,7 +27,7 @@ use delay_queue::wait::ReadySource;
 use delay_queue::{EntryId, NEVER};
 
 use crate::policy::Policy;
-use crate::records::{Cause, Delivery, Garbage, HeldOnes, List, RESTING, Records, Slot};
+use crate::records::{Cause, Delivery, Garbage, HeldRecords, List, RESTING, Records, Slot};
 
 mod delayed;
 mod ending;
@@ -57,7 +57,7 @@ pub(crate) enum Phase {
 pub(crate) struct Keys<K> {
     records: Records<K>,
     ready: Ready,
-    held: HeldOnes,
+    held: HeldRecords,
     resting: List<RESTING>,
     dirty: usize,
     delayed: Delayed,
@@ -122,7 +122,7 @@ impl<K> Keys<K> {
         Self {
             records: Records::new(),
             ready: Ready::new(),
-            held: HeldOnes::new(settings.metered),
+            held: HeldRecords::new(settings.metered),
             resting: List::new(),
             dirty: 0,
             delayed: Delayed::new(),
@@ -320,15 +320,15 @@ impl<K> Keys<K> {
 
 /// The keys as seen by waiters. Not generic, so the code that uses it is compiled once for all
 /// keys.
-pub(crate) struct Ahead {
+pub(crate) struct WaitersView {
     now: u64,
     ready: usize,
     next_due: u64,
 }
 
 impl<K> Keys<K> {
-    pub(crate) fn ahead(&self) -> Ahead {
-        Ahead {
+    pub(crate) fn waiters_view(&self) -> WaitersView {
+        WaitersView {
             now: self.now,
             ready: self.ready.len(),
             next_due: self.next_due(),
@@ -344,7 +344,7 @@ impl<K> Keys<K> {
     }
 }
 
-impl ReadySource for Ahead {
+impl ReadySource for WaitersView {
     fn now(&self) -> u64 {
         self.now
     }

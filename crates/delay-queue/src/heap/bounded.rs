@@ -134,7 +134,7 @@ fn a_fill_of_any_size_moves_few_keys() {
 
 /// Regression test: order numbers with 32 bits wrapped around by renumbering all keys at once.
 #[test]
-fn operations_take_few_steps_also_at_the_2_to_the_32nd_push() {
+fn operations_take_few_steps_at_the_2_to_the_32nd_push() {
     for due in [scattered as fn(u64) -> u64, |index| index, |_| NEVER] {
         let mut heap = Checked::new();
         heap.0 = DelayHeap::beginning_with(u64::from(u32::MAX) - MANY, 0);

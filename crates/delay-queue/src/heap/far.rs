@@ -33,7 +33,7 @@ use super::slots::Slots;
 use super::steps;
 
 /// Target number of keys per bucket.
-const SHARE: usize = 8;
+const KEYS_PER_BUCKET: usize = 8;
 const FEWEST_BUCKETS: usize = 16;
 /// Assumed number of keys of which only the first few are known.
 const EXPECTED: usize = 1_024;
@@ -576,7 +576,7 @@ impl Far {
 
 /// Returns the number of buckets for a rung of `keys` keys.
 fn buckets_for(keys: usize) -> usize {
-    let count = (keys / SHARE).next_power_of_two();
+    let count = (keys / KEYS_PER_BUCKET).next_power_of_two();
     count.clamp(FEWEST_BUCKETS, MOST_BUCKETS)
 }
 

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn alarms_that_are_taken_back_leave_nothing() {
+    fn cancelled_alarms_leave_nothing() {
         let start = Instant::now();
         let alarms = Alarms::new(Still(start));
         let set = |n: u64| {
