@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_is_as_early_as_an_instant_can_be() {
+    fn an_epoch_is_as_early_as_points_of_time_can_be() {
         for uptime in [0, 1, 2, 3, 1_000, 86_400_000_000_123, PAST - 1, PAST] {
             assert_eq!(earlier(uptime, minus), 0);
         }

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn long_yields_in_a_row_skip_more_and_more_yields() {
+    fn after_long_yields_in_a_row_more_and_more_are_left_out() {
         let own = OwnYields::new();
         assert_eq!(skipped(&own), 0);
         for expected in [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 2048] {
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn long_yields_cause_no_back_off_while_own_threads_run() {
+    fn long_yields_cost_nothing_where_our_own_threads_run() {
         let policy = YieldPolicy::new();
         policy.check_processor_share(YIELD, at(10, 100), 2);
         policy.check_processor_share(YIELD, at(20, 115), 2);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn long_yields_far_apart_cause_no_back_off() {
+    fn long_yields_far_apart_are_no_loss() {
         let policy = YieldPolicy::new();
         policy.check_processor_share(YIELD, at(10, 0), 2);
         policy.check_processor_share(YIELD, at(31, 0), 2);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn every_back_off_ends_after_a_yield_of_any_length_and_when_milliseconds_wrap() {
+    fn no_back_off_is_endless_however_long_a_yield_took_and_when_milliseconds_begin_anew() {
         let policy = YieldPolicy::new();
         let end = 1_u64 << 32;
         policy.check_processor_share(Duration::MAX, at(end - 10, 0), 1);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn process_time_increases_while_the_process_computes() {
+    fn a_processor_that_was_used_shows_in_the_process_time() {
         let before = processor_time();
         while cfg!(unix) && processor_time() == before {
             std::hint::spin_loop();

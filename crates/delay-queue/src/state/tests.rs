@@ -45,7 +45,7 @@ fn run(state: &mut State<u32>, takes: u32, now: impl Fn(u32) -> u64) -> u64 {
 
 /// An alarm notifies all of them, and each returns and takes its own entry.
 #[test]
-fn taking_costs_the_same_for_any_number_of_notified_waiters() {
+fn taking_costs_the_same_however_many_are_called_and_have_not_come_yet() {
     for count in [500, 1_000, 2_000] {
         let mut state = waiting(count, |_| 7);
         let looked_at = run(&mut state, count, |_| 7);
@@ -56,7 +56,7 @@ fn taking_costs_the_same_for_any_number_of_notified_waiters() {
 /// Takers lag behind: half of all entries are ready while the others fall due, one by one, and the
 /// alarm must handle each of those.
 #[test]
-fn an_entry_that_falls_due_costs_the_same_for_any_number_of_ready_entries() {
+fn an_entry_that_falls_due_costs_the_same_however_many_lie_ready_before_it() {
     for count in [500_u32, 1_000, 2_000] {
         let half = count / 2;
         let mut state = waiting(count, |n| 10 + u64::from(n.saturating_sub(half)));
@@ -203,7 +203,7 @@ fn feeders_that_end_leave_nothing() {
 
 /// Gathering has no visible effect but its result.
 #[test]
-fn gathered_entries_leave_in_order_and_are_counted_after_any_operation() {
+fn what_is_gathered_leaves_in_order_and_is_counted_whatever_happens_to_it() {
     let mut rng = Rng::from_env();
     for _ in 0..200 {
         let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 30), 0);
