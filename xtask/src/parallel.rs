@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Error, Result};
-use pool_core::{MapError, Pool};
+use pool_core::Pool;
+use pool_util::{MapError, PoolExt};
 
 /// Does `work` on each item and returns the results in the items' order.
 ///

@@ -11,9 +11,10 @@ use std::future::Future;
 use std::time::Duration;
 
 use pool_core::{
-    Accepts, Capacity, Closures, GraceEnd, JoinHandle, Map, MapError, Pool, Scope, Stats,
-    SubmitError, TaskBuilder, TuneError, WaitError,
+    Accepts, Capacity, Closures, JoinHandle, Pool, Stats, SubmitError, TaskBuilder, TuneError,
+    WaitError,
 };
+use pool_util::{Map, MapError, PoolExt, Scope};
 
 use crate::default::default_pool;
 
@@ -234,21 +235,6 @@ pub fn release() -> bool {
 #[doc(alias = "ReleaseTimeout")]
 pub fn release_timeout(timeout: Duration) -> Result<(), WaitError> {
     default_pool().release_timeout(timeout)
-}
-
-/// Releases the default pool, lets what was accepted go on for so long, then drops what has not
-/// started and asks what runs to stop. See [`Pool::release_with_grace`](crate::Pool::release_with_grace).
-///
-/// ```
-/// use anthill::GraceEnd;
-/// use std::time::Duration;
-///
-/// anthill::submit(|| println!("the last one"))?;
-/// assert_eq!(anthill::release_with_grace(Duration::from_secs(60))?, GraceEnd::Ended);
-/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-/// ```
-pub fn release_with_grace(grace: Duration) -> Result<GraceEnd<usize>, WaitError> {
-    default_pool().release_with_grace(grace)
 }
 
 /// Waits until the default pool has ended: it is released, and every worker's thread is gone.

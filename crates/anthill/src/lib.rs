@@ -79,10 +79,9 @@ pub use delay_queue;
 #[doc(inline)]
 pub use delay_queue::{DelayHeap, DelayQueue};
 pub use functions::{
-    capacity, for_each, free, map, map_unordered, reboot, release, release_timeout,
-    release_with_grace, running, scope, spawn, spawn_async, stats, submit, submit_async,
-    submit_timeout, task, try_for_each, try_map, try_spawn, try_submit, tune, wait_idle,
-    wait_released, waiting,
+    capacity, for_each, free, map, map_unordered, reboot, release, release_timeout, running, scope,
+    spawn, spawn_async, stats, submit, submit_async, submit_timeout, task, try_for_each, try_map,
+    try_spawn, try_submit, tune, wait_idle, wait_released, waiting,
 };
 #[cfg(feature = "multi-pool")]
 pub use multi_pool;
@@ -96,17 +95,25 @@ pub use pool_core::MonotonicClock;
 #[doc(inline)]
 pub use pool_core::{
     BatchError, BuildError, Builder, CancelToken, Capacity, Clock, Current, DEFAULT_KEEP_ALIVE,
-    DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, GraceEnd, JoinError, JoinHandle,
-    Keyed, ManualClock, Map, MapError, OnFull, Panicked, Permit, PollReserve, Pool, Priority,
-    QueueDepth, Reserve, Scope, Spawn, Stats, Submit, SubmitError, TaskBuilder, TaskGroup,
-    TaskHook, TuneError, WaitError, WeakFuncPool, WeakPool, WithinWorker, WorkerPool, Workers,
-    blocking, current,
+    DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, JoinError, JoinHandle, Keyed,
+    ManualClock, OnFull, Panicked, Permit, Pool, Priority, QueueDepth, Reserve, Spawn, Stats,
+    Submit, SubmitError, TaskBuilder, TaskHook, TuneError, WaitError, WeakFuncPool, WeakPool,
+    WithinWorker, WorkerPool, Workers, blocking, current,
 };
+pub use pool_util;
+#[doc(inline)]
+pub use pool_util::{Map, MapError, PoolExt, Scope, TaskGroup};
 #[cfg(feature = "scheduled-pool")]
 pub use scheduled_pool;
 #[cfg(feature = "scheduled-pool")]
 #[doc(inline)]
 pub use scheduled_pool::ScheduledPool;
+
+/// The extension traits, for `use anthill::prelude::*`.
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use crate::{PoolExt, Reserve, Spawn, Submit, Workers};
+}
 
 // What the READMEs show is compiled and run.
 #[cfg(all(doctest, not(anthill_loom)))]

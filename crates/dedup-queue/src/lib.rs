@@ -136,8 +136,6 @@ mod limiter;
 mod lock;
 mod low;
 mod metrics;
-#[cfg(not(anthill_loom))]
-mod parallel;
 mod policy;
 mod queue;
 mod recording;
@@ -160,10 +158,6 @@ pub use limiter::{
 };
 pub use low::LowPriority;
 pub use metrics::Metrics;
-#[cfg(not(anthill_loom))]
-pub use parallel::{Panicked, Report, parallelize_chunks, parallelize_until};
-#[cfg(all(feature = "pool", not(anthill_loom)))]
-pub use parallel::{parallelize_chunks_on, parallelize_until_on};
 pub use policy::{Added, Outcome, Pending, Policy, Retried};
 pub use queue::{DedupDelayQueue, DedupQueue, DedupRetryQueue, KeyQueue, Stats};
 pub use recording::{BUCKETS, Figures, Histogram, RecordingMetrics};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pool_core::internals::{PoolHandle, build_group, name_of_group};
+use pool_core::internals::{build_group, name_of_group};
 use pool_core::{Builder, Runner};
 
 use crate::error::MultiBuildError;
@@ -39,15 +39,8 @@ pub struct MultiBuilder<R> {
     strategy: Box<dyn Strategy>,
 }
 
-impl<R: Runner> MultiWorkerPool<R> {
-    /// Sets up a multi-pool of pools that are built as `each`. The number of pools has no default.
-    pub fn builder(each: Builder<R>) -> MultiBuilder<R> {
-        MultiBuilder::new(each)
-    }
-}
-
 impl<R: Runner> MultiBuilder<R> {
-    fn new(each: Builder<R>) -> Self {
+    pub(crate) fn new(each: Builder<R>) -> Self {
         Self {
             each,
             pools: 0,
@@ -82,10 +75,9 @@ impl<R: Runner> MultiBuilder<R> {
             return Err(MultiBuildError::NoPools);
         }
         let name = name_of_group(&self.each).to_owned();
-        let pools = build_group(self.each, self.pools)?;
-        let members = pools.iter().map(PoolHandle::of).collect();
+        let members = build_group(self.each, self.pools)?.into();
         let shared = Shared::new(name, members, self.strategy);
-        Ok(MultiWorkerPool::new(pools.into(), Arc::new(shared)))
+        Ok(MultiWorkerPool::of(Arc::new(shared)))
     }
 }
 

@@ -4,11 +4,10 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use pool_core::{JoinHandle, Keyed, SubmitError};
+use pool_core::{JoinHandle, Keyed, SubmitError, Timeout};
 
-use crate::closures::MultiPool;
+use crate::multi::{MultiPool, MultiPoolExt};
 
 /// Runs the tasks of one key in their order and one at a time, as [`Keyed`] does; the keys are spread
 /// over the pools. Made by [`MultiPool::keyed`].
@@ -40,30 +39,11 @@ pub struct MultiKeyed<K, S = RandomState> {
     hasher: S,
 }
 
-impl MultiPool {
-    /// Tasks with keys: see [`MultiKeyed`].
-    ///
-    /// ```
-    /// use multi_pool::MultiPool;
-    /// use pool_core::Pool;
-    ///
-    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
-    /// let accounts = pool.keyed::<u32>();
-    /// let first = accounts.spawn(7, || "debit")?;
-    /// let second = accounts.spawn(7, || "credit")?; // Not before the first has ended.
-    /// assert_eq!((first.join()?, second.join()?), ("debit", "credit"));
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    pub fn keyed<K: Hash + Eq + Send + 'static>(&self) -> MultiKeyed<K> {
-        MultiKeyed::with_hasher(self, RandomState::new())
-    }
-}
-
 impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
     /// As [`MultiPool::keyed`], with another hasher.
     pub fn with_hasher(pool: &MultiPool, hasher: S) -> Self {
-        let each = pool.each();
-        let each = each.map(|pool| Keyed::with_hasher(pool, hasher.clone()));
+        let each = pool.members().iter();
+        let each = each.map(|member| Keyed::with_hasher(&pool.member(member), hasher.clone()));
         Self {
             pool: pool.clone(),
             each: each.collect(),
@@ -134,7 +114,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).try_submit(key, task)
     }
 
-    /// As [`submit`](Self::submit), but waits for room at most for so long.
+    /// As [`submit`](Self::submit), but waits for room at most that long, or until that instant.
     ///
     /// # Errors
     /// Key and task come back: see [`SubmitError`].
@@ -142,30 +122,13 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         &self,
         key: K,
         task: F,
-        timeout: Duration,
+        timeout: impl Into<Timeout>,
     ) -> Result<(), SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         self.of(&key).submit_timeout(key, task, timeout)
-    }
-
-    /// As [`submit`](Self::submit), but waits for room at most until then, by the pool's clock.
-    ///
-    /// # Errors
-    /// Key and task come back: see [`SubmitError`].
-    pub fn submit_deadline<F, T>(
-        &self,
-        key: K,
-        task: F,
-        deadline: Instant,
-    ) -> Result<(), SubmitError<(K, F)>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.of(&key).submit_deadline(key, task, deadline)
     }
 
     /// As [`submit`](Self::submit), as a future: see [`Keyed::submit_async`].
@@ -209,7 +172,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).try_spawn(key, task)
     }
 
-    /// As [`spawn`](Self::spawn), but waits for room at most for so long.
+    /// As [`spawn`](Self::spawn), but waits for room at most that long, or until that instant.
     ///
     /// # Errors
     /// Key and task come back: see [`SubmitError`].
@@ -217,30 +180,13 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         &self,
         key: K,
         task: F,
-        timeout: Duration,
+        timeout: impl Into<Timeout>,
     ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         self.of(&key).spawn_timeout(key, task, timeout)
-    }
-
-    /// As [`spawn`](Self::spawn), but waits for room at most until then, by the pool's clock.
-    ///
-    /// # Errors
-    /// Key and task come back: see [`SubmitError`].
-    pub fn spawn_deadline<F, T>(
-        &self,
-        key: K,
-        task: F,
-        deadline: Instant,
-    ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.of(&key).spawn_deadline(key, task, deadline)
     }
 
     /// As [`spawn`](Self::spawn), as a future: see [`Keyed::spawn_async`].

@@ -11,7 +11,7 @@
 //!
 //! # Example
 //! ```
-//! use multi_pool::{IndexError, LeastTasks, MultiPool};
+//! use multi_pool::{IndexError, LeastTasks, MultiPool, MultiPoolExt};
 //! use pool_core::Pool;
 //!
 //! let each = Pool::builder().capacity(2).queue_depth(8);
@@ -50,31 +50,25 @@
 //! claimed by one is `select` over channels, as in Go and crossbeam.
 #![forbid(unsafe_code)]
 
+mod admit;
 mod builder;
-mod closures;
 mod error;
-mod func;
 mod keyed;
 mod life;
-mod map;
 mod multi;
-mod reserve;
+mod room_future;
 mod shared;
 mod strategy;
-mod submit;
 mod submit_future;
-mod task_builder;
-mod traits;
-mod wait_async;
 mod waiter;
 
 pub use builder::MultiBuilder;
-pub use closures::{MultiPool, WeakMultiPool};
 pub use error::{IndexError, MultiBuildError, MultiWaitError};
-pub use func::{MultiFuncPool, WeakMultiFuncPool};
 pub use keyed::MultiKeyed;
-pub use multi::{MultiWorkerPool, WeakMultiWorkerPool};
-pub use reserve::MultiReserveFuture;
+pub use multi::{
+    MultiFuncPool, MultiPool, MultiPoolExt, MultiWorkerPool, WeakMultiFuncPool, WeakMultiPool,
+    WeakMultiWorkerPool,
+};
 pub use strategy::{LeastTasks, Load, Loads, RoundRobin, Strategy};
 
 // What the README shows is compiled and run.

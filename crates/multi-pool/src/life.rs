@@ -1,10 +1,9 @@
 //! Releasing, waiting for the end or for rest, rebooting, tuning: of all pools as of one.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use pool_core::internals::{Deferred, PoolHandle, are_at_rest};
-use pool_core::{Capacity, GraceEnd, Runner, TuneError, WaitError};
-use sync_shim::MutexGuard;
+use pool_core::internals::{Awaited, Deferred, PoolHandle, are_at_rest};
+use pool_core::{Capacity, Runner, TuneError};
 
 use crate::error::MultiWaitError;
 use crate::shared::Shared;
@@ -17,15 +16,6 @@ impl<R: Runner> Shared<R> {
     /// such calls that race leave all pools in the state that the later one set.
     fn each<T>(&self, section: impl FnMut(&PoolHandle<R>) -> (T, Deferred<R>)) -> Vec<T> {
         let alike = self.lifecycle_lock.lock();
-        self.each_under(alike, section)
-    }
-
-    /// The same, under the lock that the caller has taken.
-    fn each_under<T>(
-        &self,
-        alike: MutexGuard<'_, ()>,
-        section: impl FnMut(&PoolHandle<R>) -> (T, Deferred<R>),
-    ) -> Vec<T> {
         let sections: Vec<_> = self.members.iter().map(section).collect();
         drop(alike);
         let (results, effects) = sections.into_iter().unzip();
@@ -35,7 +25,7 @@ impl<R: Runner> Shared<R> {
 
     /// Step 4 of `waiter.rs`, in every pool. Whether it was open, and the generations that end. In a forked
     /// child there is nothing to release.
-    pub(crate) fn release(&self) -> (bool, Generations) {
+    pub(crate) fn release_all(&self) -> (bool, Generations) {
         if self.first().is_forked() {
             return (false, self.generations());
         }
@@ -49,66 +39,18 @@ impl<R: Runner> Shared<R> {
 
     /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
     /// must not panic.
-    pub(crate) fn release_now(&self, keep: impl FnMut(R::Item)) -> usize {
+    pub(crate) fn release_all_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
         if self.first().is_forked() {
             return 0;
         }
-        let alike = self.lifecycle_lock.lock();
-        self.release_now_under(alike, keep)
-    }
-
-    fn release_now_under(&self, alike: MutexGuard<'_, ()>, mut keep: impl FnMut(R::Item)) -> usize {
-        let jobs = self.each_under(alike, PoolHandle::release_now);
+        let jobs = self.each(PoolHandle::release_now);
         let each = self.members.iter().zip(jobs);
         each.map(|(member, jobs)| member.dispose(jobs, &mut keep))
             .sum()
     }
 
-    /// As `release_now`, unless the pools were rebooted since those generations.
-    pub(crate) fn release_now_of(
-        &self,
-        generations: &[u64],
-        keep: impl FnMut(R::Item),
-    ) -> Result<usize, MultiWaitError> {
-        let alike = self.lifecycle_lock.lock();
-        let each = self.members.iter().zip(generations);
-        MultiWaitError::gather(each.map(|(member, &generation)| {
-            let is_ours = member.generation() == generation;
-            is_ours.then_some(()).ok_or(WaitError::Rebooted)
-        }))?;
-        Ok(self.release_now_under(alike, keep))
-    }
-
-    /// Releases, lets what was accepted go on for so long, then takes out what has not started.
-    pub(crate) fn release_with_grace(
-        &self,
-        grace: Duration,
-        keep: impl FnMut(R::Item),
-    ) -> Result<GraceEnd<usize>, MultiWaitError> {
-        let generations = self.release().1;
-        let waited = self.wait_for_end(&generations, self.first().clock().after(grace));
-        self.after_grace(waited, &generations, keep)
-    }
-
-    /// The end has come, or the grace is over.
-    pub(crate) fn after_grace(
-        &self,
-        waited: Result<(), MultiWaitError>,
-        generations: &[u64],
-        keep: impl FnMut(R::Item),
-    ) -> Result<GraceEnd<usize>, MultiWaitError> {
-        match waited {
-            Ok(()) => Ok(GraceEnd::Ended),
-            Err(late) if late.all_timed_out() => {
-                let unstarted = self.release_now_of(generations, keep)?;
-                Ok(GraceEnd::CutShort(unstarted))
-            }
-            Err(other) => Err(other),
-        }
-    }
-
     /// Open again, at any time. `false` if it is open.
-    pub(crate) fn reboot(&self) -> bool {
+    pub(crate) fn reboot_all(&self) -> bool {
         let was_released = self.each(PoolHandle::reboot).contains(&true);
         if was_released {
             self.strategy.reset(); // User code: no lock is held.
@@ -117,19 +59,19 @@ impl<R: Runner> Shared<R> {
     }
 
     /// No pool starts a queued task any more. `false` if that is so already.
-    pub(crate) fn pause(&self) -> bool {
+    pub(crate) fn pause_all(&self) -> bool {
         let _alike = self.lifecycle_lock.lock();
         let paused = self.members.iter().map(PoolHandle::pause);
         paused.fold(false, |any, paused| any | paused)
     }
 
     /// Queued tasks start again. `false` if they may already.
-    pub(crate) fn resume(&self) -> bool {
+    pub(crate) fn resume_all(&self) -> bool {
         self.each(PoolHandle::resume).contains(&true)
     }
 
     /// Sets each pool's capacity, up to the first that refuses.
-    pub(crate) fn tune(&self, capacity: Capacity) -> Result<(), TuneError> {
+    pub(crate) fn tune_all(&self, capacity: Capacity) -> Result<(), TuneError> {
         let mut effects = Vec::new();
         let tuned = {
             let _alike = self.lifecycle_lock.lock();
@@ -151,6 +93,15 @@ impl<R: Runner> Shared<R> {
         }
         let _alike = self.lifecycle_lock.lock();
         self.members.iter().map(PoolHandle::generation).collect()
+    }
+
+    /// The generations whose end is awaited; `None` if rest is. A release is made here.
+    pub(crate) fn generations_of(&self, awaited: Awaited) -> Option<Generations> {
+        match awaited {
+            Awaited::Rest => None,
+            Awaited::Release => Some(self.release_all().1),
+            Awaited::End | Awaited::EndOf(_) => Some(self.generations()),
+        }
     }
 
     pub(crate) fn wait_for_end(
@@ -180,5 +131,31 @@ impl<R: Runner> Shared<R> {
 
     pub(crate) fn is_at_rest(&self) -> bool {
         are_at_rest(&self.members)
+    }
+
+    pub(crate) async fn wait_for_end_async(
+        &self,
+        generations: Generations,
+        deadline: Option<Instant>,
+    ) -> Result<(), MultiWaitError> {
+        let mut answers = Vec::with_capacity(self.members.len());
+        for (member, generation) in self.members.iter().zip(generations) {
+            answers.push(member.wait_for_end_async(generation, deadline).await);
+        }
+        MultiWaitError::gather(answers.into_iter())
+    }
+
+    /// As `wait_idle`.
+    pub(crate) async fn wait_idle_async(&self) -> Result<(), MultiWaitError> {
+        loop {
+            let mut answers = Vec::with_capacity(self.members.len());
+            for member in &self.members {
+                answers.push(member.wait_idle_async().await);
+            }
+            MultiWaitError::gather(answers.into_iter())?;
+            if self.is_at_rest() {
+                return Ok(());
+            }
+        }
     }
 }

@@ -1,26 +1,25 @@
-//! The handle of a multi-pool: what those of closures and of one function have in common.
+//! Several pools as one [`WorkerPool`], and what is asked of its single pools.
 
-use std::any::Any;
-use std::fmt;
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::borrow::Borrow;
+use std::hash::{Hash, RandomState};
 
-use pool_core::internals::PoolHandle;
-use pool_core::{Capacity, OnFull, Runner, Stats, TuneError, WorkerPool};
+use pool_core::internals::{AdmitHandle, PoolHandle};
+use pool_core::{Builder, Closures, Func, Runner, Stats, WeakWorkerPool, WorkerPool};
 
-use crate::error::{IndexError, MultiWaitError};
+use crate::builder::MultiBuilder;
+use crate::error::IndexError;
+use crate::keyed::MultiKeyed;
 use crate::shared::Shared;
 
-/// Several pools behind one face, as both [`MultiPool`](crate::MultiPool) and
-/// [`MultiFuncPool`](crate::MultiFuncPool) are.
-///
-/// A handle: cloning it is cheap, clones are the same multi-pool, and the last one's drop releases
-/// all pools as their [`DropPolicy`](pool_core::DropPolicy) says.
+/// Several pools behind one handle, as both [`MultiPool`] and [`MultiFuncPool`] are. Its methods are
+/// those of [`WorkerPool`], and [`MultiPoolExt`]'s.
 ///
 /// Figures are sums over the pools, each pool's taken at an instant of its own: exact at rest.
+/// Releases, reboots and tunings are of all pools. The last handle's drop releases all pools as their
+/// [`DropPolicy`](pool_core::DropPolicy) says.
 ///
 /// ```
-/// use multi_pool::{MultiFuncPool, MultiPool};
+/// use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
 /// use pool_core::{FuncPool, Pool};
 ///
 /// let closures = MultiPool::builder(Pool::builder().capacity(2)).pools(4).build()?;
@@ -30,89 +29,108 @@ use crate::shared::Shared;
 /// assert_eq!(lengths.spawn("one function")?.join()?, 12);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
-pub struct MultiWorkerPool<R: Runner>(Arc<Owner<R>>);
+pub type MultiWorkerPool<R> = WorkerPool<R, Shared<R>>;
 
-/// Counted by the handles alone: waiting futures hold what is shared.
-struct Owner<R: Runner> {
-    shared: Arc<Shared<R>>,
-    /// Dropped as their drop policy says, after all of them have been released: so no pool waits for
-    /// its end while another still accepts tasks.
-    pools: Box<[WorkerPool<R>]>,
-}
+/// A [`MultiWorkerPool`]'s handle that keeps nothing open.
+pub type WeakMultiWorkerPool<R> = WeakWorkerPool<R, Shared<R>>;
 
-impl<R: Runner> Drop for Owner<R> {
-    fn drop(&mut self) {
-        if !self.shared.first().is_forked() {
-            self.shared.release();
-        }
-    }
-}
+/// Several pools of closures behind one handle.
+///
+/// ```
+/// use multi_pool::{MultiPool, MultiPoolExt};
+/// use pool_core::Pool;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::sync::Arc;
+///
+/// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(4).build()?;
+/// let sum = Arc::new(AtomicU64::new(0));
+/// for number in 0..1000 {
+///     let sum = Arc::clone(&sum);
+///     // Blocks while all eight workers are busy.
+///     pool.submit(move || _ = sum.fetch_add(number, Ordering::Relaxed))?;
+/// }
+/// pool.wait_idle()?;
+/// assert_eq!(sum.load(Ordering::Relaxed), 499_500);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "NewMultiPool")]
+pub type MultiPool = MultiWorkerPool<Closures>;
 
-impl<R: Runner> MultiWorkerPool<R> {
-    pub(crate) fn new(pools: Box<[WorkerPool<R>]>, shared: Arc<Shared<R>>) -> Self {
-        Self(Arc::new(Owner { shared, pools }))
-    }
+/// A [`MultiPool`]'s handle that keeps nothing open.
+pub type WeakMultiPool = WeakMultiWorkerPool<Closures>;
 
-    pub(crate) fn shared(&self) -> &Arc<Shared<R>> {
-        &self.0.shared
-    }
+/// Several pools of one function behind one handle.
+///
+/// ```
+/// use multi_pool::{MultiFuncPool, MultiPoolExt};
+/// use pool_core::FuncPool;
+///
+/// let each = FuncPool::builder(|n: u64| n * n).capacity(1).queue_depth(100);
+/// let squares = MultiFuncPool::builder(each).pools(2).build()?;
+/// let handles: Vec<_> = (1..=10).map(|n| squares.spawn(n)).collect::<Result<_, _>>()?;
+/// let mut sum = 0;
+/// for handle in handles {
+///     sum += handle.join()?;
+/// }
+/// assert_eq!(sum, 385);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "NewMultiPoolWithFunc")]
+#[doc(alias = "NewMultiPoolWithFuncGeneric")]
+#[doc(alias = "MultiPoolWithFunc")]
+#[doc(alias = "MultiPoolWithFuncGeneric")]
+pub type MultiFuncPool<T, R = ()> = MultiWorkerPool<Func<T, R>>;
 
-    /// What `submit` and `spawn` do if every pool is full.
-    pub(crate) fn on_full(&self) -> OnFull {
-        self.shared().first().on_full()
-    }
+/// A [`MultiFuncPool`]'s handle that keeps nothing open.
+pub type WeakMultiFuncPool<T, R = ()> = WeakMultiWorkerPool<Func<T, R>>;
 
-    pub(crate) fn deadline(&self, timeout: Duration) -> Option<Instant> {
-        self.shared().first().clock().after(timeout)
-    }
-
-    /// A handle like this one, whichever kind of pools it is of.
-    pub(crate) fn keep_open(&self) -> Arc<dyn Any + Send + Sync> {
-        Arc::clone(&self.0) as _
-    }
-
-    pub(crate) fn each(&self) -> impl Iterator<Item = &WorkerPool<R>> {
-        self.0.pools.iter()
-    }
-
-    fn pool(&self, index: usize) -> Result<&WorkerPool<R>, IndexError> {
-        self.0.pools.get(index).ok_or(IndexError {
-            index,
-            pools: self.pools(),
-        })
+/// Building a multi-pool, and the figures of its single pools.
+pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + Sized {
+    /// Sets a multi-pool up whose pools are each built as `each` says.
+    fn builder(each: Builder<R>) -> MultiBuilder<R> {
+        MultiBuilder::new(each)
     }
 
     /// The pools that it is made of, at least one; they are released, rebooted and tuned together.
     ///
     /// For `scheduled-pool`, and **exempt from semantic versioning**, as
     /// [`internals`](pool_core::internals) is.
-    pub fn members(&self) -> &[PoolHandle<R>] {
-        &self.shared().members
+    fn members(&self) -> &[PoolHandle<R>] {
+        &self.admit().members
     }
 
-    /// The name; each pool's is this one with its index.
-    pub fn name(&self) -> &str {
-        &self.shared().name
-    }
-
-    /// How many pools there are.
+    /// Number of pools.
     ///
     /// ```
-    /// use multi_pool::MultiPool;
+    /// use multi_pool::{MultiPool, MultiPoolExt};
     /// use pool_core::Pool;
     ///
     /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
     /// assert_eq!((pool.pools(), pool.capacity().limit()), (2, Some(4)));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
-    pub fn pools(&self) -> usize {
-        self.0.pools.len()
+    fn pools(&self) -> usize {
+        self.members().len()
     }
 
-    /// Live workers, idle ones included.
-    #[doc(alias = "Running")]
-    pub fn running(&self) -> usize {
-        self.each().map(WorkerPool::running).sum()
+    /// Tasks with keys: see [`MultiKeyed`].
+    ///
+    /// ```
+    /// use multi_pool::{MultiPool, MultiPoolExt};
+    /// use pool_core::Pool;
+    ///
+    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// let accounts = pool.keyed::<u32>();
+    /// let first = accounts.spawn(7, || "debit")?;
+    /// let second = accounts.spawn(7, || "credit")?; // Not before the first has ended.
+    /// assert_eq!((first.join()?, second.join()?), ("debit", "credit"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    fn keyed<K: Hash + Eq + Send + 'static>(&self) -> MultiKeyed<K>
+    where
+        Self: Borrow<MultiPool>,
+    {
+        MultiKeyed::with_hasher(self.borrow(), RandomState::new())
     }
 
     /// Live workers of one pool, idle ones included.
@@ -120,15 +138,8 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// # Errors
     /// If there is no such pool.
     #[doc(alias = "RunningByIndex")]
-    pub fn running_of(&self, index: usize) -> Result<usize, IndexError> {
-        self.pool(index).map(WorkerPool::running)
-    }
-
-    /// Workers that could still be started; `None` if the pools are unlimited.
-    #[doc(alias = "Free")]
-    pub fn free(&self) -> Option<usize> {
-        self.each()
-            .try_fold(0_usize, |sum, pool| Some(sum.saturating_add(pool.free()?)))
+    fn running_of(&self, index: usize) -> Result<usize, IndexError> {
+        member(self, index).map(PoolHandle::live)
     }
 
     /// Workers that one pool could still start; `None` if it is unlimited.
@@ -136,14 +147,8 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// # Errors
     /// If there is no such pool.
     #[doc(alias = "FreeByIndex")]
-    pub fn free_of(&self, index: usize) -> Result<Option<usize>, IndexError> {
-        self.pool(index).map(WorkerPool::free)
-    }
-
-    /// Threads and futures that wait for room, each counted once.
-    #[doc(alias = "Waiting")]
-    pub fn waiting(&self) -> usize {
-        self.shared().waiter_count.len()
+    fn free_of(&self, index: usize) -> Result<Option<usize>, IndexError> {
+        member(self, index).map(PoolHandle::free)
     }
 
     /// Places taken in one pool's wait queue. Each waiter has one in every pool's, and gives the
@@ -152,57 +157,8 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// # Errors
     /// If there is no such pool.
     #[doc(alias = "WaitingByIndex")]
-    pub fn waiting_of(&self, index: usize) -> Result<usize, IndexError> {
-        self.pool(index).map(WorkerPool::waiting)
-    }
-
-    /// The most live workers there may be. A sum too large for a number is no limit.
-    #[doc(alias = "Cap")]
-    pub fn capacity(&self) -> Capacity {
-        self.each()
-            .map(WorkerPool::capacity)
-            .fold(Capacity::Limited(0), Capacity::plus)
-    }
-
-    /// Workers that hold a task.
-    pub fn busy(&self) -> usize {
-        self.each().map(WorkerPool::busy).sum()
-    }
-
-    /// Live workers that hold none.
-    pub fn idle(&self) -> usize {
-        self.each().map(WorkerPool::idle).sum()
-    }
-
-    /// Accepted tasks that have not started.
-    pub fn queued(&self) -> usize {
-        self.each().map(WorkerPool::queued).sum()
-    }
-
-    /// Accepted tasks that have not ended.
-    pub fn in_flight(&self) -> usize {
-        self.each().map(WorkerPool::in_flight).sum()
-    }
-
-    /// All figures; see [`Stats::plus`].
-    ///
-    /// ```
-    /// # use multi_pool::MultiPool;
-    /// # use pool_core::Pool;
-    /// # let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
-    /// pool.spawn(|| ())?.join()?;
-    /// assert_eq!(pool.stats().completed, 1); // Over all pools.
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    ///
-    /// # Panics
-    /// Never: there is at least one pool.
-    pub fn stats(&self) -> Stats {
-        let sum = self.each().map(WorkerPool::stats).reduce(Stats::plus);
-        let mut stats = sum.expect("there is at least one pool");
-        stats.waiting = self.waiting();
-        stats.refused += self.shared().refused();
-        stats
+    fn waiting_of(&self, index: usize) -> Result<usize, IndexError> {
+        member(self, index).map(PoolHandle::waiting)
     }
 
     /// One pool's figures. Its `refused` are only the waiters it gave back in a release: other
@@ -210,7 +166,7 @@ impl<R: Runner> MultiWorkerPool<R> {
     /// is cancelled, or joined in place, in the pool that had accepted it.
     ///
     /// ```
-    /// # use multi_pool::MultiPool;
+    /// # use multi_pool::{MultiPool, MultiPoolExt};
     /// # use pool_core::Pool;
     /// # let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
     /// use multi_pool::IndexError;
@@ -222,226 +178,18 @@ impl<R: Runner> MultiWorkerPool<R> {
     ///
     /// # Errors
     /// If there is no such pool.
-    pub fn stats_of(&self, index: usize) -> Result<Stats, IndexError> {
-        self.pool(index).map(WorkerPool::stats)
-    }
-
-    /// Whether the pools have been released (and not rebooted since).
-    #[doc(alias = "IsClosed")]
-    pub fn is_released(&self) -> bool {
-        let _alike = self.shared().lifecycle_lock.lock();
-        self.0.pools[0].is_released()
-    }
-
-    /// Whether the other handle is one of the same multi-pool.
-    pub fn same_as(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// Whether the calling thread is a worker of any of the pools.
-    pub fn is_own_worker(&self) -> bool {
-        self.0.pools[0].is_own_worker()
-    }
-
-    /// Changes each pool's capacity, at any time, as [`WorkerPool::tune`] does.
-    ///
-    /// ```
-    /// use multi_pool::MultiPool;
-    /// use pool_core::Pool;
-    ///
-    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
-    /// pool.tune(8)?; // Each of the two pools.
-    /// assert_eq!(pool.capacity().limit(), Some(16));
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// For a capacity of zero, and for an unlimited one if the pools are preallocated: then
-    /// nothing has changed. If there is no memory for a larger ring, the pools before that one are
-    /// tuned.
-    #[doc(alias = "Tune")]
-    pub fn tune(&self, capacity: impl Into<Capacity>) -> Result<(), TuneError> {
-        self.shared().tune(capacity.into())
-    }
-
-    /// Accepts nothing from now on, in any pool. `false` if that was done before. Does not block.
-    ///
-    /// Waiting tasks come back to their submitters; accepted tasks still run.
-    ///
-    /// ```
-    /// use multi_pool::MultiPool;
-    /// use pool_core::Pool;
-    ///
-    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
-    /// pool.submit(|| println!("the last one"))?;
-    /// assert!(pool.release()); // All pools. What was accepted still runs.
-    /// assert!(pool.submit(|| ()).is_err_and(|refused| refused.is_released()));
-    /// pool.wait_released()?;
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    #[doc(alias = "Release")]
-    pub fn release(&self) -> bool {
-        self.shared().release().0
-    }
-
-    /// Releases all pools, and waits for the end of all, at most for so long altogether.
-    ///
-    /// May be called again after a time-out, and by several threads.
-    ///
-    /// # Errors
-    /// See [`MultiWaitError`]. The pools are released all the same.
-    #[doc(alias = "ReleaseTimeout")]
-    pub fn release_timeout(&self, timeout: Duration) -> Result<(), MultiWaitError> {
-        self.release_until(self.deadline(timeout))
-    }
-
-    /// Releases all pools, and waits for the end of all, at most until then.
-    ///
-    /// # Errors
-    /// See [`MultiWaitError`]. The pools are released all the same.
-    pub fn release_deadline(&self, deadline: Instant) -> Result<(), MultiWaitError> {
-        self.release_until(Some(deadline))
-    }
-
-    pub(crate) fn release_until(&self, deadline: Option<Instant>) -> Result<(), MultiWaitError> {
-        let (_, generations) = self.shared().release();
-        self.shared().wait_for_end(&generations, deadline)
-    }
-
-    /// Waits until every pool has ended, as [`WorkerPool::wait_released`] does for one.
-    ///
-    /// # Errors
-    /// See [`MultiWaitError`].
-    pub fn wait_released(&self) -> Result<(), MultiWaitError> {
-        self.wait_released_until(None)
-    }
-
-    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most for so long
-    /// altogether.
-    ///
-    /// # Errors
-    /// See [`MultiWaitError`].
-    pub fn wait_released_timeout(&self, timeout: Duration) -> Result<(), MultiWaitError> {
-        self.wait_released_until(self.deadline(timeout))
-    }
-
-    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most until then.
-    ///
-    /// # Errors
-    /// See [`MultiWaitError`].
-    pub fn wait_released_deadline(&self, deadline: Instant) -> Result<(), MultiWaitError> {
-        self.wait_released_until(Some(deadline))
-    }
-
-    pub(crate) fn wait_released_until(
-        &self,
-        deadline: Option<Instant>,
-    ) -> Result<(), MultiWaitError> {
-        let generations = self.shared().generations();
-        self.shared().wait_for_end(&generations, deadline)
-    }
-
-    /// Waits until there is an instant at which nothing is in flight in any pool.
-    ///
-    /// ```
-    /// use multi_pool::MultiPool;
-    /// use pool_core::Pool;
-    ///
-    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
-    /// for number in 0..10 {
-    ///     pool.submit(move || println!("{number}"))?;
-    /// }
-    /// pool.wait_idle()?; // All ten have run, in whichever pool.
-    /// assert_eq!(pool.stats().completed, 10);
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// See [`MultiWaitError`].
-    pub fn wait_idle(&self) -> Result<(), MultiWaitError> {
-        self.shared().wait_idle(None)
-    }
-
-    /// Waits for rest as [`wait_idle`](Self::wait_idle) does, at most for so long altogether.
-    ///
-    /// # Errors
-    /// See [`MultiWaitError`].
-    pub fn wait_idle_timeout(&self, timeout: Duration) -> Result<(), MultiWaitError> {
-        self.shared().wait_idle(self.deadline(timeout))
-    }
-
-    /// Waits for rest as [`wait_idle`](Self::wait_idle) does, at most until then.
-    ///
-    /// # Errors
-    /// See [`MultiWaitError`].
-    pub fn wait_idle_deadline(&self, deadline: Instant) -> Result<(), MultiWaitError> {
-        self.shared().wait_idle(Some(deadline))
-    }
-
-    /// Opens the released pools again, at any time; `false` if they are open. The strategy begins
-    /// as at first.
-    #[doc(alias = "Reboot")]
-    pub fn reboot(&self) -> bool {
-        self.shared().reboot()
-    }
-
-    /// Lets no queued task start in any of the pools, as
-    /// [`WorkerPool::pause`](pool_core::WorkerPool::pause) does. `false` if that is so already, or
-    /// the pools are released.
-    pub fn pause(&self) -> bool {
-        self.shared().pause()
-    }
-
-    /// Lets queued tasks start again. `false` if the pools are not [paused](Self::pause).
-    pub fn resume(&self) -> bool {
-        self.shared().resume()
-    }
-
-    /// Whether the pools are [paused](Self::pause).
-    pub fn is_paused(&self) -> bool {
-        self.shared().first().is_paused()
-    }
-
-    /// A handle that does not keep the pools open, e.g. for a task that submits itself again.
-    pub fn downgrade(&self) -> WeakMultiWorkerPool<R> {
-        WeakMultiWorkerPool(Arc::downgrade(&self.0))
+    fn stats_of(&self, index: usize) -> Result<Stats, IndexError> {
+        member(self, index).map(PoolHandle::stats)
     }
 }
 
-impl<R: Runner> Clone for MultiWorkerPool<R> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
+impl<R: Runner> MultiPoolExt<R> for MultiWorkerPool<R> {}
 
-impl<R: Runner> fmt::Debug for MultiWorkerPool<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultiWorkerPool")
-            .field("name", &self.name())
-            .field("pools", &self.pools())
-            .field("stats", &self.stats())
-            .finish()
-    }
-}
-
-/// A multi-pool's handle that keeps nothing open. See [`MultiWorkerPool::downgrade`].
-pub struct WeakMultiWorkerPool<R: Runner>(Weak<Owner<R>>);
-
-impl<R: Runner> WeakMultiWorkerPool<R> {
-    /// The multi-pool, if another handle still keeps it.
-    pub fn upgrade(&self) -> Option<MultiWorkerPool<R>> {
-        self.0.upgrade().map(MultiWorkerPool)
-    }
-}
-
-impl<R: Runner> Clone for WeakMultiWorkerPool<R> {
-    fn clone(&self) -> Self {
-        Self(Weak::clone(&self.0))
-    }
-}
-
-impl<R: Runner> fmt::Debug for WeakMultiWorkerPool<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WeakMultiWorkerPool(..)")
-    }
+fn member<R: Runner>(
+    pool: &impl MultiPoolExt<R>,
+    index: usize,
+) -> Result<&PoolHandle<R>, IndexError> {
+    let pools = pool.pools();
+    let member = pool.members().get(index);
+    member.ok_or(IndexError { index, pools })
 }

@@ -87,7 +87,7 @@ pub enum WithinWorker {
 /// |---|---|
 /// | `submit`, `spawn`, `submit_batch`; a group's `submit` and `spawn` | what the pool was built with |
 /// | `try_submit`, `try_spawn`, `try_submit_batch` | `Refuse` |
-/// | `submit_timeout`, `submit_deadline`, and their `spawn`s | `Wait` |
+/// | `submit_timeout`, `submit_timeout`, and their `spawn`s | `Wait` |
 /// | `submit_async`, `spawn_async` | waits as a future, and never runs a task inside a poll |
 /// | `reserve`; [`Keyed`](crate::Keyed)'s `submit` and `spawn` | `Refuse` if the pool was built with that, else `Wait`: there is no task yet, or it must not run out of turn |
 /// | `Submit::submit_with`, `Spawn::spawn_with` | what they are called with |

@@ -9,8 +9,8 @@ use std::{error, fmt, io};
 
 use sync_shim::Mutex;
 
-use crate::cancel::CancelToken;
 use crate::foreign::Payload;
+use crate::task::cancel::CancelToken;
 
 /// The task was not taken. It comes back unrun.
 ///
@@ -303,101 +303,6 @@ pub enum JoinError {
     /// inside one another, or it is a scheduled task, which would hold the worker until it is due.
     /// The task runs all the same.
     WouldDeadlock,
-}
-
-/// An item of a mapping has no result. `E` is the mapping function's own error.
-///
-/// If `E` implements [`Error`](std::error::Error), so does this, and `?` works as with any other error.
-/// `anyhow::Error` and boxed errors do not implement it: use [`into_error`](Self::into_error) for them.
-///
-/// ```
-/// use pool_core::Pool;
-///
-/// let pool = Pool::builder().capacity(2).build()?;
-/// use pool_core::MapError;
-///
-/// for number in pool.try_map(["7", "x"], |text| text.parse::<u32>()) {
-///     match number {
-///         Ok(number) => assert_eq!(number, 7),
-///         Err(MapError::Failed(error)) => println!("no number: {error}"),
-///         Err(other) => return Err(other.into()), // A panic, or a release.
-///     }
-/// }
-/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum MapError<E = Infallible> {
-    /// The function returned this.
-    Failed(E),
-    /// The function panicked.
-    Panicked(Panicked),
-    /// The pool refused to go on: the mapping is over.
-    Refused(SubmitError),
-}
-
-impl<E> MapError<E> {
-    /// Returns the task's own error, or a panic or a refusal converted to its type.
-    ///
-    /// For functions and tasks that return `anyhow::Error` or a boxed error. These types do not
-    /// implement [`Error`](std::error::Error), so `MapError` does not either, and `?` needs this call:
-    ///
-    /// ```
-    /// use pool_core::{MapError, Pool};
-    /// use std::error::Error;
-    ///
-    /// type Boxed = Box<dyn Error + Send + Sync>;
-    ///
-    /// fn check(name: &str) -> Result<(), Boxed> {
-    ///     if name.is_empty() { Err("a name is empty".into()) } else { Ok(()) }
-    /// }
-    ///
-    /// fn check_all(pool: &Pool, names: [&'static str; 2]) -> Result<(), Boxed> {
-    ///     pool.try_for_each(names, check).map_err(MapError::into_error)?;
-    ///     Ok(())
-    /// }
-    ///
-    /// let pool = Pool::builder().capacity(2).build()?;
-    /// let failed = check_all(&pool, ["ant", ""]).unwrap_err();
-    /// assert_eq!(failed.to_string(), "a name is empty");
-    /// pool.release();
-    /// let refused = check_all(&pool, ["ant", "hill"]).unwrap_err();
-    /// assert!(matches!(refused.downcast_ref::<MapError>(), Some(MapError::Refused(_))));
-    /// # Ok::<(), Boxed>(())
-    /// ```
-    ///
-    /// The task's error keeps its type and its causes. The other cases arrive as a
-    /// [`MapError`] without an error of the task's, to which they can be downcast.
-    pub fn into_error(self) -> E
-    where
-        E: From<MapError>,
-    {
-        match self {
-            Self::Failed(error) => error,
-            Self::Panicked(panicked) => MapError::Panicked(panicked).into(),
-            Self::Refused(refused) => MapError::Refused(refused).into(),
-        }
-    }
-}
-
-impl<E: fmt::Display> fmt::Display for MapError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(error) => error.fmt(f),
-            Self::Panicked(panicked) => panicked.fmt(f),
-            Self::Refused(refused) => refused.fmt(f),
-        }
-    }
-}
-
-impl<E: error::Error + 'static> error::Error for MapError<E> {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            Self::Failed(error) => error.source(),
-            Self::Panicked(_) => None,
-            Self::Refused(refused) => refused.source(),
-        }
-    }
 }
 
 /// What a task panicked with, and where.

@@ -27,24 +27,23 @@ use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use sync_shim::{Mutex, MutexGuard};
+use sync_shim::{Mutex, MutexGuard, Timeout};
 
 use crate::config::OnFull;
-use crate::core::Core;
+use crate::engine::admit::Admit;
+use crate::engine::core::Core;
 use crate::error::SubmitError;
+use crate::face::pool::WorkerPool;
 use crate::foreign::drop_quietly;
-use crate::handle::JoinHandle;
 use crate::keyed::lanes::{KeyHash, LaneId, Lanes};
 use crate::keyed::turn::Turn;
 use crate::permit::Permit;
-use crate::pool::WorkerPool;
-use crate::submit::Admit;
 use crate::task::cell::SpawnCell;
 use crate::task::closures::{Closures, Plain, Recorded};
 use crate::task::erased::{Task, Work};
+use crate::task::handle::JoinHandle;
 
 mod handle;
 mod lanes;
@@ -203,7 +202,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.submit_with(key, task, self.pool.core().on_full())
+        self.submit_with(key, task, self.pool.on_full())
     }
 
     /// As [`submit`](Self::submit), but refuses at a full pool.
@@ -218,7 +217,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.submit_with(key, task, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most for so long.
+    /// As [`submit`](Self::submit), but waits at most that long, or until that instant.
     ///
     /// # Errors
     /// Key and task come back: see [`SubmitError`].
@@ -226,30 +225,13 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         &self,
         key: K,
         task: F,
-        timeout: Duration,
+        timeout: impl Into<Timeout>,
     ) -> Result<(), SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         self.submit_with(key, task, OnFull::Wait(self.pool.deadline(timeout)))
-    }
-
-    /// As [`submit`](Self::submit), but waits at most until then.
-    ///
-    /// # Errors
-    /// Key and task come back: see [`SubmitError`].
-    pub fn submit_deadline<F, T>(
-        &self,
-        key: K,
-        task: F,
-        deadline: Instant,
-    ) -> Result<(), SubmitError<(K, F)>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.submit_with(key, task, OnFull::Wait(Some(deadline)))
     }
 
     /// As [`submit`](Self::submit), as a future. It waits for room first and brings its task then:
@@ -304,7 +286,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_with(key, task, self.pool.core().on_full())
+        self.spawn_with(key, task, self.pool.on_full())
     }
 
     /// As [`spawn`](Self::spawn), but refuses at a full pool.
@@ -319,7 +301,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.spawn_with(key, task, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most for so long.
+    /// As [`spawn`](Self::spawn), but waits at most that long, or until that instant.
     ///
     /// # Errors
     /// Key and task come back: see [`SubmitError`].
@@ -327,30 +309,13 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         &self,
         key: K,
         task: F,
-        timeout: Duration,
+        timeout: impl Into<Timeout>,
     ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         self.spawn_with(key, task, OnFull::Wait(self.pool.deadline(timeout)))
-    }
-
-    /// As [`spawn`](Self::spawn), but waits at most until then.
-    ///
-    /// # Errors
-    /// Key and task come back: see [`SubmitError`].
-    pub fn spawn_deadline<F, T>(
-        &self,
-        key: K,
-        task: F,
-        deadline: Instant,
-    ) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.spawn_with(key, task, OnFull::Wait(Some(deadline)))
     }
 
     /// As [`spawn`](Self::spawn), as a future that resolves to the handle; see

@@ -54,7 +54,7 @@
 //! | call | blocks | costs |
 //! |---|---|---|
 //! | `try_submit` | no | one section: at a busy pool of the inbox's lock alone, else of both locks; no allocation for up to 56 bytes of captures, one box for more |
-//! | `submit`, `submit_timeout`, `submit_deadline` | at a full pool; on an own worker it runs the task in place | the same |
+//! | `submit`, `submit_timeout`, `submit_timeout` | at a full pool; on an own worker it runs the task in place | the same |
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
 //! | `spawn` and its kin | as their `submit` | one allocation more |
 //! | `reserve` and its kin | as their `submit`; on an own worker a full pool refuses | one section, and one for the task, or to give the room back |
@@ -108,87 +108,51 @@
 //! wakes no worker while one searches, and that a searcher that finds work wakes the next, is the
 //! rule of Go's scheduler.
 
-// From the bottom up: `sched` decides which task goes to which worker and which thread is woken,
-// `task` is what is submitted, `core`, `worker` and `life` run a pool by both. `group` and
-// `scheduler` are what the sister crates build on (`internals`); the rest is the public face.
-mod accept;
-mod batch;
-mod blocking;
-mod builder;
-mod cancel;
+// A folder uses those below it: `face` > `engine` > `permit` > `task` > `sched`. `sister` is what the
+// other crates of this workspace build on.
 mod capacity;
 mod clock;
 mod config;
-mod core;
-mod current;
-mod discard;
+mod engine;
 mod error;
-mod grace;
-mod group;
-mod handle;
-pub mod internals;
-mod invoke_any;
+mod face;
 mod keyed;
-mod life;
-mod map;
 mod permit;
-mod poll_reserve;
-mod pool;
-mod pool_handle;
-mod pool_kinds;
-mod reserve;
-mod runner;
 mod sched;
-mod scheduler;
-mod scope;
+mod sister;
 mod stats;
-mod submit;
-mod submit_future;
-mod subqueue;
 mod task;
-mod task_builder;
-mod task_group;
-mod task_hook;
-mod traits;
-mod wait_async;
-mod worker;
-mod worker_state;
 
 use sync_shim::foreign;
 
-pub use accept::Accepts;
-pub use batch::BatchError;
-pub use blocking::blocking;
-pub use builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
-pub use cancel::{CancelOnDrop, CancelToken, Cancelled};
+pub use sister::internals;
+
 pub use capacity::{Capacity, QueueDepth};
 pub use config::{DropPolicy, OnFull, WithinWorker};
-pub use current::{Current, current};
-pub use error::{BuildError, JoinError, MapError, Panicked, SubmitError, TuneError, WaitError};
-pub use grace::GraceEnd;
-pub use handle::JoinHandle;
+pub use engine::blocking::blocking;
+pub use engine::runner::Runner;
+pub use error::{BuildError, JoinError, Panicked, SubmitError, TuneError, WaitError};
+pub use face::batch::BatchError;
+pub use face::builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
+pub use face::pool::{WeakWorkerPool, WorkerPool};
+pub use face::pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
+pub use face::reserve::ReserveFuture;
+pub use face::task_builder::TaskBuilder;
+pub use face::traits::{BoxedFuture, Reserve, Spawn, Submit, TimeoutExt, Workers};
 pub use keyed::Keyed;
-#[cfg(feature = "stream")]
-pub use map::MapStream;
-pub use map::{Map, MapCanceller};
 pub use permit::Permit;
-pub use poll_reserve::PollReserve;
-pub use pool::{WeakWorkerPool, WorkerPool};
-pub use pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
-pub use reserve::ReserveFuture;
-pub use runner::Runner;
 pub use sched::ready::Priority;
-pub use scope::{Scope, ScopedJoinHandle, ScopedMap, ScopedTaskBuilder};
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
-pub use sync_shim::{Clock, ManualClock};
+pub use sync_shim::{Clock, ManualClock, Timeout};
+pub use task::accept::Accepts;
+pub use task::cancel::{CancelOnDrop, CancelToken, Cancelled};
 pub use task::closures::Closures;
+pub use task::current::{Current, current};
 pub use task::discarded::DiscardedTask;
 pub use task::erased::Task;
 pub use task::func::{Func, FuncJob};
+pub use task::handle::JoinHandle;
+pub use task::hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 pub use task::run::TaskPanic;
-pub use task_builder::TaskBuilder;
-pub use task_group::TaskGroup;
-pub use task_hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
-pub use traits::{BoxedFuture, Reserve, Spawn, Submit, Workers};

@@ -2,15 +2,17 @@
 //!
 //! Not for: getting one, which is `reserve.rs`.
 
+pub(crate) mod reserve;
+
 use std::fmt;
 use std::sync::Arc;
 
-use crate::accept::Accepts;
-use crate::core::Core;
-use crate::handle::{JoinHandle, Open, PoolRef};
-use crate::runner::Runner;
+use crate::engine::admit::Admit;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::sched::state::State;
-use crate::submit::Admit;
+use crate::task::accept::Accepts;
+use crate::task::handle::{JoinHandle, Open, PoolRef};
 
 /// Room in a pool, held for one task, which is handed over without any way to fail.
 ///

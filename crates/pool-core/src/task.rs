@@ -3,11 +3,16 @@
 //! Knows no pool: nothing here decides where or when a task runs. Most of the crate's `unsafe` code is
 //! here: `UNSAFE.md` lists it, with the user code that runs while an invariant is suspended.
 
+pub(crate) mod accept;
+pub(crate) mod cancel;
 pub(crate) mod cell;
 pub(crate) mod closures;
+pub(crate) mod current;
 pub(crate) mod discarded;
 pub(crate) mod erased;
 pub(crate) mod func;
+pub(crate) mod handle;
+pub(crate) mod hook;
 pub(crate) mod label;
 pub(crate) mod options;
 pub(crate) mod pack;

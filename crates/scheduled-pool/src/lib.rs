@@ -61,7 +61,6 @@
 //! | `stats`, `pending` | no | one critical section |
 //! | `release` | no | O(n) |
 //! | `release_now` | no | O(n log n), and a box for each schedule; gives them back |
-//! | `release_with_grace` | for so long; refused on an own worker | nothing while it sleeps, then as `release_now` |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while it sleeps |
 //!
 //! # If there are no threads

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use delay_queue::NEVER;
 use pool_core::internals::{PoolHandle, Recorded, TaskOptions};
-use pool_core::{GraceEnd, Pool, WaitError};
+use pool_core::{Pool, WaitError};
 
 use crate::base::{Base, Members};
 use crate::body::{Body, Many, Paced, Step};
@@ -537,39 +537,11 @@ impl<P: Base> ScheduledPool<P> {
         if self.pool_handle().is_forked() {
             return Unstarted::default();
         }
-        release_now(self.core(), self.members(), Some(&self.pool))
-    }
-
-    /// [Releases](Self::release), lets what goes on go on for so long by the pool's clock, and then does
-    /// what [`release_now`](Self::release_now) does, if not every schedule and the pool have ended by then.
-    /// Says which of the two it came to. See
-    /// [`Pool::release_with_grace`](pool_core::Pool::release_with_grace).
-    ///
-    /// Tasks scheduled once that are due within the grace still run; the later ones come back.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use pool_core::{GraceEnd, Pool};
-    /// use scheduled_pool::ScheduledPool;
-    ///
-    /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
-    /// scheduled.spawn_after(Duration::from_secs(3600), || println!("still unpaid"))?;
-    /// match scheduled.release_with_grace(Duration::from_millis(1))? {
-    ///     GraceEnd::Ended => unreachable!("the reminder was not due"),
-    ///     GraceEnd::CutShort(unstarted) => assert_eq!(unstarted.len(), 1),
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`wait_released`](Self::wait_released). Nothing was taken out then; it is released all
-    /// the same, but in a forked child.
-    pub fn release_with_grace(&self, grace: Duration) -> Result<GraceEnd<Unstarted>, WaitError> {
-        self.release();
-        match self.wait(self.pool_handle().clock().after(grace)) {
-            Err(WaitError::TimedOut) => Ok(GraceEnd::CutShort(self.release_now())),
-            ended => ended.map(|()| GraceEnd::Ended),
-        }
+        let schedules = self.core().release_now();
+        // "A reboot": a later generation is left open.
+        let is_ours = self.members().are_the_same();
+        let tasks = is_ours.then(|| self.pool.release_all_now());
+        Unstarted::new(schedules, tasks.unwrap_or(0))
     }
 
     /// Waits until it is released (by any handle, of it or of the pool), every schedule has ended, the timer thread is
@@ -625,18 +597,6 @@ impl<P: Base> ScheduledPool<P> {
             pool: self.pool.weak(),
         }
     }
-}
-
-/// Ends what has not started, there and, as long as it has a handle and was not rebooted, in the pool.
-pub(crate) fn release_now<P: Base>(
-    core: &Core<Members>,
-    members: &Members,
-    pool: Option<&P>,
-) -> Unstarted {
-    let schedules = core.release_now();
-    // "A reboot": a later generation is left open.
-    let pool = pool.filter(|_| members.are_the_same());
-    Unstarted::new(schedules, pool.map_or(0, P::release_all_now))
 }
 
 impl<P: Clone> Clone for ScheduledPool<P> {

@@ -7,16 +7,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use pool_core::WaitError;
 use pool_core::internals::{Deadline, EventFuture, Events};
-use pool_core::{GraceEnd, WaitError};
 
 use crate::base::{Base, Members};
-use crate::pool::{ScheduledPool, release_now};
+use crate::pool::ScheduledPool;
 use crate::state::State;
 use crate::timer::Core;
-use crate::unstarted::Unstarted;
 
 /// What a future waits for.
 #[derive(Clone, Copy)]
@@ -153,39 +152,6 @@ impl<P: Base> ScheduledPool<P> {
         deadline: Option<Instant>,
     ) -> impl Future<Output = Result<(), WaitError>> + Send + use<P> {
         self.end_async(true, deadline)
-    }
-
-    /// As [`release_with_grace`](ScheduledPool::release_with_grace), as a future: releases at its first
-    /// poll, from when the grace counts. Dropped before it is ready, it leaves the scheduled pool
-    /// released, and gives nothing up. It keeps nothing open.
-    ///
-    /// # Errors
-    /// Those of [`wait_released_async`](ScheduledPool::wait_released_async). And
-    /// [`TimedOut`](WaitError::TimedOut) if the clock has no thread to wake the future when the grace is
-    /// over: it is released, and nothing was taken out.
-    pub fn release_with_grace_async(
-        &self,
-        grace: Duration,
-    ) -> impl Future<Output = Result<GraceEnd<Unstarted>, WaitError>> + Send + use<P> {
-        let (core, members) = (Arc::clone(self.core()), self.members().clone());
-        let pool = self.pool().weak();
-        async move {
-            if members.is_forked() {
-                return Err(WaitError::Forked); // The fork may have left the lock held.
-            }
-            core.release(true);
-            let deadline = core.clock.after(grace);
-            let ended = wait_for_end(Arc::clone(&core), members.clone(), deadline).await;
-            let is_over = deadline.is_some_and(|deadline| core.clock.now() >= deadline);
-            match ended {
-                Err(WaitError::TimedOut) if is_over => {
-                    let pool = P::strong(&pool);
-                    let unstarted = release_now(&core, &members, pool.as_ref());
-                    Ok(GraceEnd::CutShort(unstarted))
-                }
-                ended => ended.map(|()| GraceEnd::Ended),
-            }
-        }
     }
 
     fn end_async(

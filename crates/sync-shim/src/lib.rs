@@ -48,6 +48,7 @@ pub mod model;
 mod parker;
 mod statics;
 pub mod thread;
+mod timeout;
 pub mod waiter;
 #[cfg(not(anthill_loom))]
 mod yielding;
@@ -64,6 +65,7 @@ pub use parker::{Parker, ThreadParker};
 #[doc(hidden)]
 pub use runtime::thread_local;
 pub use statics::{fork_count, unique_id};
+pub use timeout::Timeout;
 
 /// Declares thread-locals whose initial values are constants.
 #[cfg(not(anthill_loom))]

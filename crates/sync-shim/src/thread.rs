@@ -90,24 +90,6 @@ pub fn with_last_act(body: impl FnOnce(), last: impl FnOnce() + 'static) {
     }
 }
 
-/// Std's scoped threads: they may borrow, and all have ended when the call returns. Not for models.
-#[cfg(not(anthill_loom))]
-pub use std::thread::{Scope, scope};
-
-/// Starts a thread in a scope. If that fails, `body` is dropped without being run.
-///
-/// # Errors
-/// As [`spawn_thread`].
-#[cfg(not(anthill_loom))]
-pub fn spawn_scoped<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    options: ThreadOptions<'_>,
-    body: impl FnOnce() + Send + 'scope,
-) -> io::Result<()> {
-    let _joined_by_the_scope = options.builder()?.spawn_scoped(scope, body)?;
-    Ok(())
-}
-
 /// Returns the number of threads that can run at once; 1 if the system does not say.
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

@@ -16,12 +16,20 @@ const KNOWN: [(&str, &[&str]); 4] = [
             "builder", "calls", "claimed", "control", "pump", "queue", "running",
         ],
     ),
-    ("pool-core", &["core", "discard", "runner", "worker"]),
     (
         "pool-core",
         &[
-            "current",
+            "engine::core",
+            "engine::discard",
+            "engine::runner",
+            "engine::worker",
+        ],
+    ),
+    (
+        "pool-core",
+        &[
             "task::cell",
+            "task::current",
             "task::promise",
             "task::record",
             "task::run",

@@ -23,39 +23,10 @@ const CRATES: [&str; 7] = [
 ];
 
 /// A call may wait if its name has one of these words ..
-const WORDS: [&str; 32] = [
-    "async",
-    "batch",
-    "blocking",
-    "channel",
-    "close",
-    "deadline",
-    "drain",
-    "drop",
-    "each",
-    "get",
-    "grace",
-    "invoke",
-    "join",
-    "map",
-    "next",
-    "parallelize",
-    "park",
-    "poll",
-    "pop",
-    "push",
-    "release",
-    "reserve",
-    "scope",
-    "shut",
-    "spawn",
-    "stop",
-    "stream",
-    "submit",
-    "take",
-    "timeout",
-    "until",
-    "wait",
+const WORDS: [&str; 30] = [
+    "async", "batch", "blocking", "channel", "close", "deadline", "drain", "drop", "each", "get",
+    "invoke", "join", "map", "next", "park", "poll", "pop", "push", "release", "reserve", "scope",
+    "shut", "spawn", "stop", "stream", "submit", "take", "timeout", "until", "wait",
 ];
 
 /// .. or its result names one of these types.
@@ -90,9 +61,7 @@ const NEVER: &[(&str, &str, &str)] = &[
     ("pool-core", "Closures::*", "called where tasks run"),
     ("pool-core", "Func::*", "called where tasks run"),
     ("pool-core", "FuncJob::*", VALUE),
-    ("pool-core", "GraceEnd::*", VALUE),
     ("pool-core", "Map::into_stream", VALUE),
-    ("pool-core", "PollReserve::take", VALUE),
     ("pool-core", "Runner::*", "called where tasks run"),
     ("pool-core", "Task::*", VALUE),
     (

@@ -46,7 +46,7 @@ const RUNTIME: &str = "--features=sync-shim/loom";
 pub(crate) const PROFILE: &str = "--profile=models";
 
 /// Features that are modelled.
-const FEATURES: [(&str, &str); 1] = [("pool-core", "stream")];
+const FEATURES: [(&str, &str); 1] = [("pool-util", "stream")];
 
 /// A cargo command that compiles `what` of `packages` as the models see it, for the tree at `root`.
 fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[String]) -> Command {

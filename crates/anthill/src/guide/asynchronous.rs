@@ -17,6 +17,7 @@
 //!
 //! ```
 //! use anthill::Pool;
+//! use anthill::prelude::*;
 //! use std::time::Duration;
 //!
 //! #[tokio::main(flavor = "current_thread")]

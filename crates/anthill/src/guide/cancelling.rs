@@ -32,7 +32,6 @@
 //! | [`TaskGroup::cancel_at`](crate::TaskGroup::cancel_at), when its time has come | the same, of all | is asked |
 //! | [`release_now`](crate::Pool::release_now) | is taken out, and counted | is asked |
 //! | [`release`](crate::Pool::release), with or without a time limit | runs | is not asked |
-//! | [`release_with_grace`](crate::Pool::release_with_grace) | runs; is taken out when the grace is over | is asked then |
 //! | [`start_before`](crate::TaskBuilder::start_before) | is not run if it comes too late: [`JoinError::Expired`](crate::JoinError::Expired) | goes on |
 //!
 //! [`drop_guard`](crate::CancelToken::drop_guard) cancels a token when the code that waits for the tasks
@@ -41,5 +40,5 @@
 //! Code that has no token at hand asks [`current`](crate::current): whatever was cancelled, the task's
 //! handle, its group, its tokens or the pool, [`is_cancelled`](crate::Current::is_cancelled) shows it.
 //!
-//! So [`release_with_grace`](crate::Pool::release_with_grace) is a shutdown that lets tasks finish, and does
-//! not wait for ever for one that does not: see [`shutdown`](super::shutdown).
+//! A [shutdown with a grace period](super::shutdown) lets tasks finish first, and asks the remaining ones to stop
+//! when the period is over.

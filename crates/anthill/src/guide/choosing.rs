@@ -19,6 +19,7 @@
 //! # Side by side
 //! ```
 //! use anthill::delay_queue::DelayQueue;
+//! use anthill::prelude::*;
 //! use anthill::dedup_queue::DedupQueue;
 //! use anthill::{FuncPool, Pool, ScheduledPool};
 //! use std::time::Duration;

@@ -51,6 +51,7 @@
 //!
 //! ```
 //! use anthill::{MapError, Pool};
+//! use anthill::prelude::*;
 //! use anyhow::{Context, Result};
 //!
 //! fn size(path: &str) -> Result<u64> {

@@ -12,7 +12,7 @@
 //! | `RunningByIndex`, `FreeByIndex`, `WaitingByIndex` | `running_of`, `free_of`, `waiting_of` |
 //! | `Tune` | [`tune`](crate::WorkerPool::tune) |
 //! | `IsClosed` | `is_released` |
-//! | `Release`, `ReleaseTimeout`, `ReleaseContext` | `release`, `release_timeout`, `release_deadline` |
+//! | `Release`, `ReleaseTimeout`, `ReleaseContext` | `release`, `release_timeout`, `release_timeout` |
 //! | `Reboot` | [`reboot`](crate::WorkerPool::reboot) |
 //! | `ants.Submit`, `ants.Release`, .. | [`anthill::submit`](crate::submit), .. |
 //! | `WithExpiryDuration`, `WithDisablePurge` | `keep_alive(d)`, `keep_alive(None)` |

@@ -17,7 +17,7 @@
 //! | the keys: not to be had | [`entries`](crate::dedup_queue::KeyQueue::entries) |
 //! | `ShutDown`, `ShutDownWithDrain` | `shut_down`, `drain`, with a deadline, and what is left |
 //! | `MaxConcurrentReconciles` | so many workers |
-//! | `ParallelizeUntil` | `parallelize_until`; on a pool's workers [`parallelize_until_on`](crate::dedup_queue::parallelize_until_on) |
+//! | `ParallelizeUntil` | [`for_each`](crate::for_each) on a pool, below |
 //!
 //! # kube
 //! | kube | here |
@@ -77,6 +77,32 @@
 //! }
 //! let waiting: Vec<&str> = queue.entries().map(|entry| entry.key).collect();
 //! assert_eq!(waiting.len(), 2, "busy, and the lease: {waiting:?}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # `ParallelizeUntil`
+//! [`for_each`](crate::for_each) calls a function with each item on a pool's workers and waits for all calls.
+//! `try_for_each` stops at the first error, which takes the place of the cancelled context. A
+//! panicking call stops it too and is reported in the [`MapError`](crate::MapError). For functions that borrow,
+//! use a [scope](super::scopes).
+//!
+//! ```
+//! use anthill::{CancelToken, Pool};
+//! use anthill::prelude::*;
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//!
+//! let pool = Pool::builder().capacity(4).build()?;
+//! let (stop, sum) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
+//! let (stopped, total) = (stop.clone(), Arc::clone(&sum));
+//! pool.try_for_each(0..100, move |piece| {
+//!     if stopped.is_cancelled() {
+//!         return Err(std::io::Error::other("cancelled"));
+//!     }
+//!     total.fetch_add(piece, Ordering::Relaxed);
+//!     Ok(())
+//! })?;
+//! assert_eq!(sum.load(Ordering::Relaxed), 4950);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -15,7 +15,7 @@
 //! | `CompletableFuture.supplyAsync(f, pool)` | `spawn_async(f).await?`, and `await` in place of `thenApply` |
 //! | `shutdown`, `awaitTermination` | `release`, `wait_released`; `release_timeout` is both |
 //! | `shutdownNow` | `release_now`, which interrupts nothing; a scheduled pool's gives the schedules back |
-//! | `shutdown`, `awaitTermination`, then `shutdownNow` | [`release_with_grace`](crate::Pool::release_with_grace) |
+//! | `shutdown`, `awaitTermination`, then `shutdownNow` | [a shutdown with a grace period](super::shutdown) |
 //! | `ForkJoinPool.managedBlock` | [`blocking`](crate::blocking), within the builder's `max_compensation` |
 //! | `ThreadLocal` in a pool's threads | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state) |
 //! | `ThreadFactory` | `thread_name`, `stack_size`, `start_hook`, [`worker_wrap`](crate::Builder::worker_wrap) |

@@ -2,6 +2,7 @@
 //!
 //! ```
 //! use anthill::Pool;
+//! use anthill::prelude::*;
 //!
 //! let pool = Pool::builder().capacity(4).build()?;
 //! let group = pool.group();
@@ -16,8 +17,8 @@
 //!
 //! | you want | call |
 //! |---|---|
-//! | the next that ends | [`next`](crate::TaskGroup::next), [`next_deadline`](crate::TaskGroup::next_deadline), [`next_async`](crate::TaskGroup::next_async) |
-//! | all of them | [`wait`](crate::TaskGroup::wait), [`wait_deadline`](crate::TaskGroup::wait_deadline), [`wait_async`](crate::TaskGroup::wait_async) |
+//! | the next that ends | [`next`](crate::TaskGroup::next), [`next_timeout`](crate::TaskGroup::next_timeout), [`next_async`](crate::TaskGroup::next_async) |
+//! | all of them | [`wait`](crate::TaskGroup::wait), [`wait_timeout`](crate::TaskGroup::wait_timeout), [`wait_async`](crate::TaskGroup::wait_async) |
 //! | to take back what has not started | [`cancel`](crate::TaskGroup::cancel), or drop it |
 //! | the first panic to do so; a task's own `Err`, too | [`cancel_on_error`](crate::TaskGroup::cancel_on_error); [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure) |
 //! | a point in time to do so | [`cancel_at`](crate::TaskGroup::cancel_at) |

@@ -1,7 +1,7 @@
 //! Handles (futures of a value): joining, joining inside tasks, cancelling.
 //!
 //! `spawn` returns a [`JoinHandle`](crate::JoinHandle). It joins a thread (`join`, `join_timeout`,
-//! `join_deadline`, `try_join`) and it is a future, on any runtime. Dropping it detaches: the task
+//! `join_timeout`, `try_join`) and it is a future, on any runtime. Dropping it detaches: the task
 //! runs all the same and its value is dropped, as a part of the task.
 //!
 //! ```

@@ -7,6 +7,7 @@
 //!
 //! ```
 //! use anthill::Pool;
+//! use anthill::prelude::*;
 //! use std::io::{BufRead, Cursor};
 //!
 //! let pool = Pool::builder().capacity(4).build()?;
@@ -35,6 +36,7 @@
 //!
 //! ```
 //! use anthill::{MapError, Pool};
+//! use anthill::prelude::*;
 //!
 //! let pool = Pool::builder().capacity(2).build()?;
 //! let numbers = pool.try_map(["1", "2", "x", "4"], str::parse::<u32>);
@@ -48,6 +50,7 @@
 //!
 //! ```
 //! use anthill::{MapError, Pool};
+//! use anthill::prelude::*;
 //!
 //! let pool = Pool::builder().capacity(2).build()?;
 //! let sizes = pool.try_map(["Cargo.toml"], |path| anyhow::Ok(std::fs::metadata(path)?.len()));

@@ -51,7 +51,6 @@
 //! - **Rest**: [`wait_idle`](crate::ScheduledPool::wait_idle) waits until nothing that is due is left to end
 //!   and the pool is idle. What is due later is not waited for.
 //! - **A quick end**: [`release_now`](crate::ScheduledPool::release_now) gives back what never started, to be
-//!   run here or scheduled elsewhere; [`release_with_grace`](crate::ScheduledPool::release_with_grace) does
-//!   it when a while is over.
+//!   run here or scheduled elsewhere. A [grace period](super::shutdown) before it lets due tasks run.
 //! - **Another time**: `reset_after` of a handle moves a pending run, earlier or later, and says if its
 //!   time has come first.

@@ -6,6 +6,7 @@
 //!
 //! ```
 //! use anthill::Pool;
+//! use anthill::prelude::*;
 //!
 //! let pool = Pool::builder().capacity(4).build()?;
 //! let mut pixels = vec![1_u8; 1_000];

@@ -111,27 +111,36 @@
 //!
 //! No call ends a task that runs.
 //!
-//! # With grace
-//! `release_with_grace` is both: what was accepted may go on for so long; what is left then is taken
-//! out, as by `release_now`, and what runs is [asked to stop](super::cancelling). It says which of the
-//! two it came to, and does not wait for those that were asked: `wait_released` does, as long as they
-//! take. `release_with_grace_async` is the same as a future. Pools, multi-pools, scheduled pools and the
-//! default pool have both.
+//! # With a grace period
+//! `release_timeout` gives accepted tasks time to run. If the time runs out, `release_now` removes the
+//! tasks that have not started and [asks the running ones to stop](super::cancelling). It does not wait
+//! for these; `wait_released` does.
 //!
 //! ```
-//! use anthill::{GraceEnd, Pool};
+//! use anthill::{Pool, WaitError};
 //! use std::time::Duration;
 //!
 //! let pool = Pool::builder().capacity(2).queue_depth(8).build()?;
 //! for _ in 0..8 {
 //!     pool.submit(|| ())?;
 //! }
-//! match pool.release_with_grace(Duration::from_secs(60))? {
-//!     GraceEnd::Ended => assert_eq!(pool.stats().completed, 8),
-//!     GraceEnd::CutShort(unstarted) => println!("{unstarted} tasks were not run"),
+//! match pool.release_timeout(Duration::from_secs(60)) {
+//!     Ok(()) => assert_eq!(pool.stats().completed, 8),
+//!     Err(WaitError::TimedOut) => println!("{} tasks were not run", pool.release_now()),
+//!     Err(other) => return Err(other.into()),
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! - Only a timeout may lead to `release_now`. After [`Rebooted`](crate::WaitError::Rebooted) the pool is
+//!   open again, and its tasks belong to the caller of `reboot`.
+//! - A reboot between the two calls is not detected: `release_now` then closes the reopened pool and
+//!   removes its new tasks. A program that reboots its pool holds one mutex across the two calls and
+//!   across `reboot`.
+//! - In an async program, `release_async` with a deadline takes the place of `release_timeout`.
+//! - A `MultiPool`'s `release_timeout` reports an error for each pool: match on `WaitError::from(error)`.
+//! - A `ScheduledPool` uses `release`, then `wait_released_timeout`. Its `release_now` returns the schedules that
+//!   have not started.
 //!
 //! # Opening again
 //! `reboot` opens a released pool, at any time: workers that have not ended go on. A call that

@@ -7,13 +7,13 @@
 //! |---|---|---|
 //! | `submit`, `spawn` | waits in the wait queue | runs the task in place ([`nesting`](super::nesting)) |
 //! | `try_submit`, `try_spawn` | refuses | refuses |
-//! | `submit_timeout`, `submit_deadline`, `spawn_..` | waits so long | runs it in place |
+//! | `submit_timeout`, `submit_timeout`, `spawn_..` | waits so long | runs it in place |
 //! | `submit_async`, `spawn_async` | a future, waits in the wait queue | waits in the wait queue |
 //!
 //! A released pool refuses all of them. What `submit` and `spawn` do at a full pool is the builder's to say:
 //! with [`on_full`](crate::Builder::on_full) they refuse as well, run the task in the caller, or discard the oldest
 //! or the newest task. What is discarded goes to a [`discard_hook`](crate::Builder::discard_hook), without which such a
-//! pool is not built; a typed pool's may [have the argument](crate::Builder::discard_hook_with_argument). With
+//! pool is not built. With
 //! [`max_waiting`](crate::Builder::max_waiting) a submitter that would be one waiter too many is refused.
 //!
 //! A wait ends when the task is *accepted*, not when it has run. For that, take a
@@ -96,9 +96,10 @@
 //! # Room first, the task later
 //! A caller that is to say whether it can take more work before it gets any (a `tower` service), or
 //! whose task is not to be made in vain, reserves room: `reserve`, `try_reserve`, `reserve_timeout`,
-//! `reserve_deadline` and `reserve_async` do at a full pool what their submits do, but that an own
+//! `reserve_timeout` and `reserve_async` do at a full pool what their submits do, but that an own
 //! worker is refused. The [`Permit`](crate::Permit) hands one task over without any way to fail, and
-//! gives its room back if it is dropped. [`PollReserve`](crate::PollReserve) is its form to be polled.
+//! gives its room back if it is dropped. The page of
+//! [`reserve_async`](crate::WorkerPool::reserve_async) shows a `poll_ready`.
 //!
 //! ```
 //! use anthill::Pool;

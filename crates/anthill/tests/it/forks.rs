@@ -40,7 +40,6 @@ const CASES: &[ForkCase<()>] = fork_cases! { _it: ();
     // There is nothing to release.
     "release" => !anthill::release();
     "release_timeout" => anthill::release_timeout(SECOND) == STAYED;
-    "release_with_grace" => anthill::release_with_grace(SECOND).map(drop) == STAYED;
 };
 
 #[test]

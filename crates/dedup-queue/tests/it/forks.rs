@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use dedup_queue::{
     DedupDelayQueue, Delaying, DrainFuture, Drained, GetError, GetFuture, Held, MonotonicClock,
-    Outcome, Pending, parallelize_chunks, parallelize_until,
+    Outcome, Pending,
 };
 use testkit::{ForkCase, check_in_forks, fork_cases, in_child, ready};
 
@@ -22,9 +22,6 @@ struct Inherited {
     get: GetFuture<u32, State, MonotonicClock, Delaying>,
     #[cfg(feature = "stream")]
     stream: dedup_queue::GetStream<u32, State, MonotonicClock, Delaying>,
-    /// A worker of it is busy.
-    #[cfg(feature = "pool")]
-    pool: pool_core::Pool,
 }
 
 const THREE: NonZeroUsize = NonZeroUsize::new(3).unwrap();
@@ -79,8 +76,6 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "KeyQueue::wait_idle_timeout" => !it.queue.wait_idle_timeout(MS);
     "KeyQueue::wait_idle_deadline" => !it.queue.wait_idle_deadline(it.later);
     "KeyQueue::wait_idle_async" => !ready(it.queue.wait_idle_async());
-    "parallelize_until" => parallelize_until(THREE, 100, || false, |_| {}).done == 100;
-    "parallelize_chunks" => parallelize_chunks(THREE, 100, THREE, || false, |_| {}).done == 100;
     // These do not wait, there or elsewhere.
     "KeyQueue::try_get" => matches!(it.queue.try_get(), Err(GetError::Empty));
     "KeyQueue::try_get_batch" => matches!(it.queue.try_get_batch(THREE), Err(GetError::Empty));
@@ -104,20 +99,6 @@ const OF_STREAMS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     };
 };
 
-/// The caller does all pieces.
-#[cfg(feature = "pool")]
-const ON_POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
-    "parallelize_until_on" => {
-        let failed = dedup_queue::parallelize_until_on(&it.pool, THREE, 100, || false, |piece| {
-            assert_ne!(piece, 7, "this one");
-        });
-        failed.panics.len() == 1
-    };
-    "parallelize_chunks_on" => {
-        dedup_queue::parallelize_chunks_on(&it.pool, THREE, 100, THREE, || false, |_| {}).done == 100
-    };
-};
-
 #[test]
 fn no_call_on_a_queue_waits_in_a_forked_child() {
     let ended = in_child("forks::no_call_on_a_queue_waits_in_a_forked_child", || {
@@ -127,33 +108,17 @@ fn no_call_on_a_queue_waits_in_a_forked_child() {
         let held = queue.get().unwrap().into_owned();
         let mut get = queue.get_async();
         assert!(poll(&mut get).is_pending());
-        #[cfg(feature = "pool")]
-        let (pool, gate) = {
-            let pool = pool_core::Pool::builder().capacity(2).build().unwrap();
-            let gate = testkit::Gate::new();
-            let at_gate = gate.clone();
-            pool.submit(move || at_gate.wait()).unwrap();
-            gate.wait_for_arrivals(1);
-            (pool, gate)
-        };
         let mut inherited = Inherited {
             held: Some(held),
             later: Instant::now() + MS,
             get,
             #[cfg(feature = "stream")]
             stream: queue.stream(),
-            #[cfg(feature = "pool")]
-            pool,
             queue,
         };
         check_in_forks(&mut inherited, CASES);
         #[cfg(feature = "stream")]
         check_in_forks(&mut inherited, OF_STREAMS);
-        #[cfg(feature = "pool")]
-        {
-            check_in_forks(&mut inherited, ON_POOLS);
-            gate.open();
-        }
     });
     assert!(ended.is_ok(), "{ended:?}");
 }

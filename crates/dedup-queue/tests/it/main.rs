@@ -22,7 +22,6 @@ mod limiters;
 mod listing;
 mod memory;
 mod metrics;
-mod parallel;
 mod policies;
 mod removing;
 mod retrying;

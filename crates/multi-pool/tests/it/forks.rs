@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use multi_pool::{MultiKeyed, MultiPool, MultiReserveFuture, MultiWaitError};
 use pool_core::{
-    BatchError, Closures, MapError, OnFull, Pool, Reserve, Spawn, Submit, SubmitError, WaitError,
-    Workers,
+    BatchError, Closures, OnFull, Pool, Reserve, Spawn, Submit, SubmitError, WaitError, Workers,
 };
+use pool_util::{MapError, PoolExt};
 use testkit::{ForkCase, check_in_forks, fork_cases, in_child, ready};
 
 use crate::support::{hold, hold_all, poll};
@@ -66,7 +66,7 @@ fn wait() -> OnFull {
 const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "MultiWorkerPool::submit" => refused(it.full.submit(|| ())) && refused(it.open.submit(|| ()));
     "MultiWorkerPool::submit_timeout" => refused(it.full.submit_timeout(|| (), SECOND));
-    "MultiWorkerPool::submit_deadline" => refused(it.full.submit_deadline(|| (), it.later));
+    "MultiWorkerPool::submit_timeout" => refused(it.full.submit_timeout(|| (), it.later));
     "MultiWorkerPool::submit_with" => refused(Submit::submit_with(&it.full, || (), wait()));
     "MultiWorkerPool::submit_async" => refused(ready(it.full.submit_async(|| ())));
     "MultiWorkerPool::submit_async" => refused(ready(&mut it.submitting));
@@ -75,31 +75,29 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "MultiWorkerPool::try_submit_batch" => batch_refused(it.full.try_submit_batch([|| (), || ()]));
     "MultiWorkerPool::spawn" => refused(it.full.spawn(|| ())) && refused(it.open.spawn(|| ()));
     "MultiWorkerPool::spawn_timeout" => refused(it.full.spawn_timeout(|| (), SECOND));
-    "MultiWorkerPool::spawn_deadline" => refused(it.full.spawn_deadline(|| (), it.later));
+    "MultiWorkerPool::spawn_timeout" => refused(it.full.spawn_timeout(|| (), it.later));
     "MultiWorkerPool::spawn_with" => refused(Spawn::spawn_with(&it.full, || (), wait()));
     "MultiWorkerPool::spawn_async" => refused(ready(it.full.spawn_async(|| ())));
     "MultiWorkerPool::try_spawn" => refused(it.full.try_spawn(|| ()));
     "MultiWorkerPool::reserve" => refused(it.full.reserve());
     "MultiWorkerPool::reserve_timeout" => refused(it.full.reserve_timeout(SECOND));
-    "MultiWorkerPool::reserve_deadline" => refused(it.full.reserve_deadline(it.later));
+    "MultiWorkerPool::reserve_timeout" => refused(it.full.reserve_timeout(it.later));
     "MultiWorkerPool::reserve_with" => refused(Reserve::reserve_with(&it.full, wait()));
     "MultiWorkerPool::reserve_async" => refused(ready(it.full.reserve_async()));
     "MultiWorkerPool::try_reserve" => refused(it.full.try_reserve());
     "MultiWorkerPool::wait_idle" => stayed(it.full.wait_idle());
     "MultiWorkerPool::wait_idle_timeout" => stayed(it.full.wait_idle_timeout(SECOND));
-    "MultiWorkerPool::wait_idle_deadline" => stayed(it.full.wait_idle_deadline(it.later));
+    "MultiWorkerPool::wait_idle_timeout" => stayed(it.full.wait_idle_timeout(it.later));
     "MultiWorkerPool::wait_idle_async" => stayed(ready(it.full.wait_idle_async()));
     "MultiWorkerPool::wait_idle_async" => stayed(ready(&mut it.idle));
     "MultiWorkerPool::wait_released" => stayed(it.full.wait_released());
     "MultiWorkerPool::wait_released_timeout" => stayed(it.full.wait_released_timeout(SECOND));
-    "MultiWorkerPool::wait_released_deadline" => stayed(it.full.wait_released_deadline(it.later));
+    "MultiWorkerPool::wait_released_timeout" => stayed(it.full.wait_released_timeout(it.later));
     "MultiWorkerPool::wait_released_async" => stayed(ready(it.full.wait_released_async()));
     "MultiWorkerPool::wait_released_async" => stayed(ready(&mut it.released));
     "MultiWorkerPool::release_timeout" => stayed(it.full.release_timeout(SECOND));
-    "MultiWorkerPool::release_deadline" => stayed(it.full.release_deadline(it.later));
+    "MultiWorkerPool::release_timeout" => stayed(it.full.release_timeout(it.later));
     "MultiWorkerPool::release_async" => stayed(ready(it.full.release_async(None)));
-    "MultiWorkerPool::release_with_grace" => stayed(it.full.release_with_grace(SECOND));
-    "MultiWorkerPool::release_with_grace_async" => stayed(ready(it.full.release_with_grace_async(SECOND)));
     "MultiWorkerPool::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
     "MultiWorkerPool::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
     "MultiWorkerPool::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
@@ -122,12 +120,12 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "MultiWorkerPool::scope" => it.full.scope(|scope| scope.spawn(|| 3).join()).is_ok_and(|three| three == 3);
     "MultiKeyed::submit" => refused(it.keyed.submit(1, || ()));
     "MultiKeyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
-    "MultiKeyed::submit_deadline" => refused(it.keyed.submit_deadline(1, || (), it.later));
+    "MultiKeyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), it.later));
     "MultiKeyed::submit_async" => refused(ready(it.keyed.submit_async(1, || ())));
     "MultiKeyed::try_submit" => refused(it.keyed.try_submit(1, || ()));
     "MultiKeyed::spawn" => refused(it.keyed.spawn(1, || ()));
     "MultiKeyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), SECOND));
-    "MultiKeyed::spawn_deadline" => refused(it.keyed.spawn_deadline(1, || (), it.later));
+    "MultiKeyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), it.later));
     "MultiKeyed::spawn_async" => refused(ready(it.keyed.spawn_async(1, || ())));
     "MultiKeyed::try_spawn" => refused(it.keyed.try_spawn(1, || ()));
 };

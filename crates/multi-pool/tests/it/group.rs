@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 
 use multi_pool::MultiPool;
-use pool_core::{JoinError, MapError, Pool, QueueDepth, SubmitError};
+use pool_core::{JoinError, Pool, QueueDepth, SubmitError};
+use pool_util::{MapError, PoolExt};
 use testkit::Gate;
 
 use crate::support::{Journal, bounded, end, here, hold, hold_all, multi, until};

@@ -52,10 +52,10 @@ fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
             gate.wait_for_arrivals(1);
             let write = |number| journal.writer((key, number));
             keyed.submit_timeout(key, write(0), long).unwrap();
-            keyed.submit_deadline(key, write(1), far).unwrap();
+            keyed.submit_timeout(key, write(1), far).unwrap();
             block_on(keyed.submit_async(key, write(2))).unwrap();
             let third = keyed.spawn_timeout(key, write(3), long).unwrap();
-            let fourth = keyed.spawn_deadline(key, write(4), far).unwrap();
+            let fourth = keyed.spawn_timeout(key, write(4), far).unwrap();
             let fifth = block_on(keyed.spawn_async(key, write(5))).unwrap();
             assert!(keyed.of(&key).keys() > 0);
             gate.open();

@@ -12,7 +12,6 @@ mod cancel;
 mod figures;
 #[cfg(unix)]
 mod forks;
-mod grace;
 mod group;
 mod keyed;
 mod last_handle;

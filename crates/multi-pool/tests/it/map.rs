@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use futures_lite::{Stream, StreamExt};
 use multi_pool::{LeastTasks, Loads, MultiPool, RoundRobin, Strategy};
-use pool_core::{MapError, Pool, QueueDepth, SubmitError};
+use pool_core::{Pool, QueueDepth, SubmitError};
+use pool_util::{MapError, PoolExt};
 use testkit::{CountingWaker, Gate, watchdog};
 
 use crate::support::{hold, hold_all};

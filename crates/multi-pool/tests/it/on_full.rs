@@ -151,18 +151,24 @@ fn pools_that_would_discard_without_a_hook_are_not_built_and_a_call_that_would_i
 }
 
 #[test]
-fn the_hook_has_the_argument_that_one_of_the_full_pools_gives_up() {
+fn the_hook_sees_the_task_that_one_of_the_full_pools_discards() {
     bounded(|| {
-        for (policy, gone) in [(OnFull::DiscardOldest, 0), (OnFull::DiscardNewest, 2)] {
+        for (policy, gone) in [(OnFull::DiscardOldest, "0"), (OnFull::DiscardNewest, "2")] {
             let (sender, discarded) = mpsc::channel();
             let each = FuncPool::builder(drop::<u8>).capacity(1).start_paused(true);
             let each = each
                 .on_full(policy)
-                .discard_hook_with_argument(move |_, n| sender.send(n).unwrap());
+                .discard_hook(move |it| sender.send(it.name().map(str::to_owned)).unwrap());
             let pools = MultiFuncPool::builder(each).pools(2);
             let pools = pools.strategy(RoundRobin::new()).build().unwrap();
-            (0..3).for_each(|n| pools.submit(n).unwrap());
-            assert_eq!(discarded.try_recv(), Ok(gone), "{policy:?}");
+            for n in 0..3 {
+                pools.task().name(n.to_string()).submit(n).unwrap();
+            }
+            assert_eq!(
+                discarded.try_recv(),
+                Ok(Some(gone.to_owned())),
+                "{policy:?}"
+            );
             assert_eq!((pools.stats().discarded, pools.queued()), (1, 2));
         }
     });

@@ -5,8 +5,8 @@ use std::task::Poll;
 use std::thread;
 
 use multi_pool::MultiPool;
-use pool_core::{DropPolicy, PollReserve, Pool, SubmitError};
-use testkit::{CountingWaker, Gate, waker_whose_clone_panics};
+use pool_core::{DropPolicy, Pool, SubmitError};
+use testkit::{CountingWaker, Gate, block_on, waker_whose_clone_panics};
 
 use crate::support::{
     Journal, bounded, end, enter_lines, here, hold_all, multi, poll, poll_with, until,
@@ -150,20 +150,16 @@ fn a_worker_of_any_pool_is_refused_a_permit_rather_than_waiting_for_itself() {
 }
 
 #[test]
-fn a_permit_keeps_all_pools_open_and_a_slot_holds_one() {
+fn a_permit_keeps_all_pools_open() {
     bounded(|| {
         let journal = Journal::new();
         let each = Pool::builder().capacity(1).drop_policy(DropPolicy::Join);
         let pool = MultiPool::builder(each).pools(2).build().unwrap();
         let weak = pool.downgrade();
-        let mut slot = PollReserve::new(pool);
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        for _ in 0..2 {
-            assert!(slot.poll_reserve(&mut context).is_ready());
-        }
-        assert_eq!(slot.pool().stats().reserved, 1);
-        let permit = slot.take().unwrap();
-        drop(slot);
+        let mut future = pool.reserve_async();
+        let permit = block_on(&mut future).unwrap();
+        assert_eq!(pool.stats().reserved, 1);
+        drop((future, pool));
         until(|| weak.upgrade().is_some_and(|pool| !pool.is_released()));
         permit.submit(journal.writer("ran"));
         assert!(weak.upgrade().is_none());

@@ -1,6 +1,7 @@
 //! What a task, or each task, is given beside its closure, on several pools: tokens, priorities, hooks,
 //! spans, states, and extra workers while it blocks. Each does for every pool what it does for one.
 
+use pool_util::PoolExt;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -13,7 +14,7 @@ use pool_core::{
 };
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, here, hold_all, multi};
+use crate::support::{Journal, bounded, end, here, hold_all};
 
 /// Two pools of one worker each, and room behind it.
 fn queueing() -> MultiPool {
@@ -313,12 +314,4 @@ fn what_any_call_hands_to_any_pool_runs_under_its_callers_subscriber() {
         assert!(entries.iter().all(|entry| entry.1));
         assert!((0..2).all(|pool| entries.iter().any(|entry| entry.0 == pool)));
     });
-}
-
-#[test]
-fn a_handle_is_of_the_same_multi_pool_as_its_clones_and_of_no_other() {
-    let (one, other) = (multi(2, 1), multi(2, 1));
-    assert!(one.same_as(&one.clone()) && !one.same_as(&other));
-    let again = one.downgrade().upgrade().unwrap();
-    assert!(one.same_as(&again) && again.same_as(&one));
 }

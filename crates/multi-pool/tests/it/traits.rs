@@ -21,9 +21,9 @@ fn exercise<T>(pool: &dyn Submit<T>, task: impl Fn() -> T) {
         pool.submit(task()).unwrap();
         pool.wait_idle_timeout(Duration::MAX).unwrap();
         pool.try_submit(task()).unwrap();
-        pool.wait_idle_deadline(later).unwrap();
+        pool.wait_idle_timeout(later).unwrap();
         pool.submit_timeout(task(), Duration::MAX).unwrap();
-        pool.submit_deadline(task(), later).unwrap();
+        pool.submit_timeout(task(), later).unwrap();
         block_on(pool.submit_async(task())).unwrap();
         pool.wait_idle().unwrap();
         assert!((1..=4).contains(&pool.running()));
@@ -31,9 +31,9 @@ fn exercise<T>(pool: &dyn Submit<T>, task: impl Fn() -> T) {
         assert!(pool.submit(task()).unwrap_err().is_released());
         pool.wait_released().unwrap();
         pool.wait_released_timeout(Duration::ZERO).unwrap();
-        pool.wait_released_deadline(later).unwrap();
+        pool.wait_released_timeout(later).unwrap();
         pool.release_timeout(Duration::ZERO).unwrap();
-        pool.release_deadline(later).unwrap();
+        pool.release_timeout(later).unwrap();
         assert_eq!((pool.running(), pool.waiting(), pool.queued()), (0, 0, 0));
         assert!(pool.reboot());
     }
@@ -76,7 +76,7 @@ fn spawn_all<T, V: Send + 'static>(pool: &dyn Spawn<T, Value = V>, task: impl Fn
         pool.spawn(task()),
         pool.try_spawn(task()),
         pool.spawn_timeout(task(), Duration::MAX),
-        pool.spawn_deadline(task(), later),
+        pool.spawn_timeout(task(), later),
         block_on(pool.spawn_async(task())),
     ];
     let values = handles.map(|handle| handle.unwrap().join().unwrap());
@@ -117,18 +117,15 @@ fn refused_by_all<T>(
     assert!(matches!(pool.try_spawn(task()), Err(Full(_))));
     let late = pool.submit_timeout(task(), Duration::ZERO);
     assert!(matches!(late, Err(TimedOut(_))));
-    assert!(matches!(
-        pool.submit_deadline(task(), now),
-        Err(TimedOut(_))
-    ));
+    assert!(matches!(pool.submit_timeout(task(), now), Err(TimedOut(_))));
     let late = pool.spawn_timeout(task(), Duration::ZERO);
     assert!(matches!(late, Err(TimedOut(_))));
-    assert!(matches!(pool.spawn_deadline(task(), now), Err(TimedOut(_))));
+    assert!(matches!(pool.spawn_timeout(task(), now), Err(TimedOut(_))));
     let entering = pool.spawn_async(task());
     assert!(polled(entering).is_none(), "it waits in the line");
     let late = pool.wait_idle_timeout(Duration::ZERO);
     assert_eq!(late, Err(WaitError::TimedOut));
-    assert_eq!(pool.wait_idle_deadline(now), Err(WaitError::TimedOut));
+    assert_eq!(pool.wait_idle_timeout(now), Err(WaitError::TimedOut));
     assert_eq!((pool.in_flight(), pool.free()), (2, Some(0)));
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use sync_shim::Clock;
 
-use crate::core::Core;
-use crate::handle::{PoolRef, RawHandle};
-use crate::runner::Runner;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::task::cell::SpawnCell;
 use crate::task::closures::{Closures, Spawned};
+use crate::task::handle::{PoolRef, RawHandle};
 use crate::task::run::{Outcome, TaskContext};
 
 /// A job and its handle.

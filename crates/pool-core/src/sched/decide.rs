@@ -75,7 +75,7 @@ pub(crate) enum OnFullPolicy {
 
 /// What a pool's workers are wanted for, as a drain task asks at the end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Demand {
+pub enum Demand {
     /// Nothing.
     None,
     /// Accepted tasks wait for a worker, or callers for room.

@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 
 use sync_shim::waiter::{Waiter, WakeList};
 
-use crate::cancel::CancelToken;
 use crate::foreign::{discard, drop_quietly, guarded};
 use crate::sched::event::Events;
 use crate::sched::idle::WorkerCell;
 use crate::sched::waiters::WaiterEntry;
+use crate::task::cancel::CancelToken;
 
 /// Gathered under the pool's lock, run after it: first what only wakes threads
 /// ([`wake_threads`](Effects::wake_threads)), then the start, then user code

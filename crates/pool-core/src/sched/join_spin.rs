@@ -32,7 +32,7 @@ sync_shim::thread_locals! {
 }
 
 /// Looks a few times whether what the calling thread joins is `ready`, unless its last looks were in vain.
-pub(crate) fn look_before_join(ready: impl Fn() -> bool) {
+pub fn look_before_join(ready: impl Fn() -> bool) {
     if cfg!(anthill_loom) {
         ready(); // As in `spin_until`.
         return;
@@ -47,10 +47,15 @@ pub(crate) fn look_before_join(ready: impl Fn() -> bool) {
 }
 
 /// The calling thread, perhaps a worker, has unparked a joiner. `slept`: the joiner slept.
-pub(crate) fn has_unparked_joiner(slept: bool) {
+pub fn has_unparked_joiner(slept: bool) {
     if slept {
         HAS_WOKEN_JOINER.with(|woken| woken.set(true));
     }
+}
+
+/// Whether this thread has woken a joiner since the last call.
+pub fn take_woken_joiner() -> bool {
+    HAS_WOKEN_JOINER.with(|woken| woken.replace(false))
 }
 
 /// A worker's looks for the next task of joiners that it has woken.
@@ -72,7 +77,7 @@ impl JoinerSpin {
     /// pay. Returns whether there is, or `None` without a look.
     #[inline(never)]
     pub(crate) fn look(&mut self, ready: impl Fn() -> bool) -> Option<bool> {
-        let has_woken = HAS_WOKEN_JOINER.with(|woken| woken.replace(false));
+        let has_woken = take_woken_joiner();
         if !has_woken || !self.backoff.is_due() {
             return None;
         }
@@ -202,7 +207,7 @@ mod tests {
                     scope.spawn(|| wait(&pool, gate.clone()));
                     gate.wait_for_arrivals(1);
                     let tell = tell.clone();
-                    let next = move || tell.send(HAS_WOKEN_JOINER.with(Cell::take));
+                    let next = move || tell.send(take_woken_joiner());
                     pool.submit(next).expect("it is open");
                     // More each time, so that the joiner sleeps in the end.
                     (0..yields).for_each(|_| thread::yield_now());
@@ -219,15 +224,6 @@ mod tests {
         ends_as_soon_as_the_joiner_sleeps(|pool, gate| {
             let handle = pool.spawn(move || gate.wait()).expect("it is open");
             handle.join().expect("it does not panic");
-        });
-    }
-
-    #[test]
-    fn a_worker_notes_that_it_has_woken_a_groups_owner() {
-        ends_as_soon_as_the_joiner_sleeps(|pool, gate| {
-            let group = pool.group::<()>();
-            group.spawn(move || gate.wait()).expect("it is open");
-            group.next().expect("a task").expect("it does not panic");
         });
     }
 }

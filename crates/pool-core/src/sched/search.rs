@@ -12,17 +12,21 @@ const MOST_SHORT: u32 = 8;
 /// Where work comes now and then, yields are processor time lost, and in the way of threads that
 /// have work. So after a search in vain the next is a short one; after another in vain the next
 /// two, and so on up to [`MOST_SHORT`], until one finds work again.
-pub(crate) struct Searches(Backoff);
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Searches(Backoff);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Search {
+/// How hard one search looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// Spins, then yields.
     Whole,
+    /// Spins only.
     Short,
 }
 
 impl Search {
     /// Looks until `ready` says so, or for long enough. Whether it did.
-    pub(crate) fn look(self, ready: impl Fn() -> bool) -> bool {
+    pub fn look(self, ready: impl Fn() -> bool) -> bool {
         let policy = match self {
             Self::Whole => SEARCH,
             Self::Short => SHORT_SEARCH,
@@ -32,11 +36,14 @@ impl Search {
 }
 
 impl Searches {
-    pub(crate) fn new() -> Self {
+    /// Searches of which the first is whole.
+    #[expect(clippy::new_without_default, reason = "called in two places")]
+    pub fn new() -> Self {
         Self(Backoff::new(0, MOST_SHORT))
     }
 
-    pub(crate) fn next(&mut self) -> Search {
+    /// The next search.
+    pub fn next(&mut self) -> Search {
         if self.0.is_due() {
             Search::Whole
         } else {
@@ -45,7 +52,7 @@ impl Searches {
     }
 
     /// Takes note of a search's outcome.
-    pub(crate) fn learn(&mut self, search: Search, found: bool) {
+    pub fn learn(&mut self, search: Search, found: bool) {
         if found || search == Search::Whole {
             self.0.learn(found);
         }

@@ -11,7 +11,7 @@ use sync_shim::{Clock, MonotonicClock};
 
 /// Looks to take: first `spins` in a row, then `yields` with other threads let in between.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SpinPolicy {
+pub struct SpinPolicy {
     pub(crate) spins: u32,
     pub(crate) yields: u32,
 }
@@ -38,7 +38,7 @@ pub(crate) const SUBMIT: SpinPolicy = SpinPolicy {
 };
 
 /// A thread that joins a task.
-pub(crate) const JOIN_SPIN: SpinPolicy = SpinPolicy {
+pub const JOIN_SPIN: SpinPolicy = SpinPolicy {
     spins: 64,
     yields: 4,
 };
@@ -46,7 +46,7 @@ pub(crate) const JOIN_SPIN: SpinPolicy = SpinPolicy {
 /// Looks until `ready` says so or the effort is spent; the answer is `ready`'s last.
 ///
 /// A model takes no effort: looking again without a wake-up adds executions and no outcomes.
-pub(crate) fn spin_until(policy: SpinPolicy, ready: impl Fn() -> bool) -> bool {
+pub fn spin_until(policy: SpinPolicy, ready: impl Fn() -> bool) -> bool {
     if cfg!(anthill_loom) {
         return ready();
     }

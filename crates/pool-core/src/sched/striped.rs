@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn threads_on_all_lines_lose_no_count() {
         let counter = StripedCounter::new();
-        sync_shim::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             for _ in 0..4 * LINES {
                 scope.spawn(|| (0..1000).for_each(|_| counter.add_one()));
             }

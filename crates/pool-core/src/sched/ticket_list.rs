@@ -17,14 +17,16 @@ const FEW: usize = 32;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct TicketList<T> {
+pub struct TicketList<T> {
     entries: VecDeque<(u64, Option<T>)>,
     next_ticket: u64,
     len: usize,
 }
 
 impl<T> TicketList<T> {
-    pub(crate) const fn new() -> Self {
+    /// An empty list.
+    #[expect(clippy::new_without_default, reason = "never made by default")]
+    pub const fn new() -> Self {
         Self {
             entries: VecDeque::new(),
             next_ticket: 0,
@@ -32,13 +34,15 @@ impl<T> TicketList<T> {
         }
     }
 
+    /// Number of entries.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
         self.len
     }
 
     /// Appends an entry. The ticket is for [`remove`](Self::remove).
-    pub(crate) fn push(&mut self, entry: T) -> u64 {
+    pub fn push(&mut self, entry: T) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.entries.push_back((ticket, Some(entry)));
@@ -47,7 +51,7 @@ impl<T> TicketList<T> {
     }
 
     /// Removes the oldest entry.
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    pub fn pop(&mut self) -> Option<T> {
         let popped = loop {
             steps::count();
             if let (_, Some(entry)) = self.entries.pop_front()? {
@@ -60,7 +64,7 @@ impl<T> TicketList<T> {
     }
 
     /// Removes the entry with this ticket, if it has not left.
-    pub(crate) fn remove(&mut self, ticket: u64) -> Option<T> {
+    pub fn remove(&mut self, ticket: u64) -> Option<T> {
         let by_ticket = |&(other, _): &(u64, _)| {
             steps::count();
             other
@@ -73,7 +77,7 @@ impl<T> TicketList<T> {
     }
 
     /// Removes all entries, and gives the memory back.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
+    pub fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.len = 0;
         let entries = std::mem::take(&mut self.entries);
         entries.into_iter().filter_map(|(_, entry)| entry)

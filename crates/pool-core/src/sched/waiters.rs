@@ -25,11 +25,11 @@ use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Mutex, Parker};
 
-use crate::cancel::CancelToken;
 use crate::error::Reason;
 use crate::foreign::drop_quietly;
 use crate::sched::spin::{SUBMIT, spin_until};
 use crate::sched::ticket_list::TicketList;
+use crate::task::cancel::CancelToken;
 
 /// What a waiter wants room for.
 #[derive(Debug)]

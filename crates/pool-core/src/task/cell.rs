@@ -30,12 +30,12 @@ use sync_shim::cell::UnsafeCell;
 use sync_shim::waiter::Waiter;
 use sync_shim::{Mutex, MutexGuard};
 
-use crate::cancel::CancelToken;
-use crate::current::{Frame, Running};
 use crate::error::JoinError;
 use crate::foreign::{Payload, drop_quietly, wake};
 use crate::sched::join_spin::has_unparked_joiner;
 use crate::sched::ready::Priority;
+use crate::task::cancel::CancelToken;
+use crate::task::current::{Frame, Running};
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::record::TaskRecord;
 use crate::task::run::{Outcome, Resolver, TaskContext, TaskResult, Unrun};
@@ -104,7 +104,8 @@ impl<B: Body> Content for State<B> {
 #[derive(Debug)]
 pub struct Stored(());
 
-#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+/// A spawned task, from its acceptance until its value is taken.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct SpawnCell<C: ?Sized = dyn Content> {
     claim: AtomicClaim,
     ended: AtomicBool,
@@ -228,7 +229,7 @@ impl SpawnCell {
 
     /// Moves the value out, if it is a `T`.
     #[expect(clippy::needless_pass_by_value, reason = "it can be taken once")]
-    pub(crate) fn take_value<T: 'static>(&self, stored: Stored) -> Option<T> {
+    pub fn take_value<T: 'static>(&self, stored: Stored) -> Option<T> {
         let mut place = None;
         // SAFETY: invariant 2: the value is the owner's of `stored`, which ends here.
         unsafe { self.content(|content| content.take(&mut place)) };
@@ -238,7 +239,7 @@ impl SpawnCell {
 
     /// Drops the value. Panics if its destructor does.
     #[expect(clippy::needless_pass_by_value, reason = "who has it owns the value")]
-    pub(crate) fn drop_value(&self, stored: Stored) {
+    pub fn drop_value(&self, stored: Stored) {
         let Stored(()) = stored;
         // SAFETY: invariant 2: the value was the owner's of `stored`, which ends here.
         unsafe { self.content(Content::clear) };
@@ -480,12 +481,12 @@ impl SpawnCell {
     }
 
     /// Has a listener told when the figures show the end; or says, as they do, whether it is an error.
-    pub(crate) fn listen(&self, listener: Arc<dyn Listener>, number: u32) -> Option<bool> {
+    pub fn listen(&self, listener: Arc<dyn Listener>, number: u32) -> Option<bool> {
         self.slot.lock().promise.listen(listener, number)
     }
 
     /// Whether `is` says so of the value, if that can be taken. It stays where it is.
-    pub(crate) fn is_value(&self, is: fn(&dyn Any) -> bool) -> bool {
+    pub fn is_value(&self, is: fn(&dyn Any) -> bool) -> bool {
         let slot = self.slot.lock();
         if !matches!(slot.promise.kept(), Some(Ok(_))) {
             return false;
@@ -494,12 +495,13 @@ impl SpawnCell {
         unsafe { self.content(|content| content.value().is_some_and(is)) }
     }
 
-    pub(crate) fn detach(&self) {
+    /// Gives the value up: it is dropped here, or as a part of the task.
+    pub fn detach(&self) {
         self.detach_from(self.slot.lock());
     }
 
     /// Detaches it if its listener has not been told of its end, and never will be then.
-    pub(crate) fn detach_listener(&self) -> bool {
+    pub fn detach_listener(&self) -> bool {
         let slot = self.slot.lock();
         let is_listened = slot.promise.is_listened();
         if is_listened {
@@ -559,7 +561,7 @@ mod tests {
     use testkit::in_child;
 
     use super::*;
-    use crate::handle::RawHandle;
+    use crate::task::handle::RawHandle;
     use crate::{JoinHandle, Pool};
 
     struct Seven;

@@ -4,14 +4,14 @@ use std::any::type_name;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
-use crate::accept::{Accepts, Sealed};
 use crate::config::OnFull;
-use crate::core::Core;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
 use crate::error::SubmitError;
 use crate::foreign::drop_quietly;
-use crate::runner::Runner;
 use crate::sched::ready::Priority;
 use crate::sched::shared::Place;
+use crate::task::accept::{Accepts, Sealed};
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::erased::{Task, Work};
 use crate::task::options::WaitLimits;
@@ -207,10 +207,12 @@ where
 }
 
 /// A closure whose value is dropped as a part of the task, that has a handle all the same.
-pub(crate) struct Ignored<F>(pub(crate) F);
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Ignored<F>(pub F);
 
 /// What it leaves.
-pub(crate) struct NoValue;
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct NoValue;
 
 impl<F, V> Body for Ignored<F>
 where

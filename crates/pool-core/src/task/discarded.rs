@@ -6,8 +6,7 @@ pub(crate) type DiscardHook = dyn Fn(&DiscardedTask<'_>) + Send + Sync;
 
 /// A task that a full pool discards, as the [discard hook](crate::Builder::discard_hook) sees it.
 ///
-/// Its captures are dropped after the hook has returned, on the same thread; a typed pool's argument
-/// goes to the [hook that has it](crate::Builder::discard_hook_with_argument), if there is one. Then it
+/// Its captures are dropped after the hook has returned, on the same thread. Then it
 /// is counted in [`Stats::discarded`](crate::Stats::discarded), and its handle ends with
 /// [`JoinError::Discarded`](crate::JoinError::Discarded).
 pub struct DiscardedTask<'a> {

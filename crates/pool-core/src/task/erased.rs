@@ -24,7 +24,7 @@ use crate::task::pack::{Space, look, put, put_in, take};
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 /// What can become a [`Task`] and is no plain closure.
-pub(crate) trait Work: Send + 'static {
+pub trait Work: Send + 'static {
     /// Runs. Does not unwind.
     fn run(self, context: &TaskContext) -> TaskResult;
     /// Will not be run: drops it. Does not unwind.
@@ -213,6 +213,11 @@ impl Task {
         // SAFETY: invariant 1 with the type just compared, and 2 through `ManuallyDrop`.
         Ok(unsafe { take::<W>(&raw mut task.space) })
     }
+}
+
+/// The job of a pool of closures that runs `work`.
+pub fn job_of(work: impl Work) -> Task {
+    Task::new(work)
 }
 
 impl Drop for Task {

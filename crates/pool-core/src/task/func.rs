@@ -6,23 +6,20 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use crate::accept::{Accepts, Sealed};
-use crate::runner::Runner;
+use crate::engine::runner::Runner;
 use crate::sched::ready::Priority;
+use crate::task::accept::{Accepts, Sealed};
 use crate::task::cell::{Body, SpawnCell};
-use crate::task::discarded::DiscardedTask;
 use crate::task::pack::{Packed, Space, look, put, take};
 use crate::task::record::TaskRecord;
 use crate::task::recorded_job::RecordedJob;
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
-type ArgumentHook<T> = dyn Fn(&DiscardedTask<'_>, T) + Send + Sync;
 
 /// Runs one function: the runner of a [`FuncPool`](crate::FuncPool).
 pub struct Func<T, R> {
     function: Arc<Function<T, R>>,
-    discard_hook: Option<Arc<ArgumentHook<T>>>,
 }
 
 /// An argument in the queue, or a cell that has one.
@@ -192,16 +189,6 @@ impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {
         }
     }
 
-    fn sees_discards(&self) -> bool {
-        self.discard_hook.is_some()
-    }
-
-    fn discarded(&self, task: &DiscardedTask<'_>, argument: T) {
-        if let Some(hook) = &self.discard_hook {
-            hook(task, argument);
-        }
-    }
-
     fn is_tombstone(job: &FuncJob<T, R>) -> bool {
         match job.seen() {
             Seen::Plain | Seen::Recorded(_) => false,
@@ -267,16 +254,7 @@ impl<T, R> Func<T, R> {
     pub(crate) fn new(function: impl Fn(T) -> R + Send + Sync + 'static) -> Self {
         Self {
             function: Arc::new(function),
-            discard_hook: None,
         }
-    }
-
-    /// What becomes of an argument that a full pool discards.
-    pub(crate) fn hook_discards(
-        &mut self,
-        hook: impl Fn(&DiscardedTask<'_>, T) + Send + Sync + 'static,
-    ) {
-        self.discard_hook = Some(Arc::new(hook));
     }
 }
 
@@ -286,7 +264,6 @@ impl<T, R> Clone for Func<T, R> {
     fn clone(&self) -> Self {
         Self {
             function: Arc::clone(&self.function),
-            discard_hook: self.discard_hook.clone(),
         }
     }
 }

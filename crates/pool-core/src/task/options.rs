@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use crate::cancel::{CancelToken, Cancelled};
 use crate::config::OnFull;
 use crate::sched::ready::Priority;
+use crate::task::cancel::{CancelToken, Cancelled};
 
 /// What a task is given beside its closure or argument.
 #[derive(Clone, Debug, Default)]

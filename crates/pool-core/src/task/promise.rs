@@ -52,7 +52,7 @@ enum Handle {
 }
 
 /// A part of this crate that takes the outcomes of many tasks, in place of their handles.
-pub(crate) trait Listener: Send + Sync {
+pub trait Listener: Send + Sync {
     /// The task of that number, in that cell, has ended, and room and figures show it: its outcome can be
     /// taken. Does not unwind, and runs no user code: what is to be run for it comes back as a waker.
     fn ended(self: Arc<Self>, number: u32, is_error: bool, cell: &SpawnCell) -> Option<Waker>;

@@ -5,14 +5,14 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use crate::cancel::CancelToken;
 use crate::foreign::{Payload, drop_quietly};
 use crate::sched::ready::Priority;
+use crate::task::cancel::CancelToken;
+use crate::task::hook::TaskOutcome;
 use crate::task::label::Label;
 use crate::task::options::{TaskOptions, WaitLimits};
 use crate::task::run::TaskContext;
 use crate::task::span::CarriedSpan;
-use crate::task_hook::TaskOutcome;
 
 /// Made of a task's options as it is handed over.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]

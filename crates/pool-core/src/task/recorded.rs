@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::cancel::CancelToken;
-use crate::current::{Frame, Running};
 use crate::foreign::{Payload, drop_quietly};
-use crate::pool_handle::PoolHandle;
+use crate::sister::pool_handle::PoolHandle;
+use crate::task::cancel::CancelToken;
+use crate::task::current::{Frame, Running};
+use crate::task::hook::TaskOutcome;
 use crate::task::options::TaskOptions;
 use crate::task::record::TaskRecord;
 use crate::task::run::TaskContext;
-use crate::task_hook::TaskOutcome;
 
 /// What the task was given, as it is handed over; and the task, as the code that runs in it sees it.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
@@ -19,7 +19,7 @@ pub struct Recorded(TaskRecord);
 
 impl Recorded {
     /// Of a task that may run from now on.
-    pub(crate) fn new(options: TaskOptions, pool: &PoolHandle) -> Arc<Self> {
+    pub fn new(options: TaskOptions, pool: &PoolHandle) -> Arc<Self> {
         Arc::new(Self(TaskRecord::new(options, &pool.0.context)))
     }
 

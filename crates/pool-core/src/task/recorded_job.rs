@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use sync_shim::Mutex;
 
-use crate::cancel::CancelToken;
-use crate::current::{Frame, Running};
 use crate::foreign::drop_quietly;
+use crate::task::cancel::CancelToken;
+use crate::task::current::{Frame, Running};
 use crate::task::record::TaskRecord;
 use crate::task::run::{Outcome, TaskContext, TaskResult};
 

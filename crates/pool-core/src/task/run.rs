@@ -10,12 +10,12 @@ use sync_shim::Clock;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::clock::default_clock;
-use crate::current::StopRequest;
 use crate::error::{JoinError, Panicked, panic_message};
 use crate::foreign::{Payload, discard, guarded};
 use crate::task::cell::SpawnCell;
+use crate::task::current::StopRequest;
+use crate::task::hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 use crate::task::label::Label;
-use crate::task_hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 
 /// What becomes of an accepted task, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Outcome {
 impl Outcome {
     /// Whether the task's end was counted before its worker's section.
     #[inline]
-    pub(crate) fn is_settled(self) -> bool {
+    pub fn is_settled(self) -> bool {
         matches!(self, Self::Withdrawn | Self::PassedOn)
     }
 
@@ -102,7 +102,7 @@ impl TaskResult {
     }
 
     /// There is no handle to be resolved.
-    pub(crate) fn without_handle(outcome: Outcome) -> Self {
+    pub fn without_handle(outcome: Outcome) -> Self {
         Self {
             outcome,
             resolve: None,
@@ -245,7 +245,7 @@ impl TaskContext {
     }
 
     /// A panic in one of the pool's tasks.
-    pub(crate) fn caught(&self, payload: Payload) -> Panicked {
+    pub fn caught(&self, payload: Payload) -> Panicked {
         Panicked::new(payload, Arc::clone(&self.name))
     }
 
@@ -312,7 +312,7 @@ impl TaskContext {
     }
 
     /// The time by the pool's clock; `None` if that panics, which is counted as a hook's panic.
-    pub(crate) fn now(&self) -> Option<Instant> {
+    pub fn now(&self) -> Option<Instant> {
         let mut now = None;
         self.call_hook(|| now = Some(self.clock.now()));
         now
@@ -349,7 +349,7 @@ impl TaskContext {
 }
 
 /// Runs what carries users' tasks and is none: no hook sees it. What it runs catches their panics.
-pub(crate) fn execute_unseen(carrier: impl FnOnce()) -> TaskResult {
+pub fn execute_unseen(carrier: impl FnOnce()) -> TaskResult {
     TaskResult::without_handle(Outcome::of(guarded(carrier)))
 }
 

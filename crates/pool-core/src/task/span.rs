@@ -15,7 +15,8 @@ use crate::task::run::TaskContext;
 
 /// What was current where a task was handed over, if its pool is to
 /// [carry](crate::Builder::carry_span) that.
-pub(crate) struct CarriedSpan {
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct CarriedSpan {
     #[cfg(feature = "tracing")]
     from: Option<(Dispatch, Span)>,
 }
@@ -26,7 +27,7 @@ impl CarriedSpan {
         not(feature = "tracing"),
         expect(unused_variables, reason = "nothing is carried")
     )]
-    pub(crate) fn current(context: &TaskContext) -> Self {
+    pub fn current(context: &TaskContext) -> Self {
         Self {
             #[cfg(feature = "tracing")]
             from: context
@@ -41,10 +42,7 @@ impl CarriedSpan {
         expect(clippy::unused_self, reason = "nothing is carried")
     )]
     #[inline]
-    pub(crate) fn execute<T>(
-        &self,
-        run: impl FnOnce() -> Result<T, Payload>,
-    ) -> Result<T, Payload> {
+    pub fn execute<T>(&self, run: impl FnOnce() -> Result<T, Payload>) -> Result<T, Payload> {
         #[cfg(feature = "tracing")]
         if let Some((dispatch, span)) = &self.from {
             let entered = || dispatcher::with_default(dispatch, || span.in_scope(run));

@@ -16,14 +16,14 @@ fn all_come_back<R: Accepts<T>, T>(pool: &WorkerPool<R>, task: impl Fn() -> T) -
         pool.submit(task()),
         pool.try_submit(task()),
         pool.submit_timeout(task(), long),
-        pool.submit_deadline(task(), late),
+        pool.submit_timeout(task(), late),
         block_on(pool.submit_async(task())),
     ];
     let spawns = [
         pool.spawn(task()),
         pool.try_spawn(task()),
         pool.spawn_timeout(task(), long),
-        pool.spawn_deadline(task(), late),
+        pool.spawn_timeout(task(), late),
         block_on(pool.spawn_async(task())),
     ];
     let submits = submits.map(|refused| refused.unwrap_err().into_task());

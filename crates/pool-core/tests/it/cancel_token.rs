@@ -100,7 +100,7 @@ fn a_wait_ends_at_its_deadline_by_the_clock_it_is_given_or_with_the_cancelling()
         let wait = |seconds| {
             let (token, clock) = (token.clone(), clock.clone());
             let deadline = clock.now() + seconds * SECOND;
-            thread::spawn(move || token.wait_deadline_by(&clock, deadline))
+            thread::spawn(move || token.wait_timeout_by(&clock, deadline))
         };
         let (short, long) = (wait(5), wait(9));
         clock.wait_for_sleepers(2);
@@ -137,7 +137,7 @@ fn children_and_waits_that_are_gone_leave_nothing_behind_in_their_token() {
         let child = token.child();
         let (of_child, mut own) = (child.child(), token.cancelled());
         assert!(poll(&mut own).is_pending());
-        assert!(!token.wait_deadline_by(&clock, clock.now()));
+        assert!(!token.wait_timeout_by(&clock, clock.now()));
         drop((child, of_child));
     }
     let shown = format!("{token:?}");

@@ -29,7 +29,7 @@ fn a_task_whose_time_is_up_leaves_the_line_and_comes_back() {
         };
         let long = {
             let (task, deadline) = (journal.writer("long"), clock.now() + 9 * SECOND);
-            enter_line(&pool, move |pool| pool.submit_deadline(task, deadline))
+            enter_line(&pool, move |pool| pool.submit_timeout(task, deadline))
         };
         clock.wait_for_sleepers(2);
         clock.advance(Duration::new(4, 999_999_999));
@@ -95,14 +95,14 @@ fn a_time_out_of_zero_and_a_deadline_gone_by_still_find_room_where_there_is_some
             move || gate.wait()
         };
         pool.submit_timeout(task(), Duration::ZERO).unwrap();
-        pool.submit_deadline(task(), past).unwrap();
+        pool.submit_timeout(task(), past).unwrap();
         let late = pool.submit_timeout(task(), Duration::ZERO);
         assert!(matches!(late, Err(SubmitError::TimedOut(_))));
-        let late = pool.submit_deadline(task(), past);
+        let late = pool.submit_timeout(task(), past);
         assert!(matches!(late, Err(SubmitError::TimedOut(_))));
         let late = pool.spawn_timeout(task(), Duration::ZERO);
         assert!(matches!(late, Err(SubmitError::TimedOut(_))));
-        let late = pool.spawn_deadline(task(), past);
+        let late = pool.spawn_timeout(task(), past);
         assert!(matches!(late, Err(SubmitError::TimedOut(_))));
         assert_eq!((pool.waiting(), pool.stats().refused), (0, 4));
         gate.open();

@@ -12,10 +12,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pool_core::{
-    BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock, Map,
-    MapError, OnFull, Permit, PollReserve, Pool, Reserve, ReserveFuture, ScopedJoinHandle,
-    ScopedMap, Spawn, Submit, SubmitError, TaskGroup, WaitError, Workers, blocking,
+    BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock,
+    OnFull, Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, WaitError, Workers,
+    blocking,
 };
+use pool_util::{Map, MapError, PoolExt, ScopedJoinHandle, ScopedMap, TaskGroup};
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
 
 use crate::support::{hold, poll, pool, queueing};
@@ -41,7 +42,6 @@ struct Inherited {
     map: Option<Map<Range<u32>, u32>>,
     permits: Vec<Permit<Closures>>,
     reserving: ReserveFuture<Closures>,
-    to_reserve: PollReserve<Pool>,
     submitting: Started<Result<(), SubmitError>>,
     idle: Started<Result<(), WaitError>>,
     released: Started<Result<(), WaitError>>,
@@ -75,7 +75,7 @@ fn wait() -> OnFull {
 const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::submit" => refused(it.full.submit(|| ())) && refused(it.open.submit(|| ()));
     "WorkerPool::submit_timeout" => refused(it.full.submit_timeout(|| (), SECOND));
-    "WorkerPool::submit_deadline" => refused(it.full.submit_deadline(|| (), it.later));
+    "WorkerPool::submit_timeout" => refused(it.full.submit_timeout(|| (), it.later));
     "WorkerPool::submit_with" => refused(it.full.submit_with(|| (), wait()));
     "WorkerPool::submit_async" => refused(ready(it.full.submit_async(|| ())));
     "WorkerPool::submit_async" => refused(ready(&mut it.submitting));
@@ -84,22 +84,18 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::try_submit_batch" => batch_refused(it.full.try_submit_batch([|| (), || ()]));
     "WorkerPool::spawn" => refused(it.full.spawn(|| ())) && refused(it.open.spawn(|| ()));
     "WorkerPool::spawn_timeout" => refused(it.full.spawn_timeout(|| (), SECOND));
-    "WorkerPool::spawn_deadline" => refused(it.full.spawn_deadline(|| (), it.later));
+    "WorkerPool::spawn_timeout" => refused(it.full.spawn_timeout(|| (), it.later));
     "WorkerPool::spawn_with" => refused(it.full.spawn_with(|| (), wait()));
     "WorkerPool::spawn_async" => refused(ready(it.full.spawn_async(|| ())));
     "WorkerPool::try_spawn" => refused(it.full.try_spawn(|| ()));
     "WorkerPool::reserve" => refused(it.full.reserve());
     "WorkerPool::reserve_timeout" => refused(it.full.reserve_timeout(SECOND));
-    "WorkerPool::reserve_deadline" => refused(it.full.reserve_deadline(it.later));
+    "WorkerPool::reserve_timeout" => refused(it.full.reserve_timeout(it.later));
     "WorkerPool::reserve_with" => refused(Reserve::reserve_with(&it.full, wait()));
     "WorkerPool::reserve_async" => refused(ready(it.full.reserve_async()));
     "WorkerPool::try_reserve" => refused(it.full.try_reserve());
     "ReserveFuture::poll" => refused(ready(&mut it.reserving));
     "ReserveFuture::drop" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
-    "PollReserve::poll_reserve" => {
-        let mut context = Context::from_waker(Waker::noop());
-        matches!(it.to_reserve.poll_reserve(&mut context), Poll::Ready(Err(SubmitError::Forked(()))))
-    };
     // Its task is dropped unrun.
     "Permit::submit" => {
         it.permits.pop().expect("it is there").submit(|| unreachable!("no worker is here"));
@@ -108,12 +104,12 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "Permit::spawn" => lost(it.permits.pop().expect("it is there").spawn(|| ()).join());
     "WorkerPool::wait_idle" => it.full.wait_idle() == STAYED;
     "WorkerPool::wait_idle_timeout" => it.full.wait_idle_timeout(SECOND) == STAYED;
-    "WorkerPool::wait_idle_deadline" => it.full.wait_idle_deadline(it.later) == STAYED;
+    "WorkerPool::wait_idle_timeout" => it.full.wait_idle_timeout(it.later) == STAYED;
     "WorkerPool::wait_idle_async" => ready(it.full.wait_idle_async()) == STAYED;
     "WorkerPool::wait_idle_async" => ready(&mut it.idle) == STAYED;
     "WorkerPool::wait_released" => it.full.wait_released() == STAYED;
     "WorkerPool::wait_released_timeout" => it.full.wait_released_timeout(SECOND) == STAYED;
-    "WorkerPool::wait_released_deadline" => it.full.wait_released_deadline(it.later) == STAYED;
+    "WorkerPool::wait_released_timeout" => it.full.wait_released_timeout(it.later) == STAYED;
     "WorkerPool::wait_released_async" => ready(it.full.wait_released_async()) == STAYED;
     "WorkerPool::wait_released_async" => ready(&mut it.released) == STAYED;
     // There is nothing to release.
@@ -122,12 +118,8 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
         it.full.release_now() == 0 && Workers::release_now(&it.full) == 0
     };
     "WorkerPool::release_timeout" => it.full.release_timeout(SECOND) == STAYED;
-    "WorkerPool::release_deadline" => it.full.release_deadline(it.later) == STAYED;
+    "WorkerPool::release_timeout" => it.full.release_timeout(it.later) == STAYED;
     "WorkerPool::release_async" => ready(it.full.release_async(None)) == STAYED;
-    "WorkerPool::release_with_grace" => it.full.release_with_grace(SECOND).map(drop) == STAYED;
-    "WorkerPool::release_with_grace_async" => {
-        ready(Box::pin(it.full.release_with_grace_async(SECOND))).map(drop) == STAYED
-    };
     "WorkerPool::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
     "WorkerPool::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
     "WorkerPool::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
@@ -156,49 +148,48 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
 const TRAITS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "Submit::submit" => refused(Submit::submit(&it.full, || ()));
     "Submit::submit_timeout" => refused(Submit::submit_timeout(&it.full, || (), SECOND));
-    "Submit::submit_deadline" => refused(Submit::submit_deadline(&it.full, || (), it.later));
+    "Submit::submit_timeout" => refused(Submit::submit_timeout(&it.full, || (), it.later));
     "Submit::submit_with" => refused(Submit::submit_with(&it.full, || (), wait()));
     "Submit::submit_async" => refused(ready(Submit::submit_async(&it.full, || ())));
     "Submit::try_submit" => refused(Submit::try_submit(&it.full, || ()));
     "Spawn::spawn" => refused(Spawn::spawn(&it.full, || ()));
     "Spawn::spawn_timeout" => refused(Spawn::spawn_timeout(&it.full, || (), SECOND));
-    "Spawn::spawn_deadline" => refused(Spawn::spawn_deadline(&it.full, || (), it.later));
+    "Spawn::spawn_timeout" => refused(Spawn::spawn_timeout(&it.full, || (), it.later));
     "Spawn::spawn_with" => refused(Spawn::spawn_with(&it.full, || (), wait()));
     "Spawn::spawn_async" => refused(ready(Spawn::spawn_async(&it.full, || ())));
     "Spawn::try_spawn" => refused(Spawn::try_spawn(&it.full, || ()));
     "Reserve::reserve" => refused(Reserve::reserve(&it.full));
     "Reserve::reserve_timeout" => refused(Reserve::reserve_timeout(&it.full, SECOND));
-    "Reserve::reserve_deadline" => refused(Reserve::reserve_deadline(&it.full, it.later));
+    "Reserve::reserve_timeout" => refused(Reserve::reserve_timeout(&it.full, it.later));
     "Reserve::reserve_with" => refused(Reserve::reserve_with(&it.full, wait()));
     "Reserve::reserve_async" => refused(ready(Reserve::reserve_async(&it.full)));
     "Reserve::try_reserve" => refused(Reserve::try_reserve(&it.full));
     "Workers::wait_idle" => Workers::wait_idle(&it.full) == STAYED;
     "Workers::wait_idle_timeout" => Workers::wait_idle_timeout(&it.full, SECOND) == STAYED;
-    "Workers::wait_idle_deadline" => Workers::wait_idle_deadline(&it.full, it.later) == STAYED;
+    "Workers::wait_idle_timeout" => Workers::wait_idle_timeout(&it.full, it.later) == STAYED;
     "Workers::wait_idle_until" | "WorkerPool::wait_idle_until" => {
         Workers::wait_idle_until(&it.full, None) == STAYED
     };
     "Workers::wait_released" => Workers::wait_released(&it.full) == STAYED;
     "Workers::wait_released_timeout" => Workers::wait_released_timeout(&it.full, SECOND) == STAYED;
-    "Workers::wait_released_deadline" => Workers::wait_released_deadline(&it.full, it.later) == STAYED;
+    "Workers::wait_released_timeout" => Workers::wait_released_timeout(&it.full, it.later) == STAYED;
     "Workers::wait_released_until" | "WorkerPool::wait_released_until" => {
         Workers::wait_released_until(&it.full, None) == STAYED
     };
     "Workers::release_timeout" => Workers::release_timeout(&it.full, SECOND) == STAYED;
-    "Workers::release_deadline" => Workers::release_deadline(&it.full, it.later) == STAYED;
+    "Workers::release_timeout" => Workers::release_timeout(&it.full, it.later) == STAYED;
     "Workers::release_until" | "WorkerPool::release_until" => Workers::release_until(&it.full, None) == STAYED;
-    "Workers::release_with_grace" => Workers::release_with_grace(&it.full, SECOND).map(drop) == STAYED;
 };
 
 const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "TaskBuilder::submit" => refused(it.full.task().submit(|| ())) && refused(it.full.task().name("n").submit(|| ()));
     "TaskBuilder::submit_timeout" => refused(it.full.task().submit_timeout(|| (), SECOND));
-    "TaskBuilder::submit_deadline" => refused(it.full.task().submit_deadline(|| (), it.later));
+    "TaskBuilder::submit_timeout" => refused(it.full.task().submit_timeout(|| (), it.later));
     "TaskBuilder::submit_async" => refused(ready(it.full.task().submit_async(|| ())));
     "TaskBuilder::try_submit" => refused(it.full.task().try_submit(|| ()));
     "TaskBuilder::spawn" => refused(it.full.task().spawn(|| ()));
     "TaskBuilder::spawn_timeout" => refused(it.full.task().spawn_timeout(|| (), SECOND));
-    "TaskBuilder::spawn_deadline" => refused(it.full.task().spawn_deadline(|| (), it.later));
+    "TaskBuilder::spawn_timeout" => refused(it.full.task().spawn_timeout(|| (), it.later));
     // A token that was made before the fork is no reason to say that the task was cancelled.
     "TaskBuilder::spawn_async" => refused(ready(it.full.task().cancelled_by(&it.token).spawn_async(|| ())));
     "TaskBuilder::try_spawn" => refused(it.full.task().try_spawn(|| ()));
@@ -206,19 +197,19 @@ const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "JoinHandle::join_timeout" => {
         it.handle.take().expect("it is there").join_timeout(SECOND).is_ok_and(lost)
     };
-    "JoinHandle::join_deadline" => {
-        it.handle.take().expect("it is there").join_deadline(it.later).is_ok_and(lost)
+    "JoinHandle::join_timeout" => {
+        it.handle.take().expect("it is there").join_timeout(it.later).is_ok_and(lost)
     };
     "JoinHandle::try_join" => it.handle.take().expect("it is there").try_join().is_ok_and(lost);
     "JoinHandle::poll" => lost(ready(it.handle.as_mut().expect("it is there")));
     "Keyed::submit" => refused(it.keyed.submit(1, || ()));
     "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
-    "Keyed::submit_deadline" => refused(it.keyed.submit_deadline(1, || (), it.later));
+    "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), it.later));
     "Keyed::submit_async" => refused(ready(it.keyed.submit_async(1, || ())));
     "Keyed::try_submit" => refused(it.keyed.try_submit(1, || ()));
     "Keyed::spawn" => refused(it.keyed.spawn(1, || ()));
     "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), SECOND));
-    "Keyed::spawn_deadline" => refused(it.keyed.spawn_deadline(1, || (), it.later));
+    "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), it.later));
     "Keyed::spawn_async" => refused(ready(it.keyed.spawn_async(1, || ())));
     "Keyed::try_spawn" => refused(it.keyed.try_spawn(1, || ()));
     "TaskGroup::submit" => refused(it.group.submit(|| ()));
@@ -229,8 +220,8 @@ const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "TaskGroup::try_spawn" => refused(it.group.try_spawn(|| Ok(())));
     // That its tasks stayed behind is said once.
     "TaskGroup::next" => it.group.next().is_some_and(lost) && it.group.next().is_none();
-    "TaskGroup::next_deadline" => {
-        matches!(it.group.next_deadline(it.later), Ok(Some(Err(JoinError::Forked))))
+    "TaskGroup::next_timeout" => {
+        matches!(it.group.next_timeout(it.later), Ok(Some(Err(JoinError::Forked))))
     };
     "TaskGroup::next_async" => ready(it.group.next_async()).is_some_and(lost);
     "TaskGroup::poll_next" => {
@@ -238,23 +229,22 @@ const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
         matches!(it.group.poll_next(&mut context), Poll::Ready(Some(Err(JoinError::Forked))))
     };
     "TaskGroup::wait" => lost(it.group.wait());
-    "TaskGroup::wait_deadline" => it.group.wait_deadline(it.later).is_ok_and(lost);
+    "TaskGroup::wait_timeout" => it.group.wait_timeout(it.later).is_ok_and(lost);
     "TaskGroup::wait_async" => lost(ready(it.group.wait_async()));
     "TaskGroup::try_wait" => map_refused(it.group.try_wait());
     "TaskGroup::try_wait_async" => map_refused(ready(it.group.try_wait_async()));
     "CancelToken::wait" => !it.token.wait() && it.token.cancel() && it.token.wait();
     "CancelToken::wait_timeout" => !it.token.wait_timeout(Duration::MAX) && !it.token.wait_timeout(Duration::ZERO);
-    "CancelToken::wait_deadline" => !it.token.wait_deadline(Instant::now());
-    "CancelToken::wait_deadline_by" => {
+    "CancelToken::wait_timeout" => !it.token.wait_timeout(Instant::now());
+    "CancelToken::wait_timeout_by" => {
         let clock = ManualClock::new();
-        !it.token.wait_deadline_by(&clock, pool_core::Clock::now(&clock))
+        !it.token.wait_timeout_by(&clock, pool_core::Clock::now(&clock))
     };
     "Cancelled::poll" => !ready(&mut it.cancelled) && !ready(it.token.cancelled());
     "Cancelled::drop" => { drop(std::mem::replace(&mut it.cancelled, it.token.cancelled())); true };
     "CancelOnDrop::drop" => { drop(it.token.clone().drop_guard()); it.token.is_cancelled() };
 };
 
-#[cfg(feature = "stream")]
 const STREAMS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "MapStream::poll_next" => {
         use futures_lite::StreamExt;
@@ -296,7 +286,6 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
             map: Some(map),
             permits: vec![open.reserve().unwrap()],
             reserving: full.reserve_async(),
-            to_reserve: PollReserve::new(full.clone()),
             submitting: {
                 let submitted = full.submit_async(|| ());
                 Box::pin(async { submitted.await.map_err(SubmitError::without_task) })
@@ -316,7 +305,7 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
         check_in_forks(&mut inherited, POOLS);
         check_in_forks(&mut inherited, TRAITS);
         check_in_forks(&mut inherited, TASKS);
-        #[cfg(feature = "stream")]
+
         check_in_forks(&mut inherited, STREAMS);
         // The parent's go on.
         gate.open();
@@ -330,7 +319,7 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
 
 /// What a child inherits that is forked within a scope.
 struct Scoped<'scope, 'env> {
-    scope: &'scope pool_core::Scope<'scope, 'env>,
+    scope: &'scope pool_util::Scope<'scope, 'env>,
     /// Of a task that runs.
     handle: Option<ScopedJoinHandle<'scope, ()>>,
     map: Option<ScopedMap<'scope, 'env, Range<u32>, u32>>,

@@ -30,7 +30,7 @@ fn a_full_pool_runs_its_workers_tasks_in_place() {
                 .submit_timeout(task("timeout"), Duration::MAX)
                 .unwrap();
             inner
-                .submit_deadline(task("deadline"), Instant::now())
+                .submit_timeout(task("deadline"), Instant::now())
                 .unwrap();
             inner.spawn(task("spawn")).unwrap().join().unwrap();
             inner

@@ -7,6 +7,7 @@ use pool_core::{
     BuildError, Builder, Closures, DiscardedTask, FuncPool, JoinError, JoinHandle, OnFull, Pool,
     Spawn, Submit, SubmitError, WaitError, WithinWorker,
 };
+use pool_util::PoolExt;
 use testkit::Gate;
 
 use crate::support::{Journal, bounded, end, enter_line, hold, until};
@@ -348,22 +349,19 @@ fn batches_groups_and_functions_follow_the_policy_and_mappings_and_permits_wait(
             wait.wait();
             entries.write(n);
         });
-        let (back, arguments) = (Journal::new(), Journal::new());
-        let entries = (back.clone(), arguments.clone());
+        let back = Journal::new();
+        let entries = back.clone();
         let pool = pool
             .capacity(1)
             .queue_depth(1)
             .on_full(OnFull::DiscardOldest)
-            .discard_hook(move |task| entries.0.write(task.task()))
-            .discard_hook_with_argument(move |_, n| entries.1.write(n));
+            .discard_hook(move |task| entries.write((task.task(), task.name().map(str::to_owned))));
         let pool = pool.build().unwrap();
         pool.submit(0).unwrap();
         gate.wait_for_arrivals(1);
-        (1..5).for_each(|n| pool.submit(n).unwrap());
-        assert_eq!(
-            (back.entries(), arguments.entries()),
-            (vec!["u32"; 3], vec![1, 2, 3])
-        );
+        (1..5).for_each(|n| pool.task().name(n.to_string()).submit(n).unwrap());
+        let discarded = ["1", "2", "3"].map(|n| ("u32", Some(n.to_owned())));
+        assert_eq!(back.entries(), discarded);
         gate.open();
         pool.wait_idle().unwrap();
         assert_eq!(seen.entries(), [0, 4]);
@@ -379,7 +377,7 @@ fn a_pool_that_would_discard_without_a_hook_is_not_built() {
         assert!(matches!(deaf.build(), Err(BuildError::NoDiscardHook)));
         assert!(hooked.build().is_ok());
         let deaf = FuncPool::builder(drop::<u8>).capacity(1).on_full(policy);
-        let hooked = deaf.clone().discard_hook_with_argument(|_, _| ());
+        let hooked = deaf.clone().discard_hook(|_| ());
         let refused = deaf.build().unwrap_err().to_string();
         assert_eq!(refused, "a pool that discards tasks needs a discard hook");
         assert!(hooked.build().is_ok());
@@ -410,40 +408,6 @@ fn a_call_that_would_discard_unseen_gives_its_task_back_whether_the_pool_is_full
         }
         let stats = pool.stats();
         assert_eq!((stats.submitted, stats.refused, stats.discarded), (0, 4, 0));
-    });
-}
-
-#[test]
-fn the_hook_has_the_arguments_of_all_kinds_of_tasks_and_a_panic_of_it_is_counted() {
-    bounded(|| {
-        let given = Journal::new();
-        let entries = given.clone();
-        let pool = FuncPool::builder(|text: String| text)
-            .capacity(1)
-            .start_paused(true)
-            .on_full(OnFull::DiscardNewest)
-            .discard_hook_with_argument(move |task, text| {
-                assert_ne!(text, "panics");
-                entries.write((task.name().map(str::to_owned), text));
-            });
-        let pool = pool.build().unwrap();
-        pool.submit("kept".to_owned()).unwrap();
-        pool.submit("submitted".to_owned()).unwrap();
-        let spawned = pool.spawn("spawned".to_owned()).unwrap();
-        let named = pool.task().name("named").spawn("with a record".to_owned());
-        let panics = pool.spawn("panics".to_owned()).unwrap();
-        for handle in [spawned, named.unwrap(), panics] {
-            assert!(matches!(handle.join(), Err(JoinError::Discarded)));
-        }
-        let entry = |name: Option<&str>, text: &str| (name.map(str::to_owned), text.to_owned());
-        let named = entry(Some("named"), "with a record");
-        assert_eq!(
-            given.entries(),
-            [entry(None, "submitted"), entry(None, "spawned"), named]
-        );
-        assert_eq!((pool.stats().discarded, pool.stats().hook_panics), (4, 1));
-        assert_eq!(pool.release_now(), ["kept"]);
-        end(&pool);
     });
 }
 

@@ -116,12 +116,12 @@ fn every_wait(pool: &Pool, now: Instant) -> [Result<(), WaitError>; 8] {
     [
         pool.wait_idle(),
         pool.wait_idle_timeout(long),
-        pool.wait_idle_deadline(now),
+        pool.wait_idle_timeout(now),
         pool.wait_released(),
         pool.wait_released_timeout(long),
-        pool.wait_released_deadline(now),
+        pool.wait_released_timeout(now),
         pool.release_timeout(long),
-        pool.release_deadline(now),
+        pool.release_timeout(now),
     ]
 }
 
@@ -230,7 +230,7 @@ fn a_join_with_a_time_limit_starts_nothing_in_place() {
             let journal = Journal::new();
             let child = inner.spawn(journal.writer("child")).unwrap();
             let child = child.join_timeout(Duration::from_secs(1)).unwrap_err();
-            let child = child.join_deadline(Instant::now()).unwrap_err();
+            let child = child.join_timeout(Instant::now()).unwrap_err();
             assert_eq!((journal.len(), child.is_finished()), (0, false));
             child.join().unwrap();
             journal.len()

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use pool_core::{DropPolicy, JoinError, ManualClock, OnFull, Pool, QueueDepth, SubmitError};
+use pool_util::PoolExt;
 use testkit::Gate;
 
 use crate::support::{Journal, bounded, end, enter_line, hold, queueing, until};

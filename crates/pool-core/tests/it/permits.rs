@@ -5,13 +5,11 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use pool_core::{
-    Clock, FuncPool, ManualClock, Permit, PollReserve, Pool, Reserve, SubmitError, WithinWorker,
-};
+use pool_core::{Clock, FuncPool, ManualClock, Permit, Pool, Reserve, SubmitError, WithinWorker};
 use testkit::{CountingWaker, Gate, waker_fn, waker_whose_clone_panics};
 
 use crate::support::{
@@ -177,7 +175,7 @@ fn a_reservation_whose_time_is_up_leaves_no_place_behind() {
             let when = clock.now() + SECOND;
             let late = enter_line(&pool, move |pool| {
                 if waits_until_then {
-                    pool.reserve_deadline(when)
+                    pool.reserve_timeout(when)
                 } else {
                     pool.reserve_timeout(SECOND)
                 }
@@ -446,50 +444,6 @@ fn permits_above_a_smaller_capacity_keep_their_room_and_no_more_are_given() {
             panic!("there is room now")
         };
         drop((permit, other));
-        end(&pool);
-    });
-}
-
-#[test]
-fn a_slot_that_is_polled_holds_one_permit_until_it_is_taken() {
-    bounded(|| {
-        let pool = pool(2);
-        let waker = CountingWaker::new();
-        let waker = waker.waker();
-        let mut context = Context::from_waker(&waker);
-        let mut slot = PollReserve::new(pool.clone());
-        assert!(slot.take().is_none());
-        for _ in 0..3 {
-            assert!(matches!(
-                slot.poll_reserve(&mut context),
-                Poll::Ready(Ok(()))
-            ));
-            assert_eq!(pool.stats().reserved, 1);
-        }
-        let mut clone = slot.clone();
-        assert!(clone.take().is_none(), "a clone starts without");
-        assert!(clone.poll_reserve(&mut context).is_ready());
-        let permits = [slot.take().unwrap(), clone.take().unwrap()];
-        assert!(slot.take().is_none());
-        assert!(slot.poll_reserve(&mut context).is_pending());
-        assert!(slot.take().is_none(), "it waits");
-        assert_eq!(holders(&pool), (0, 2, 1));
-        drop(permits);
-        assert!(slot.poll_reserve(&mut context).is_ready());
-        drop(slot);
-        assert_eq!(holders(&pool), (0, 0, 0));
-
-        let mut slot = PollReserve::new(pool.clone());
-        pool.release();
-        let mut context = Context::from_waker(Waker::noop());
-        let Poll::Ready(Err(refused)) = slot.poll_reserve(&mut context) else {
-            panic!("the pool is released")
-        };
-        assert!(refused.is_released());
-        pool.wait_released().unwrap();
-        pool.reboot();
-        assert!(slot.poll_reserve(&mut context).is_ready(), "it asks again");
-        drop(slot);
         end(&pool);
     });
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use pool_core::{DropPolicy, ManualClock, Permit, PollReserve, Pool, WaitError};
-use testkit::Gate;
+use pool_core::{DropPolicy, ManualClock, Permit, Pool, WaitError};
+use testkit::{Gate, block_on};
 
-use crate::support::{Journal, bounded, end, hold, pool, until};
+use crate::support::{Journal, bounded, end, hold, poll, pool, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -240,13 +240,12 @@ fn a_future_that_waits_for_a_permit_keeps_the_pool_open() {
         let pool = pool.build().unwrap();
         let weak = pool.downgrade();
         let permit = pool.reserve().unwrap();
-        let mut slot = PollReserve::new(pool);
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(slot.poll_reserve(&mut context).is_pending());
+        let mut future = pool.reserve_async();
+        drop(pool);
+        assert!(poll(&mut future).is_pending());
         drop(permit);
-        assert!(slot.poll_reserve(&mut context).is_ready());
-        let permit = slot.take().unwrap();
-        drop(slot);
+        let permit = block_on(&mut future).unwrap();
+        drop(future);
         assert!(weak.upgrade().is_some_and(|pool| !pool.is_released()));
         permit.submit(|| ()); // The last handle: waits for the end, after the task was handed over.
         assert!(weak.upgrade().is_none());

@@ -96,8 +96,8 @@ fn waiting_for_the_end_can_time_out_and_be_repeated_by_anybody() {
         for waiter in patient {
             waiter.join().unwrap().unwrap();
         }
-        pool.release_deadline(clock.now()).unwrap();
-        pool.wait_released_deadline(clock.now()).unwrap();
+        pool.release_timeout(clock.now()).unwrap();
+        pool.wait_released_timeout(clock.now()).unwrap();
         pool.wait_released().unwrap();
     });
 }
@@ -182,7 +182,7 @@ fn a_pool_is_idle_when_nothing_is_in_flight_and_stays_open() {
             Err(WaitError::TimedOut)
         );
         assert_eq!(
-            pool.wait_idle_deadline(clock.now()),
+            pool.wait_idle_timeout(clock.now()),
             Err(WaitError::TimedOut)
         );
         let wait = |timeout| {

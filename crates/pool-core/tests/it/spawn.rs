@@ -63,7 +63,7 @@ fn a_handle_comes_back_while_its_task_runs() {
         let handle = handle.try_join().unwrap_err();
         let handle = handle.join_timeout(Duration::ZERO).unwrap_err();
         let deadline = clock.now();
-        let handle = handle.join_deadline(deadline).unwrap_err();
+        let handle = handle.join_timeout(deadline).unwrap_err();
         let waiter = thread::spawn(move || handle.join_timeout(Duration::from_secs(5)));
         clock.wait_for_sleepers(1);
         clock.advance(Duration::from_secs(5));

@@ -6,6 +6,7 @@ use pool_core::{
     CancelToken, Clock, FuncPool, ManualClock, Pool, TaskEnd, TaskHook, TaskOutcome, TaskStart,
     current,
 };
+use pool_util::PoolExt;
 
 use crate::support::{Journal, bounded, hold};
 
@@ -340,6 +341,7 @@ fn a_full_or_released_pool_with_a_hook_gives_tasks_back_as_others_do() {
 
 #[cfg(feature = "tracing")]
 mod tracing {
+    use pool_util::PoolExt;
     use std::cell::RefCell;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::sync::{Arc, Mutex};

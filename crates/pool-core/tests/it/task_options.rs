@@ -11,6 +11,7 @@ use pool_core::{
     Builder, CancelToken, Clock, Closures, FuncPool, JoinError, ManualClock, OnFull, Pool,
     SubmitError, TaskBuilder, current,
 };
+use pool_util::PoolExt;
 use testkit::{CountingWaker, DropCounter, PanicOnDrop};
 
 use crate::support::{

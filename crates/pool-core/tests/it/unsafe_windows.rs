@@ -12,6 +12,7 @@ use pool_core::{
     Accepts, CancelToken, Closures, Func, FuncPool, JoinHandle, OnFull, Pool, Runner, SubmitError,
     TaskBuilder, WorkerPool, current,
 };
+use pool_util::PoolExt;
 use testkit::{Counted, DropCounter};
 
 use crate::support::{Journal, bounded, poll, pool};

@@ -7,7 +7,7 @@ use std::{io, thread};
 use pool_core::{Pool, SubmitError, current};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, pool, until};
+use crate::support::{Journal, bounded, end, until};
 
 fn thread_name() -> Option<String> {
     thread::current().name().map(str::to_owned)
@@ -143,12 +143,4 @@ fn a_wrap_that_panics_or_forgets_to_run_keeps_no_worker_from_serving() {
         end(&pool);
         assert_eq!(pool.stats().hook_panics, 1);
     });
-}
-
-#[test]
-fn clones_are_the_same_pool_and_no_other_is() {
-    let (one, other) = (pool(1), pool(1));
-    assert!(one.same_as(&one.clone()) && !one.same_as(&other));
-    let upgraded = one.downgrade().upgrade().unwrap();
-    assert!(one.same_as(&upgraded));
 }

@@ -167,7 +167,7 @@ fn a_wait_for_the_end_does_not_wait_for_a_pool_that_was_rebooted_since() {
         let waits = [
             rig.scheduled.wait_released(),
             rig.scheduled.wait_released_timeout(SECOND),
-            rig.scheduled.wait_released_deadline(rig.start),
+            rig.scheduled.wait_released_timeout(rig.start),
         ];
         assert_eq!(waits, [Err(WaitError::Rebooted); 3]);
         assert!(!rig.pool.is_released());

@@ -76,7 +76,7 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "ScheduledTaskBuilder::spawn_retrying" => refused(it.scheduled.task().name("n").spawn_retrying(&retry(), || Ok::<(), u8>(())));
     "ScheduledHandle::join" => lost(it.once.take().expect("it is there").join());
     "ScheduledHandle::join_timeout" => it.once.take().expect("it is there").join_timeout(SECOND).is_ok_and(lost);
-    "ScheduledHandle::join_deadline" => it.once.take().expect("it is there").join_deadline(it.later).is_ok_and(lost);
+    "ScheduledHandle::join_timeout" => it.once.take().expect("it is there").join_timeout(it.later).is_ok_and(lost);
     "ScheduledHandle::try_join" => it.once.take().expect("it is there").try_join().is_ok_and(lost);
     "ScheduledHandle::poll" => lost(ready(it.once.as_mut().expect("it is there")));
     "ScheduledHandle::cancel" => !it.once.as_ref().expect("it is there").cancel() && it.once.as_ref().expect("it is there").is_finished();
@@ -84,7 +84,7 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "ScheduledHandle::reset_at" => it.once.as_ref().expect("it is there").reset_at(it.later) == Err(ResetError::Forked);
     "SeriesHandle::join" => lost(it.series.take().expect("it is there").join());
     "SeriesHandle::join_timeout" => it.series.take().expect("it is there").join_timeout(SECOND).is_ok_and(lost);
-    "SeriesHandle::join_deadline" => it.series.take().expect("it is there").join_deadline(it.later).is_ok_and(lost);
+    "SeriesHandle::join_timeout" => it.series.take().expect("it is there").join_timeout(it.later).is_ok_and(lost);
     "SeriesHandle::try_join" => it.series.take().expect("it is there").try_join().is_ok_and(lost);
     "SeriesHandle::poll" => lost(ready(it.series.as_mut().expect("it is there")));
     "SeriesHandle::cancel" => !it.series.as_ref().expect("it is there").cancel() && it.series.as_ref().expect("it is there").is_finished();
@@ -93,22 +93,18 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "SeriesHandle::next_due" => it.series.as_ref().expect("it is there").next_due().is_none();
     "ScheduledPool::wait_idle" => it.scheduled.wait_idle() == STAYED;
     "ScheduledPool::wait_idle_timeout" => it.scheduled.wait_idle_timeout(SECOND) == STAYED;
-    "ScheduledPool::wait_idle_deadline" => it.scheduled.wait_idle_deadline(it.later) == STAYED;
+    "ScheduledPool::wait_idle_timeout" => it.scheduled.wait_idle_timeout(it.later) == STAYED;
     "ScheduledPool::wait_idle_async" => ready(it.scheduled.wait_idle_async()) == STAYED;
     "ScheduledPool::wait_idle_async" => ready(&mut it.idle) == STAYED;
     "ScheduledPool::wait_released" => it.scheduled.wait_released() == STAYED;
     "ScheduledPool::wait_released_timeout" => it.scheduled.wait_released_timeout(SECOND) == STAYED;
-    "ScheduledPool::wait_released_deadline" => it.scheduled.wait_released_deadline(it.later) == STAYED;
+    "ScheduledPool::wait_released_timeout" => it.scheduled.wait_released_timeout(it.later) == STAYED;
     "ScheduledPool::wait_released_async" => ready(it.scheduled.wait_released_async()) == STAYED;
     "ScheduledPool::wait_released_async" => ready(&mut it.released) == STAYED;
     // There is nothing to release.
     "ScheduledPool::release" => !it.scheduled.release();
     "ScheduledPool::release_now" => it.scheduled.release_now().is_empty();
     "ScheduledPool::release_async" => ready(it.scheduled.release_async(None)) == STAYED;
-    "ScheduledPool::release_with_grace" => it.scheduled.release_with_grace(SECOND).map(drop) == STAYED;
-    "ScheduledPool::release_with_grace_async" => {
-        ready(it.scheduled.release_with_grace_async(SECOND)).map(drop) == STAYED
-    };
 };
 
 #[test]

@@ -49,7 +49,7 @@ fn a_join_with_a_limit_gives_the_handle_back_and_may_be_tried_again() {
         rig.clock.advance(secs(2));
         let handle = joiner.join().unwrap().unwrap_err();
         let handle = handle.try_join().unwrap_err();
-        let handle = handle.join_deadline(rig.start).unwrap_err();
+        let handle = handle.join_timeout(rig.start).unwrap_err();
         rig.clock.advance(secs(3));
         until(|| handle.is_finished());
         assert_eq!(handle.try_join().unwrap().unwrap(), 5);
@@ -59,7 +59,7 @@ fn a_join_with_a_limit_gives_the_handle_back_and_may_be_tried_again() {
             .spawn_at_fixed_rate(SECOND, SECOND, || ())
             .unwrap();
         let series = series.try_join().unwrap_err();
-        let series = series.join_deadline(rig.start).unwrap_err();
+        let series = series.join_timeout(rig.start).unwrap_err();
         let joiner = thread::spawn(move || series.join_timeout(secs(0)));
         let series = joiner.join().unwrap().unwrap_err();
         series.cancel();

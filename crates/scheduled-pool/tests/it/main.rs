@@ -11,7 +11,6 @@ mod extremes;
 mod foreign;
 #[cfg(unix)]
 mod forks;
-mod grace;
 mod handles;
 mod life;
 mod line;
@@ -30,4 +29,5 @@ mod several;
 mod support;
 mod task_options;
 mod threads;
+mod unstarted;
 mod wait_async;

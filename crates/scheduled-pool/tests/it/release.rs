@@ -58,7 +58,7 @@ fn pending_tasks_still_come_and_keep_the_pool_open_until_then() {
         rig.pool.submit(|| ()).unwrap();
         assert!(!rig.pool.is_released());
         rig.sleeps_until(secs(5));
-        let too_early = rig.scheduled.wait_released_deadline(rig.start);
+        let too_early = rig.scheduled.wait_released_timeout(rig.start);
         assert_eq!(too_early, Err(WaitError::TimedOut));
         rig.clock.advance(secs(4));
         assert_eq!(second.join().unwrap(), 2);

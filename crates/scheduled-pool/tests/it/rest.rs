@@ -26,7 +26,7 @@ fn waits(rig: &Rig) -> (thread::JoinHandle<Result<(), WaitError>>, Arc<AtomicBoo
     let limit = rig.clock.now() + secs(3600);
     let before = rig.clock.sleepers();
     let waiter = thread::spawn(move || {
-        let waited = scheduled.wait_idle_deadline(limit);
+        let waited = scheduled.wait_idle_timeout(limit);
         ours.store(true, SeqCst);
         waited
     });

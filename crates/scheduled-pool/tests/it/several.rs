@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use multi_pool::MultiPool;
-use pool_core::{GraceEnd, JoinError, ManualClock, WaitError};
+use pool_core::{JoinError, ManualClock, WaitError};
 use scheduled_pool::{ScheduledHandle, ScheduledPool, WeakScheduledPool};
 use testkit::Gate;
 
@@ -171,7 +171,7 @@ fn dropping_the_last_handle_leaves_the_pools_open() {
 }
 
 #[test]
-fn a_wait_for_rest_waits_for_all_pools_and_a_grace_gives_the_schedules_back() {
+fn a_wait_for_rest_waits_for_all_pools_and_release_now_returns_the_schedules() {
     bounded(|| {
         let (scheduled, clock) = two();
         let gates = [hold(scheduled.pool()), hold(scheduled.pool())];
@@ -189,8 +189,7 @@ fn a_wait_for_rest_waits_for_all_pools_and_a_grace_gives_the_schedules_back() {
         assert_eq!(testkit::block_on(scheduled.wait_idle_async()), Ok(()));
 
         let later = scheduled.spawn_after(SECOND, || ()).unwrap();
-        let cut = scheduled.release_with_grace(Duration::ZERO).unwrap();
-        assert!(matches!(cut, GraceEnd::CutShort(back) if back.len() == 1));
+        assert_eq!(scheduled.release_now().len(), 1);
         assert!(later.is_finished() && scheduled.pool().is_released());
         clock.advance(SECOND);
         scheduled.wait_released().unwrap();

@@ -133,7 +133,7 @@ impl<K: Twinned> Walk<K> {
             return;
         }
         let now = self.clock.now();
-        let next = || group.next_deadline(now);
+        let next = || group.next_timeout(now);
         if known.is_empty() {
             let next = next();
             assert!(matches!(next, Err(WaitError::TimedOut)), "{next:?}");

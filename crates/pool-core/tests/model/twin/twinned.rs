@@ -1,7 +1,8 @@
 //! Ways to hand tasks over whose outcome the model alone foretells: many at once, by a permit, in a
 //! group.
 
-use pool_core::{BatchError, Closures, Func, FuncPool, Permit, Pool, TaskGroup, WorkerPool};
+use pool_core::{BatchError, Closures, Func, FuncPool, Permit, Pool, WorkerPool};
+use pool_util::{PoolExt, TaskGroup};
 
 use super::job::{Id, Job, Out};
 use super::subject::{Handle, How, Kind, Why, identify, job_id, why};

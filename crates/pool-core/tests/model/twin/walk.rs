@@ -15,8 +15,9 @@ use std::{array, io, mem};
 
 use pool_core::{
     CancelToken, Capacity, Clock, Closures, DropPolicy, Func, JoinError, ManualClock, OnFull,
-    QueueDepth, TaskGroup, TuneError, WaitError, WorkerPool,
+    QueueDepth, TuneError, WaitError, WorkerPool,
 };
+use pool_util::TaskGroup;
 use testkit::CountingWaker;
 
 use super::figures::{End, Patience};

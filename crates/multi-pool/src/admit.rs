@@ -1,0 +1,196 @@
+//! Admission to the first of several pools that has room, and what is asked of all of them.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pool_core::internals::{Admit, Awaited, PoolHandle, RawHandle, TaskOptions, WaitLimits};
+use pool_core::{Cancelled, Capacity, Clock, OnFull, Runner, Stats, SubmitError, TuneError};
+
+use crate::error::MultiWaitError;
+use crate::room_future::RoomFuture;
+use crate::shared::Shared;
+use crate::submit_future::SubmitFuture;
+
+impl<R: Runner> Admit<R> for Shared<R> {
+    type Future = SubmitFuture<R>;
+    type RoomFuture = RoomFuture<R>;
+    type WaitError = MultiWaitError;
+
+    fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
+        self.first().clone()
+    }
+
+    /// Nothing: each pool that is asked says so itself.
+    fn refuses(&self, _on_full: OnFull) -> Result<(), SubmitError> {
+        Ok(())
+    }
+
+    #[inline]
+    fn records_all(&self) -> bool {
+        self.first().records_all()
+    }
+
+    fn members(&self) -> &[PoolHandle<R>] {
+        &self.members
+    }
+
+    fn submit_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        if self.records_all() {
+            self.submit_recorded_job(job, TaskOptions::default(), on_full)
+        } else {
+            self.admit_job(job, on_full, None).map(drop)
+        }
+    }
+
+    fn admit_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+        limits: Option<&WaitLimits>,
+    ) -> Result<usize, SubmitError> {
+        let offered = job.take().expect("a job is accepted once");
+        self.submit(offered, on_full, limits).map_err(|refused| {
+            let (reason, refused) = refused.into_parts();
+            *job = Some(refused);
+            reason
+        })
+    }
+
+    fn count_unoffered(&self) {
+        let _refusal = self.count_refusal(SubmitError::Cancelled(()));
+    }
+
+    fn admit_async(self: Arc<Self>, job: R::Job, cancelled: Option<Cancelled>) -> SubmitFuture<R> {
+        SubmitFuture::new(self, job, cancelled)
+    }
+
+    fn set_pool(&self, pool: usize, handle: &mut RawHandle) {
+        if pool > 0 {
+            self.members[pool].adopt(handle);
+        }
+    }
+
+    fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle<R>, SubmitError> {
+        let pool = self.reserve(on_full)?;
+        Ok(self.members[pool].clone())
+    }
+
+    fn reserve_room_async(self: Arc<Self>) -> RoomFuture<R> {
+        RoomFuture::new(self)
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn on_full(&self) -> OnFull {
+        self.first().on_full()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &**self.first().clock()
+    }
+
+    fn is_own_worker(&self) -> bool {
+        self.first().is_own_worker()
+    }
+
+    fn stats(self: &Arc<Self>) -> Stats {
+        let sum = self
+            .members
+            .iter()
+            .map(PoolHandle::stats)
+            .reduce(Stats::plus);
+        let mut stats = sum.expect("there is at least one pool");
+        stats.waiting = self.waiter_count.len();
+        stats.refused += self.refused();
+        stats
+    }
+
+    fn sum(self: &Arc<Self>, figure: fn(&PoolHandle<R>) -> usize) -> usize {
+        self.members.iter().map(figure).sum()
+    }
+
+    fn waiting(self: &Arc<Self>) -> usize {
+        self.waiter_count.len()
+    }
+
+    fn capacity(self: &Arc<Self>) -> Capacity {
+        let each = self.members.iter().map(PoolHandle::capacity);
+        each.fold(Capacity::Limited(0), Capacity::plus)
+    }
+
+    fn free(self: &Arc<Self>) -> Option<usize> {
+        let mut each = self.members.iter();
+        each.try_fold(0_usize, |sum, pool| Some(sum.saturating_add(pool.free()?)))
+    }
+
+    fn is_released(&self) -> bool {
+        let _alike = self.lifecycle_lock.lock();
+        self.first().is_released()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.first().is_paused()
+    }
+
+    fn pause(self: &Arc<Self>) -> bool {
+        self.pause_all()
+    }
+
+    fn resume(self: &Arc<Self>) -> bool {
+        self.resume_all()
+    }
+
+    fn tune(self: &Arc<Self>, capacity: Capacity) -> Result<(), TuneError> {
+        self.tune_all(capacity)
+    }
+
+    fn release(self: &Arc<Self>) -> bool {
+        self.release_all().0
+    }
+
+    fn release_now(self: &Arc<Self>, keep: &mut dyn FnMut(R::Item)) -> usize {
+        self.release_all_now(keep)
+    }
+
+    fn reboot(self: &Arc<Self>) -> bool {
+        self.reboot_all()
+    }
+
+    fn wait(
+        self: &Arc<Self>,
+        awaited: Awaited,
+        deadline: Option<Instant>,
+    ) -> Result<(), MultiWaitError> {
+        match self.generations_of(awaited) {
+            None => self.wait_idle(deadline),
+            Some(generations) => self.wait_for_end(&generations, deadline),
+        }
+    }
+
+    fn wait_async(
+        self: Arc<Self>,
+        awaited: Awaited,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), MultiWaitError>> + Send + Unpin + use<R> {
+        Box::pin(async move {
+            match self.generations_of(awaited) {
+                None => self.wait_idle_async().await,
+                Some(generations) => self.wait_for_end_async(generations, deadline).await,
+            }
+        })
+    }
+
+    fn end(self: &Arc<Self>) {
+        if !self.first().is_forked() {
+            self.release_all();
+        }
+        self.members.iter().for_each(PoolHandle::end);
+    }
+}

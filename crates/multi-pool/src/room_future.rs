@@ -1,0 +1,108 @@
+//! Waiting for room in any of several pools, for a permit, as a future.
+//!
+//! The steps are those of `waiter.rs`.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pool_core::internals::{PoolHandle, Request};
+use pool_core::{Runner, SubmitError};
+
+use crate::shared::{NoRoom, Shared};
+use crate::waiter::{GroupWait, GroupWaiter};
+
+/// Resolves once room is reserved in one of the pools. Dropped at any time, it leaves none reserved.
+#[must_use = "futures do nothing unless polled"]
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct RoomFuture<R: Runner> {
+    shared: Arc<Shared<R>>,
+    stage: Stage<R>,
+}
+
+enum Stage<R: Runner> {
+    /// Not polled yet.
+    New,
+    Waiting(GroupWaiter<R>),
+    Done,
+}
+
+// Nothing is pinned.
+impl<R: Runner> Unpin for RoomFuture<R> {}
+
+impl<R: Runner> RoomFuture<R> {
+    pub(crate) fn new(shared: Arc<Shared<R>>) -> Self {
+        let stage = Stage::New;
+        Self { shared, stage }
+    }
+
+    /// The first poll, which is step 1 if every pool is full. `None`: it waits.
+    fn enter(&mut self) -> Option<Result<usize, SubmitError>> {
+        let shared = Arc::clone(&self.shared);
+        let starved = match shared.offer((), |member, ()| member.reserve()) {
+            Ok(pool) => return Some(Ok(pool)),
+            Err(NoRoom::Full { starved, .. }) => starved,
+            Err(NoRoom::Refused(refusal)) => return Some(Err(shared.count_refusal(refusal))),
+        };
+        match shared.enqueue(Request::Permit, starved, None) {
+            GroupWait::Waiting(waiter) => {
+                self.stage = Stage::Waiting(waiter);
+                None
+            }
+            GroupWait::Answered(answer) => Some(answer.map_err(|refusal| refusal.map(drop))),
+        }
+    }
+}
+
+impl<R: Runner> Future for RoomFuture<R> {
+    type Output = Result<PoolHandle<R>, SubmitError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut answer = None;
+        if let Stage::New = self.stage {
+            self.stage = Stage::Done;
+            answer = self.enter();
+        }
+        // Step 2: leaves the waker with the ticket, also at once after step 1, which had none. The
+        // waker's clone is user code: if it panics, the drop of this future does steps 5 and 6.
+        if let Stage::Waiting(waiter) = &self.stage {
+            let shared = Arc::clone(&self.shared);
+            answer = if shared.first().is_forked() {
+                Some(Err(SubmitError::Forked(())))
+            } else {
+                let settled = waiter.ticket.poll(context.waker());
+                if settled.is_some() {
+                    waiter.dequeue(&shared); // Step 6.
+                }
+                settled.map(|settled| settled.map_err(|refusal| refusal.map(drop)))
+            };
+        }
+        // Also if it is polled again after it was ready.
+        let Some(answer) = answer else {
+            return Poll::Pending;
+        };
+        self.stage = Stage::Done;
+        Poll::Ready(answer.map(|pool| self.shared.members[pool].clone()))
+    }
+}
+
+impl<R: Runner> Drop for RoomFuture<R> {
+    fn drop(&mut self) {
+        let Stage::Waiting(waiter) = &self.stage else {
+            return;
+        };
+        let shared = Arc::clone(&self.shared);
+        if shared.first().is_forked() {
+            return; // Threads that stayed in the parent may hold the locks.
+        }
+        // Step 5, then step 6: the request leaves the ticket before its places go.
+        let withdrawn = waiter.ticket.withdraw();
+        waiter.dequeue(&shared);
+        if withdrawn.is_some() {
+            let _ = shared.count_refusal(SubmitError::Full(()));
+        } else if let Some(Ok(pool)) = waiter.ticket.outcome() {
+            shared.members[pool].give_back_room(); // It was given room that it has not fetched.
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What runs a pool: admission, workers, their start and end. Each call is a section of the
+//! scheduler, and runs its effects once no lock is held.
+
+pub(crate) mod admit;
+pub(crate) mod blocking;
+pub(crate) mod core;
+pub(crate) mod discard;
+pub(crate) mod life;
+pub(crate) mod runner;
+pub(crate) mod submit_future;
+pub(crate) mod wait;
+pub(crate) mod worker;
+pub(crate) mod worker_state;

@@ -1,0 +1,711 @@
+//! Admission of a task: into one pool, or into the member that a multi-pool's strategy picks.
+//!
+//! A call says what it does at a full pool ([`OnFull`]). The runner makes a job of the task
+//! ([`Accepts`]), which lies on the caller's stack until it is admitted ([`Admit`]). A refused job
+//! is made into the task again.
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use sync_shim::{Clock, fork_count};
+
+use crate::capacity::Capacity;
+use crate::config::OnFull;
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
+use crate::engine::submit_future::SubmitFuture;
+use crate::engine::wait::{Awaited, WaitFuture};
+use crate::error::{SubmitError, TuneError, WaitError};
+use crate::permit::reserve::RoomFuture;
+use crate::sched::queue::Chunk;
+use crate::sched::shared::Place;
+use crate::sister::pool_handle::PoolHandle;
+use crate::stats::Stats;
+use crate::task::accept::Accepts;
+use crate::task::cancel::{CancelToken, Cancelled};
+use crate::task::handle::{JoinHandle, PoolRef, RawHandle};
+use crate::task::options::{TaskOptions, WaitLimits};
+use crate::task::pack::fits;
+use crate::task::record::TaskRecord;
+
+/// The handle of a pool, or of several: what of it takes part in [`Admit`] and in all that stands on
+/// that.
+pub trait AdmitHandle {
+    /// What its pools run.
+    type Runner: Runner;
+    /// What admits.
+    type Admit: Admit<Self::Runner>;
+    /// What admits this handle's tasks.
+    fn admit(&self) -> &Arc<Self::Admit>;
+}
+
+/// Admission: into one pool, or into the member that a multi-pool's strategy picks.
+///
+/// The provided methods are what the ten calls of both have in common. Those that are generic over
+/// the task are short: each call site of the public calls compiles them anew.
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
+pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
+    /// Waits for room, with a job.
+    type Future: Future<Output = Admitted<R>> + Send + Unpin;
+    /// Waits for room that a permit is to hold; dropped, it leaves none reserved.
+    type RoomFuture: Future<Output = Result<PoolHandle<R>, SubmitError>> + Send + Unpin;
+    /// Why a wait for rest, or for the end, ended without it.
+    type WaitError: Error + Into<WaitError>;
+
+    /// The pool that a handle asks for the clock and the panic hook.
+    fn pool_handle(self: &Arc<Self>) -> PoolHandle<R>;
+
+    /// What refuses any task before a job is made of it. It has been counted.
+    fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError>;
+
+    /// Whether each task is to have a record.
+    fn records_all(&self) -> bool;
+
+    /// The pools, if it admits to several.
+    fn members(&self) -> &[PoolHandle<R>] {
+        &[]
+    }
+
+    /// A place for the job of a task that was given nothing, if the pool is busy and has room. The
+    /// default has none.
+    ///
+    /// A job that comes by another way goes by its caller's stack: its words are written there in
+    /// one size and read in another, which costs as much as the rest of a submit.
+    ///
+    /// # Safety
+    /// The caller writes a job there, without calling user code, and says so by
+    /// [`filled`](Self::filled).
+    #[inline]
+    unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
+        None
+    }
+
+    /// The job has been written.
+    ///
+    /// # Safety
+    /// It has.
+    unsafe fn filled(&self, _place: Place<'_, R::Job>) {}
+
+    /// Accepts the job of a task that was given nothing. A refused job is left where it is.
+    fn submit_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError>;
+
+    /// Accepts the job, or waits for room as `on_full` and `limits` say: which pool it was, of
+    /// several (a single pool is 0). A refused job is left where it is.
+    fn admit_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+        limits: Option<&WaitLimits>,
+    ) -> Result<usize, SubmitError>;
+
+    /// A task was refused before it was offered to a pool.
+    fn count_unoffered(&self);
+
+    /// For a call that itself says what it does at a full pool: the task, unless that might discard
+    /// one which no hook sees.
+    fn check_discards<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<T, SubmitError<T>> {
+        if self.pool_handle().discards_unseen(on_full) {
+            self.count_unoffered();
+            return Err(SubmitError::NoDiscardHook(task));
+        }
+        Ok(task)
+    }
+
+    /// Admits a prefix of `jobs` in one critical section. The default admits none; the caller then
+    /// submits them one by one.
+    fn admit_some(self: &Arc<Self>, _jobs: Chunk<'_, R::Job>) {}
+
+    /// Waits for room as a future does, until that token is `cancelled`.
+    fn admit_async(self: Arc<Self>, job: R::Job, cancelled: Option<Cancelled>) -> Self::Future;
+
+    /// Makes the handle that of a task which that pool has accepted. It was made as the
+    /// [`pool_handle`](Self::pool_handle)'s.
+    fn set_pool(&self, _pool: usize, _handle: &mut RawHandle) {}
+
+    /// Reserves room for a permit, or waits for some as `on_full` says.
+    fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle<R>, SubmitError>;
+
+    /// Async version of [`reserve_room`](Self::reserve_room).
+    fn reserve_room_async(self: Arc<Self>) -> Self::RoomFuture;
+
+    /// The name that was set.
+    fn name(&self) -> &str;
+
+    /// What a call does at a full pool that does not say so itself.
+    fn on_full(&self) -> OnFull;
+
+    /// The clock of every time limit.
+    fn clock(&self) -> &dyn Clock;
+
+    /// Whether the calling thread is one of the workers.
+    fn is_own_worker(&self) -> bool;
+
+    /// All figures.
+    fn stats(self: &Arc<Self>) -> Stats;
+
+    /// The sum of a figure over all pools, each read under its lock.
+    fn sum(self: &Arc<Self>, figure: fn(&PoolHandle<R>) -> usize) -> usize;
+
+    /// Number of threads and futures that wait for room.
+    fn waiting(self: &Arc<Self>) -> usize;
+
+    /// The most live workers there may be.
+    fn capacity(self: &Arc<Self>) -> Capacity;
+
+    /// Number of workers that could still be started.
+    fn free(self: &Arc<Self>) -> Option<usize>;
+
+    /// Whether it is released.
+    fn is_released(&self) -> bool;
+
+    /// Whether it is paused.
+    fn is_paused(&self) -> bool;
+
+    /// Lets no queued task start. `false` if that is so already.
+    fn pause(self: &Arc<Self>) -> bool;
+
+    /// Lets queued tasks start again. `false` if they may already.
+    fn resume(self: &Arc<Self>) -> bool;
+
+    /// Changes the capacity, of each pool.
+    fn tune(self: &Arc<Self>, capacity: Capacity) -> Result<(), TuneError>;
+
+    /// Accepts nothing from now on. `false` if that was done before.
+    fn release(self: &Arc<Self>) -> bool;
+
+    /// Releases, and calls `keep` with the item of each task that has not started: their number.
+    fn release_now(self: &Arc<Self>, keep: &mut dyn FnMut(R::Item)) -> usize;
+
+    /// Opens a released pool again. `false` if it is open.
+    fn reboot(self: &Arc<Self>) -> bool;
+
+    /// Blocks until what is awaited has come.
+    fn wait(
+        self: &Arc<Self>,
+        awaited: Awaited,
+        deadline: Option<Instant>,
+    ) -> Result<(), Self::WaitError>;
+
+    /// Async version of [`wait`](Self::wait).
+    fn wait_async(
+        self: Arc<Self>,
+        awaited: Awaited,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), Self::WaitError>> + Send + Unpin + use<Self, R>;
+
+    /// Called as the last handle is dropped. Does not unwind.
+    fn end(self: &Arc<Self>);
+
+    /// Submits a task.
+    #[inline(never)]
+    fn submit_task<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        // No job is made where it has no chance: a full pool refuses at the cost of a load or two.
+        if matches!(on_full, OnFull::Refuse)
+            && let Err(refused) = self.refuses(on_full)
+        {
+            return Err(refused.with_task(task));
+        }
+        // A task that needs a box gets it with no lock held.
+        if fits::<T>() {
+            // SAFETY: the job is written below, which moves the task and calls no user code.
+            if let Some(mut place) = unsafe { self.place() } {
+                R::plain_in(task, place.slot());
+                // SAFETY: it was just written.
+                unsafe { self.filled(place) };
+                return Ok(());
+            }
+        }
+        let mut job = Some(R::plain(task));
+        let submitted = self.submit_job(&mut job, on_full);
+        submitted.map_err(|refused| give_back::<R, T>(refused, job))
+    }
+
+    /// Submits a task with options.
+    fn submit_recorded<T>(
+        self: &Arc<Self>,
+        task: T,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let mut job = Some(R::plain(task));
+        let submitted = self.submit_recorded_job(&mut job, options, on_full);
+        submitted.map_err(|refused| give_back::<R, T>(refused, job))
+    }
+
+    /// As [`submit_job`](Self::submit_job), of a task with options.
+    #[inline(never)]
+    fn submit_recorded_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        self.refuses_given(&options, on_full)?;
+        let record = self.record(options);
+        let limits = record.limits();
+        *job = job.take().map(|job| R::recorded(job, record));
+        let admitted = self.admit_job(job, on_full, Some(&limits));
+        *job = job.take().map(R::unrecorded);
+        admitted.map(drop)
+    }
+
+    /// Spawns a task, with options or without.
+    #[inline]
+    fn spawn_task<T>(
+        self: &Arc<Self>,
+        task: T,
+        options: Option<TaskOptions>,
+        on_full: OnFull,
+    ) -> Spawned<R::Value, T>
+    where
+        R: Accepts<T>,
+    {
+        match self.record_if_accepted(options, on_full) {
+            Ok(record) => self
+                .spawn_in_cell(task, record, on_full)
+                .map(JoinHandle::of),
+            Err(refused) => Err(refused.with_task(task)),
+        }
+    }
+
+    /// The record of a task that is to be spawned, if it needs one.
+    fn record_if_accepted(
+        self: &Arc<Self>,
+        options: Option<TaskOptions>,
+        on_full: OnFull,
+    ) -> Result<Option<Box<TaskRecord>>, SubmitError> {
+        let Some(options) = options else {
+            self.refuses(on_full)?;
+            return Ok(self.record_of_all());
+        };
+        self.refuses_given(&options, on_full)?;
+        Ok(Some(Box::new(self.record(options))))
+    }
+
+    /// Puts the task into its cell, and spawns it.
+    #[inline(never)]
+    fn spawn_in_cell<T>(
+        self: &Arc<Self>,
+        task: T,
+        record: Option<Box<TaskRecord>>,
+        on_full: OnFull,
+    ) -> Result<RawHandle, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let pool = self.pool_handle();
+        let cell = pool.0.runner.in_cell(task, record);
+        let mut handle = RawHandle::new(cell, pool.0);
+        match self.spawn_cell(&mut handle, on_full) {
+            Ok(()) => Ok(handle),
+            Err(refused) => Err(refused.with_task(R::task_in(handle.cell()))),
+        }
+    }
+
+    /// Spawns a task that lies in its cell.
+    fn spawn_cell(
+        self: &Arc<Self>,
+        handle: &mut RawHandle,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        let cell = Arc::clone(handle.cell());
+        // SAFETY: the job is written below, which calls no user code.
+        if let Some(mut place) = unsafe { self.place() } {
+            place.slot().write(R::spawned(cell));
+            // SAFETY: it was just written.
+            unsafe { self.filled(place) };
+            return Ok(());
+        }
+        let mut job = Some(R::spawned(cell));
+        let limits = handle.cell().record().map(TaskRecord::limits);
+        let pool = self.admit_job(&mut job, on_full, limits.as_ref())?;
+        self.set_pool(pool, handle);
+        Ok(())
+    }
+
+    /// A job without a handle, for callers that already hold room.
+    #[inline]
+    fn detached_job<T>(self: &Arc<Self>, task: T) -> R::Job
+    where
+        R: Accepts<T>,
+    {
+        self.with_record(R::plain(task))
+    }
+
+    /// The job, with a record where each has one.
+    fn with_record(self: &Arc<Self>, job: R::Job) -> R::Job {
+        match self.record_of_all() {
+            Some(record) => R::recorded(job, *record),
+            None => job,
+        }
+    }
+
+    /// A job and its handle, for callers that already hold room, or wait for it as a future.
+    fn spawned_job<T>(
+        self: &Arc<Self>,
+        task: T,
+        options: Option<TaskOptions>,
+    ) -> (R::Job, RawHandle)
+    where
+        R: Accepts<T>,
+    {
+        let record = match options {
+            Some(options) => Some(Box::new(self.record(options))),
+            None => self.record_of_all(),
+        };
+        let pool = self.pool_handle();
+        let cell = pool.0.runner.in_cell(task, record);
+        (R::spawned(Arc::clone(&cell)), RawHandle::new(cell, pool.0))
+    }
+
+    /// Async version of [`submit_task`](Self::submit_task), with options or without.
+    fn submit_task_async<T>(
+        self: Arc<Self>,
+        task: T,
+        options: Option<TaskOptions>,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin
+    where
+        R: Accepts<T>,
+    {
+        let job = R::plain(task);
+        let (job, cancelled) = match options {
+            Some(options) => {
+                let record = self.record(options);
+                let cancelled = record.limits().cancelled();
+                (R::recorded(job, record), cancelled)
+            }
+            None => (self.with_record(job), None),
+        };
+        Answered {
+            future: self.admit_async(job, cancelled),
+            answer: Some(|admitted: Admitted<R>| match admitted {
+                Ok(_) => Ok(()),
+                Err(refused) => Err(refused.map(|job| R::task_of(R::unrecorded(job)))),
+            }),
+        }
+    }
+
+    /// Async version of [`spawn_task`](Self::spawn_task). The handle is made first, so that a future
+    /// which is dropped after its job was accepted detaches it.
+    fn spawn_task_async<T>(
+        self: Arc<Self>,
+        task: T,
+        options: Option<TaskOptions>,
+    ) -> impl Future<Output = Spawned<R::Value, T>> + Send + Unpin
+    where
+        R: Accepts<T>,
+        Self: Send + Sync,
+    {
+        let (job, mut handle) = self.spawned_job(task, options);
+        let record = handle.cell().record();
+        let cancelled = record.and_then(|record| record.limits().cancelled());
+        let pools = Arc::clone(&self);
+        Answered {
+            future: self.admit_async(job, cancelled),
+            answer: Some(move |admitted: Admitted<R>| match admitted {
+                Ok(pool) => {
+                    pools.set_pool(pool, &mut handle);
+                    Ok(JoinHandle::of(handle))
+                }
+                Err(refused) => Err(refused.without_task().with_task(R::task_in(handle.cell()))),
+            }),
+        }
+    }
+
+    /// What refuses a task with options before it has a record. It has been counted.
+    fn refuses_given(&self, options: &TaskOptions, on_full: OnFull) -> Result<(), SubmitError> {
+        if options.tokens.iter().any(CancelToken::is_cancelled) {
+            self.count_unoffered();
+            return Err(SubmitError::Cancelled(()));
+        }
+        self.refuses(on_full)
+    }
+
+    /// The record of a task with options.
+    fn record(self: &Arc<Self>, options: TaskOptions) -> TaskRecord {
+        TaskRecord::new(options, &self.pool_handle().0.context)
+    }
+
+    /// The record of a task without, if each has one.
+    #[inline]
+    fn record_of_all(self: &Arc<Self>) -> Option<Box<TaskRecord>> {
+        let records = self.records_all();
+        records.then(|| Box::new(self.record(TaskOptions::default())))
+    }
+}
+
+/// Which pool accepted a job, of several (a single pool is 0); or the job, if none did.
+pub type Admitted<R> = Result<usize, SubmitError<<R as Runner>::Job>>;
+
+/// The handle of an accepted task, or the task.
+pub type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
+
+/// The task of a refused job.
+#[cold]
+fn give_back<R: Accepts<T>, T>(refused: SubmitError, job: Option<R::Job>) -> SubmitError<T> {
+    refused.with_task(R::task_of(job.expect("a refused job is left where it is")))
+}
+
+/// A future whose answer is turned into what the caller knows: its own task, or a handle.
+struct Answered<F, A> {
+    future: F,
+    answer: Option<A>,
+}
+
+// Only the future is pinned, and may be moved.
+impl<F: Unpin, A> Unpin for Answered<F, A> {}
+
+impl<F, A, T> Future for Answered<F, A>
+where
+    F: Future + Unpin,
+    A: FnOnce(F::Output) -> T,
+{
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) else {
+            return Poll::Pending;
+        };
+        let answer = self.answer.take().expect("a future is ready once");
+        Poll::Ready(answer(output))
+    }
+}
+
+impl<R: Runner> Admit<R> for Core<R> {
+    type Future = SubmitFuture<R>;
+    type RoomFuture = RoomFuture<R>;
+    type WaitError = WaitError;
+
+    #[inline]
+    fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
+        PoolHandle(Arc::clone(self))
+    }
+
+    #[inline]
+    fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError> {
+        if self.is_forked() {
+            Err(SubmitError::Forked(()))
+        } else if self.refuses_full(on_full) {
+            Err(SubmitError::Full(()))
+        } else {
+            Ok(())
+        }
+    }
+
+    #[inline]
+    fn records_all(&self) -> bool {
+        self.records_all()
+    }
+
+    fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, R::Job>) {
+        self.admit_chunk(jobs);
+    }
+
+    #[inline]
+    unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
+        // SAFETY: the caller's.
+        unsafe { R::place_job(self) }
+    }
+
+    #[inline]
+    unsafe fn filled(&self, place: Place<'_, R::Job>) {
+        // SAFETY: the caller's.
+        unsafe { R::job_placed(self, place) };
+    }
+
+    #[inline]
+    fn submit_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        R::submit_job(self, job, on_full)
+    }
+    #[inline]
+    fn admit_job(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+        limits: Option<&WaitLimits>,
+    ) -> Result<usize, SubmitError> {
+        R::admit_job(self, job, on_full, limits)?;
+        Ok(0)
+    }
+
+    fn count_unoffered(&self) {
+        self.count_refused();
+    }
+
+    fn admit_async(self: Arc<Self>, job: R::Job, cancelled: Option<Cancelled>) -> SubmitFuture<R> {
+        SubmitFuture::new(self, job, cancelled)
+    }
+
+    fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle<R>, SubmitError> {
+        self.reserve(on_full).map_err(|reason| reason.with(()))?;
+        Ok(self.pool_handle())
+    }
+
+    fn reserve_room_async(self: Arc<Self>) -> RoomFuture<R> {
+        RoomFuture::new(self)
+    }
+
+    fn name(&self) -> &str {
+        &self.context.name
+    }
+
+    #[inline]
+    fn on_full(&self) -> OnFull {
+        self.config.on_full
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.config.clock
+    }
+
+    fn is_own_worker(&self) -> bool {
+        PoolRef::is_own_worker(self)
+    }
+
+    fn stats(self: &Arc<Self>) -> Stats {
+        Core::stats(self)
+    }
+
+    fn sum(self: &Arc<Self>, figure: fn(&PoolHandle<R>) -> usize) -> usize {
+        figure(&self.pool_handle())
+    }
+
+    fn waiting(self: &Arc<Self>) -> usize {
+        self.state.lock().wait_queue.len()
+    }
+
+    fn capacity(self: &Arc<Self>) -> Capacity {
+        Capacity::from_bound(self.state.lock().capacity)
+    }
+
+    fn free(self: &Arc<Self>) -> Option<usize> {
+        self.pool_handle().free()
+    }
+
+    fn is_released(&self) -> bool {
+        !self.state.lock().open
+    }
+
+    fn is_paused(&self) -> bool {
+        self.state.lock().paused
+    }
+
+    fn pause(self: &Arc<Self>) -> bool {
+        Core::pause(self)
+    }
+
+    fn resume(self: &Arc<Self>) -> bool {
+        Core::resume(self)
+    }
+
+    fn tune(self: &Arc<Self>, capacity: Capacity) -> Result<(), TuneError> {
+        Core::tune(self, capacity)
+    }
+
+    fn release(self: &Arc<Self>) -> bool {
+        Core::release(self).0
+    }
+
+    fn release_now(self: &Arc<Self>, keep: &mut dyn FnMut(R::Item)) -> usize {
+        Core::release_now(self, keep)
+    }
+
+    fn reboot(self: &Arc<Self>) -> bool {
+        Core::reboot(self)
+    }
+
+    fn wait(
+        self: &Arc<Self>,
+        awaited: Awaited,
+        deadline: Option<Instant>,
+    ) -> Result<(), WaitError> {
+        match awaited {
+            Awaited::Rest => self.wait_idle(deadline),
+            Awaited::End => self.wait_released(deadline),
+            Awaited::Release => self.release_and_wait(deadline),
+            Awaited::EndOf(generation) => self.wait_for_end(generation, deadline),
+        }
+    }
+
+    fn wait_async(
+        self: Arc<Self>,
+        awaited: Awaited,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        WaitFuture::new(self, awaited, deadline)
+    }
+
+    fn end(self: &Arc<Self>) {
+        Core::end(self);
+    }
+}
+
+impl<R: Runner> Core<R> {
+    /// Takes as many of the jobs as there is room for and a live worker, and wakes for all of them
+    /// at once.
+    pub(crate) fn admit_chunk(self: &Arc<Self>, Chunk(jobs): Chunk<'_, R::Job>) {
+        // Step S2, for as many as there are credits.
+        if let Some(credit) = self.state.credit() {
+            let searchers = credit.enter_all(jobs);
+            self.entered(searchers);
+        }
+        if jobs.len() > 0 {
+            // Step S3.
+            self.section(|state, effects| state.accept_all(jobs, effects));
+        }
+    }
+
+    /// The fast path of [`submit_plain`](Self::submit_plain).
+    ///
+    /// # Safety
+    /// As for [`place`](Self::place).
+    #[inline]
+    pub(crate) unsafe fn plain_place(&self) -> Option<Place<'_, R::Job>> {
+        // One comparison for a fork and for records.
+        if fork_count() != self.plain_forks {
+            return None;
+        }
+        // SAFETY: the caller's.
+        unsafe { self.place() }
+    }
+
+    /// Accepts the job of a task that was given nothing. A refused job is left where it is.
+    #[inline]
+    pub(crate) fn submit_plain(
+        self: &Arc<Self>,
+        job: &mut Option<R::Job>,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        // One comparison for a fork and for records.
+        if fork_count() != self.plain_forks {
+            return self.submit_recorded_job(job, TaskOptions::default(), on_full);
+        }
+        if self.refuses_full(on_full) {
+            return Err(SubmitError::Full(()));
+        }
+        self.submit(job, on_full, None)
+    }
+
+    /// Whether a call that does so might discard a task that no hook sees.
+    pub(crate) fn discards_unseen(&self, on_full: OnFull) -> bool {
+        on_full.discards() && self.config.discard_hook.is_none()
+    }
+}

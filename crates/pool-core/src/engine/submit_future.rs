@@ -1,0 +1,135 @@
+//! Submitting as a future.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
+use crate::error::{Closed, Reason, SubmitError};
+use crate::sched::decide::{OnFullPolicy, WhenFull};
+use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
+use crate::task::cancel::Cancelled;
+use crate::task::handle::PoolRef;
+
+/// Resolves once the job is accepted, or with the job and why it is not.
+///
+/// Once in the wait queue it need not be polled: the section that frees room takes the job from its
+/// waiter entry. Dropped before that, it takes the job out of the wait queue and drops it.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct SubmitFuture<R: Runner> {
+    core: Arc<Core<R>>,
+    stage: Stage<R::Job>,
+    /// Ends the wait for room.
+    cancelled: Option<Cancelled>,
+}
+
+enum Stage<J> {
+    Outside(J),
+    Waiting(Arc<WaiterEntry<J>>, u64),
+    Over,
+}
+
+// Nothing is pinned: a job is moved, never borrowed.
+impl<R: Runner> Unpin for SubmitFuture<R> {}
+
+impl<R: Runner> SubmitFuture<R> {
+    pub(crate) fn new(core: Arc<Core<R>>, job: R::Job, cancelled: Option<Cancelled>) -> Self {
+        Self {
+            core,
+            stage: Stage::Outside(job),
+            cancelled,
+        }
+    }
+
+    /// The first poll. `None`: the job waits in the wait queue.
+    fn enter(&mut self, job: R::Job) -> Option<WaitResult<R::Job>> {
+        if self.core.is_forked() {
+            return Some(Err((Reason::Forked, job)));
+        }
+        let admitted = self.core.admit(job, |state, why, job| {
+            let enqueues = matches!(why, Closed::Full)
+                && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+            if !enqueues {
+                return Err((state.refuse(why), job));
+            }
+            let entry = WaiterEntry::of_future(Request::Task(job));
+            // Step Q1.
+            let ticket = state.enqueue_waiter(Arc::clone(&entry));
+            Ok(Stage::Waiting(entry, ticket))
+        });
+        match admitted {
+            Ok(()) => Some(Ok(())),
+            Err(Err(refused)) => Some(Err(refused)),
+            Err(Ok(in_line)) => {
+                self.stage = in_line;
+                None
+            }
+        }
+    }
+}
+
+impl<R: Runner> Future for SubmitFuture<R> {
+    type Output = Result<usize, SubmitError<R::Job>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut result = None;
+        // Registered before the look at the entry: a cancelling after that wakes the future again.
+        let is_cancelled = self
+            .cancelled
+            .as_mut()
+            .is_some_and(|cancelled| Pin::new(cancelled).poll(context) == Poll::Ready(true));
+        if let Stage::Outside(_) = self.stage
+            && let Stage::Outside(job) = mem::replace(&mut self.stage, Stage::Over)
+        {
+            result = if is_cancelled {
+                self.core.count_refused();
+                Some(Err((Reason::Cancelled, job)))
+            } else {
+                self.enter(job)
+            };
+        }
+        // Also at once after it entered the queue, which has no waker yet. The waker's clone is
+        // user code: if it panics, the entry is still ours to give up.
+        if let Stage::Waiting(entry, ticket) = &self.stage {
+            let answer = if self.core.is_forked() {
+                Some(entry.abandon())
+            } else {
+                let answer = entry.poll(context.waker());
+                let answer = answer.or_else(|| {
+                    // Step Q6: what has been accepted by now stays so.
+                    let left = is_cancelled.then(|| self.core.leave_wait_queue(entry, *ticket))?;
+                    let cancelled = left.map(|request| Err((Reason::Cancelled, request)));
+                    cancelled.or_else(|| entry.outcome())
+                });
+                answer.map(|answer| answer.map(|_| ()))
+            };
+            let of_task = |(reason, request): (_, Request<_>)| (reason, request.into_task());
+            result = answer.map(|answer| answer.map_err(of_task));
+        }
+        // Polled after it was ready, it has nothing more to say.
+        let Some(result) = result else {
+            return Poll::Pending;
+        };
+        self.stage = Stage::Over;
+        Poll::Ready(match result {
+            Ok(()) => Ok(0),
+            Err((reason, job)) => Err(reason.with(job)),
+        })
+    }
+}
+
+impl<R: Runner> Drop for SubmitFuture<R> {
+    fn drop(&mut self) {
+        if let Stage::Waiting(entry, ticket) = &self.stage
+            && !self.core.is_forked()
+        {
+            drop(self.core.leave_wait_queue(entry, *ticket)); // No lock is held as the job drops.
+            // What a release has just given back is dropped here too, not by the thread that wakes
+            // this waiter and has others to wake.
+            drop(entry.outcome());
+        }
+    }
+}

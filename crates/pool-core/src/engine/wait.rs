@@ -1,0 +1,320 @@
+//! Waiting for rest or for the end as a future.
+//!
+//! Not for: joining threads, which blocks. A future is ready as soon as the last worker is gone; its
+//! thread may still drop its thread-locals. The calls that block (`life.rs`) wait for that, too.
+//!
+//! # What always holds
+//! 1. A future that waits has one event with the pool, which its drop takes back.
+//! 2. What is waited for is looked at in the section that enters the event, so it is not missed.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use sync_shim::{Alarm, Clock};
+
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
+use crate::error::WaitError;
+use crate::foreign::drop_quietly;
+use crate::sched::event::{EventFuture, Events};
+use crate::sched::state::State;
+use crate::task::handle::PoolRef;
+
+/// What a future waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Awaited {
+    /// Nothing is in flight, once.
+    Rest,
+    /// The generation that is current at the first poll has ended.
+    End,
+    /// As `End`; the first poll releases the pool.
+    Release,
+    /// This generation has ended.
+    EndOf(u64),
+}
+
+/// Resolves when a pool has come to rest, or has ended.
+pub(crate) struct WaitFuture<R: Runner> {
+    core: Arc<Core<R>>,
+    awaited: Awaited,
+    event: Option<EventFuture>,
+    deadline: Deadline,
+}
+
+impl<R: Runner> WaitFuture<R> {
+    pub(crate) fn new(core: Arc<Core<R>>, awaited: Awaited, deadline: Option<Instant>) -> Self {
+        Self {
+            core,
+            awaited,
+            event: None,
+            deadline: Deadline::new(deadline),
+        }
+    }
+
+    /// A look at the pool. If what is awaited has not come, an event is entered for it.
+    fn look(&mut self) -> Option<Result<(), WaitError>> {
+        if let Awaited::Release = self.awaited {
+            let (_, generation) = self.core.release();
+            self.awaited = Awaited::EndOf(generation);
+        }
+        let mut event = EventFuture::new();
+        let (awaited, answer) = self.core.state.section(|state| {
+            let (awaited, answer) = match self.awaited {
+                Awaited::Rest => (Awaited::Rest, (state.unfinished() == 0).then_some(Ok(()))),
+                Awaited::EndOf(generation) => end_of(state, generation),
+                Awaited::End | Awaited::Release => end_of(state, state.generation),
+            };
+            if answer.is_none() {
+                event.enter(events_of(awaited, state));
+            }
+            (awaited, answer)
+        });
+        self.awaited = awaited;
+        self.event = answer.is_none().then_some(event);
+        answer
+    }
+
+    /// Takes the event back: whether it has come all the same.
+    fn leave(&mut self) -> bool {
+        let Some(event) = self.event.take() else {
+            return false;
+        };
+        // The event is dropped after it, with its waker: the lock is free.
+        self.core
+            .state
+            .section(|state| event.leave(events_of(self.awaited, state)))
+    }
+}
+
+fn end_of<J>(state: &State<J>, generation: u64) -> (Awaited, Option<Result<(), WaitError>>) {
+    let answer = if state.generation == generation {
+        state.view().ended().then_some(Ok(()))
+    } else {
+        Some(Err(WaitError::Rebooted))
+    };
+    (Awaited::EndOf(generation), answer)
+}
+
+fn events_of<J>(awaited: Awaited, state: &mut State<J>) -> &mut Events {
+    match awaited {
+        Awaited::Rest => &mut state.on_idle,
+        Awaited::End | Awaited::Release | Awaited::EndOf(_) => &mut state.on_end,
+    }
+}
+
+impl<R: Runner> Future for WaitFuture<R> {
+    type Output = Result<(), WaitError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if this.core.is_forked() {
+            return Poll::Ready(Err(WaitError::Forked)); // The fork may have left the lock held.
+        }
+        loop {
+            let has_come = match &this.event {
+                Some(event) => event.poll(context.waker()),
+                None => match this.look() {
+                    Some(answer) => return Poll::Ready(answer),
+                    None => continue,
+                },
+            };
+            if has_come {
+                this.event = None;
+                // Rest was there; an end may be the reboot's instead.
+                if let Awaited::Rest = this.awaited {
+                    return Poll::Ready(Ok(()));
+                }
+                continue;
+            }
+            let clock = &*this.core.config.clock;
+            if !this.deadline.has_passed(clock, context.waker()) {
+                return Poll::Pending;
+            }
+            // It may have come between the time-out and the lock.
+            match (this.leave(), this.awaited) {
+                (false, _) => return Poll::Ready(Err(WaitError::TimedOut)),
+                (true, Awaited::Rest) => return Poll::Ready(Ok(())),
+                (true, _) => {}
+            }
+        }
+    }
+}
+
+impl<R: Runner> Drop for WaitFuture<R> {
+    fn drop(&mut self) {
+        if !self.core.is_forked() {
+            self.leave(); // Its drop leaves nothing behind.
+        }
+    }
+}
+
+/// A time limit of a future, by the pool's clock.
+#[derive(Debug)]
+pub struct Deadline {
+    at: Option<Instant>,
+    /// Set for this waker.
+    alarm: Option<(Alarm, Waker)>,
+}
+
+impl Deadline {
+    /// None is without a limit.
+    pub fn new(at: Option<Instant>) -> Self {
+        Self { at, alarm: None }
+    }
+
+    /// Whether the time is up; if not, `waker` is called when it is. A clock that has no thread to
+    /// serve an alarm would never call it: then the time is up now.
+    pub fn has_passed(&mut self, clock: &dyn Clock, waker: &Waker) -> bool {
+        let Some(at) = self.at else {
+            return false;
+        };
+        if clock.now() >= at {
+            return true;
+        }
+        let is_set = |(_, other): &(Alarm, Waker)| other.will_wake(waker);
+        if self.alarm.as_ref().is_some_and(is_set) {
+            return false;
+        }
+        let Ok(alarm) = clock.wake_at(at, waker.clone()) else {
+            return true;
+        };
+        let stale = self.alarm.replace((alarm, waker.clone()));
+        drop_quietly(stale); // The clock's code, and the runtime's.
+        false
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+    use std::time::{Duration, Instant};
+
+    use sync_shim::{Clock, ManualClock};
+    use testkit::CountingWaker;
+
+    use crate::sched::ticket_list::steps;
+    use crate::{Pool, WaitError};
+
+    /// A pool whose only task runs until the gate is opened.
+    fn held(clock: &ManualClock) -> (Pool, testkit::Gate) {
+        let pool = Pool::builder()
+            .capacity(1)
+            .keep_alive(None)
+            .clock(clock.clone());
+        let pool = pool.build().expect("the settings are sound");
+        let gate = testkit::Gate::new();
+        let held = gate.clone();
+        pool.try_submit(move || held.wait()).expect("there is room");
+        (pool, gate)
+    }
+
+    fn events(pool: &Pool) -> (usize, usize) {
+        let state = pool.core().state.lock();
+        (state.on_idle.len(), state.on_end.len())
+    }
+
+    fn poll(
+        future: Pin<&mut impl Future<Output = Result<(), WaitError>>>,
+        waker: &Waker,
+    ) -> Poll<Result<(), WaitError>> {
+        future.poll(&mut Context::from_waker(waker))
+    }
+
+    #[test]
+    fn a_wait_as_a_future_that_is_dropped_leaves_no_event_behind() {
+        let (pool, gate) = held(&ManualClock::new());
+        for _ in 0..100 {
+            let mut rest = pin!(pool.wait_idle_async());
+            let mut end = pin!(pool.wait_released_async());
+            for _ in 0..2 {
+                assert!(poll(rest.as_mut(), Waker::noop()).is_pending());
+                assert!(poll(end.as_mut(), Waker::noop()).is_pending());
+            }
+            assert_eq!(events(&pool), (1, 1));
+        }
+        assert_eq!(events(&pool), (0, 0));
+        gate.open();
+    }
+
+    #[test]
+    fn a_future_dropped_in_any_state_leaves_neither_event_nor_alarm_nor_waker_behind() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let clock = ManualClock::new();
+        let (pool, gate) = held(&clock);
+        let counter = CountingWaker::new();
+        let waker = counter.waker();
+        let limited = |deadline: Instant| pool.release_async(Some(deadline));
+        let deadline = clock.now() + SECOND;
+        let is_clean = |state: &str| {
+            assert_eq!(events(&pool), (0, 0), "{state}");
+            assert_eq!((clock.sleepers(), counter.wakers()), (0, 1), "{state}");
+        };
+
+        drop((pool.wait_idle_async(), limited(deadline)));
+        is_clean("not polled");
+        {
+            let (mut rest, mut end) = (pin!(pool.wait_idle_async()), pin!(limited(deadline)));
+            assert!(poll(rest.as_mut(), &waker).is_pending());
+            assert!(poll(end.as_mut(), &waker).is_pending());
+            assert_eq!((events(&pool), clock.sleepers()), ((1, 1), 1));
+        }
+        is_clean("pending");
+        {
+            let mut end = pin!(limited(deadline));
+            assert!(poll(end.as_mut(), &waker).is_pending());
+            clock.advance(SECOND);
+            assert_eq!(events(&pool), (0, 1), "not polled since");
+        }
+        is_clean("its time is up");
+        {
+            let mut end = pin!(limited(deadline));
+            let ended = poll(end.as_mut(), &waker);
+            assert_eq!(ended, Poll::Ready(Err(WaitError::TimedOut)));
+            is_clean("timed out");
+        }
+        {
+            let (mut rest, mut end) = (
+                pin!(pool.wait_idle_async()),
+                pin!(limited(deadline + SECOND)),
+            );
+            assert!(poll(rest.as_mut(), &waker).is_pending());
+            assert!(poll(end.as_mut(), &waker).is_pending());
+            gate.open();
+            pool.wait_released().expect("it is no worker of the pool");
+            assert_eq!(
+                (events(&pool), clock.sleepers()),
+                ((0, 0), 1),
+                "both have come"
+            );
+        }
+        is_clean("it has come");
+    }
+
+    #[test]
+    fn the_steps_of_futures_that_are_dropped_grow_with_their_number() {
+        const COUNT: usize = 80_000;
+        let (pool, gate) = held(&ManualClock::new());
+        let orders: [fn(usize) -> usize; 3] = [|n| n, |n| COUNT - 1 - n, |n| n * 10_007 % COUNT];
+        for order in orders {
+            let pending = || {
+                let mut future = pool.wait_idle_async();
+                assert!(poll(pin!(&mut future), Waker::noop()).is_pending());
+                Some(future)
+            };
+            let mut futures: Vec<_> = (0..COUNT).map(|_| pending()).collect();
+            assert_eq!(events(&pool), (COUNT, 0));
+            let mut steps = 0;
+            for n in 0..COUNT {
+                steps += steps::of(|| futures[order(n)] = None);
+                assert!(steps <= 24 * (n as u64 + 1), "{steps} for {}", n + 1);
+            }
+            assert_eq!(events(&pool), (0, 0));
+        }
+        gate.open();
+    }
+}

@@ -1,0 +1,649 @@
+//! Building a pool.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sync_shim::atomic::AtomicU64;
+use sync_shim::{Clock, unique_id};
+
+use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
+use crate::clock::default_clock;
+use crate::config::{
+    Config, DropPolicy, Hook, OnFull, ThreadGate, ThreadName, WithinWorker, WorkerState, WorkerWrap,
+};
+use crate::engine::core::Core;
+use crate::engine::runner::Runner;
+use crate::error::BuildError;
+use crate::face::pool::WorkerPool;
+use crate::sched::load::LoadStats;
+use crate::sister::pool_handle::PoolHandle;
+use crate::task::current::StopRequest;
+use crate::task::discarded::{DiscardHook, DiscardedTask};
+use crate::task::hook::TaskHook;
+use crate::task::run::{PanicHook, TaskContext, TaskPanic};
+
+/// How long a worker may idle, unless the builder says otherwise.
+pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Tasks that may run in place inside one another, unless the builder says otherwise.
+pub const DEFAULT_NESTING_LIMIT: u32 = 64;
+/// A pool's name, unless the builder says otherwise.
+pub const DEFAULT_NAME: &str = "pool";
+
+/// Sets a pool up. Made by `Pool::builder` and `FuncPool::builder`.
+///
+/// | setting | default |
+/// |---|---|
+/// | `capacity` | none: it, or `unlimited`, has to be said |
+/// | `queue_depth` | 0: a task is accepted only when a worker is free for it or may be started |
+/// | `max_waiting` | no limit |
+/// | `on_full` | `Wait` |
+/// | `nonblocking` | `false` |
+/// | `keep_alive` | 10 seconds |
+/// | `min_workers`, `prestart`, `max_compensation` | 0 |
+/// | `preallocate`, `start_paused`, `priorities` | `false` |
+/// | `within_worker` | `RunInPlace` |
+/// | `nesting_limit` | 64 |
+/// | `drop_policy` | `Drain` |
+/// | `name` | `pool` |
+/// | `stack_size` | the platform's |
+/// | hooks, `thread_gate`, `worker_wrap` | none; one that sees what is discarded is needed if `on_full` discards |
+/// | `thread_name` | the pool's name, with a number |
+/// | `clock` | the monotonic clock |
+///
+/// ```
+/// use pool_core::{DropPolicy, Pool};
+/// use std::time::Duration;
+///
+/// let pool = Pool::builder()
+///     .name("thumbnails")
+///     .capacity(8)
+///     .queue_depth(64)
+///     .keep_alive(Duration::from_secs(30))
+///     .drop_policy(DropPolicy::Join)
+///     .build()?;
+/// assert_eq!(pool.name(), "thumbnails");
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+#[derive(Clone)]
+#[cfg_attr(
+    feature = "tracing",
+    expect(
+        clippy::struct_excessive_bools,
+        reason = "each is a setting of its own"
+    )
+)]
+pub struct Builder<R> {
+    runner: R,
+    name: String,
+    capacity: Option<Capacity>,
+    max_compensation: usize,
+    depth: QueueDepth,
+    max_waiting: Option<usize>,
+    on_full: OnFull,
+    discard_hook: Option<Arc<DiscardHook>>,
+    keep_alive: Option<Duration>,
+    min_workers: usize,
+    prestart: usize,
+    preallocate: bool,
+    start_paused: bool,
+    priorities: bool,
+    within_worker: WithinWorker,
+    nesting_limit: u32,
+    stack_size: Option<usize>,
+    drop_policy: DropPolicy,
+    panic_hook: Option<Arc<PanicHook>>,
+    task_hook: Option<Arc<dyn TaskHook>>,
+    #[cfg(feature = "tracing")]
+    carries_span: bool,
+    thread_name: Option<Arc<ThreadName>>,
+    worker_wrap: Option<Arc<WorkerWrap>>,
+    start_hook: Option<Arc<Hook>>,
+    worker_state: Option<Arc<dyn WorkerState>>,
+    stop_hook: Option<Arc<Hook>>,
+    thread_gate: Option<Arc<ThreadGate>>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl<R: Runner> Builder<R> {
+    pub(crate) fn new(runner: R) -> Self {
+        Self {
+            runner,
+            name: DEFAULT_NAME.to_owned(),
+            capacity: None,
+            max_compensation: 0,
+            depth: QueueDepth::Limited(0),
+            max_waiting: None,
+            on_full: OnFull::Wait(None),
+            discard_hook: None,
+            keep_alive: Some(DEFAULT_KEEP_ALIVE),
+            min_workers: 0,
+            prestart: 0,
+            preallocate: false,
+            start_paused: false,
+            priorities: false,
+            within_worker: WithinWorker::default(),
+            nesting_limit: DEFAULT_NESTING_LIMIT,
+            stack_size: None,
+            drop_policy: DropPolicy::default(),
+            panic_hook: None,
+            task_hook: None,
+            #[cfg(feature = "tracing")]
+            carries_span: false,
+            thread_name: None,
+            worker_wrap: None,
+            start_hook: None,
+            worker_state: None,
+            stop_hook: None,
+            thread_gate: None,
+            clock: None,
+        }
+    }
+
+    pub(crate) fn worker_state(mut self, states: Arc<dyn WorkerState>) -> Self {
+        self.worker_state = Some(states);
+        self
+    }
+
+    /// The most live workers there may be.
+    ///
+    /// ```
+    /// use pool_core::{Capacity, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(4).build()?;
+    /// assert_eq!(pool.capacity(), Capacity::Limited(4.try_into()?));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "max_blocking_threads")]
+    #[doc(alias = "num_threads")]
+    #[doc(alias = "NewPool")]
+    pub fn capacity(mut self, capacity: impl Into<Capacity>) -> Self {
+        self.capacity = Some(capacity.into());
+        self
+    }
+
+    /// As many workers as there are tasks: the pool is never full.
+    #[doc(alias = "NewPool")]
+    pub fn unlimited(self) -> Self {
+        self.capacity(Capacity::Unlimited)
+    }
+
+    /// How many accepted tasks may wait for a worker beyond the capacity.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).queue_depth(2).start_paused(true).build()?;
+    /// for number in 0..3 { // One for the worker, two behind it.
+    ///     pool.try_submit(move || println!("{number}"))?;
+    /// }
+    /// assert!(pool.try_submit(|| ()).is_err_and(|refused| refused.is_full()));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "backpressure")]
+    pub fn queue_depth(mut self, depth: impl Into<QueueDepth>) -> Self {
+        self.depth = depth.into();
+        self
+    }
+
+    /// How many workers may be there beyond the capacity while as many tasks are inside
+    /// [`blocking`](crate::engine::blocking). So the pool has at most capacity plus this many threads that run
+    /// tasks, and as many tasks more in flight.
+    pub fn max_compensation(mut self, workers: usize) -> Self {
+        self.max_compensation = workers;
+        self
+    }
+
+    /// How many threads and futures may wait in the wait queue for room; one more is refused. Zero
+    /// refuses the first. Due tasks of a scheduled pool wait there, too, and are not counted.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).max_waiting(0).build()?; // No caller ever waits.
+    /// let permit = pool.reserve()?;
+    /// assert!(pool.submit(|| ()).is_err_and(|refused| refused.is_full()));
+    /// drop(permit);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "WithMaxBlockingTasks")]
+    pub fn max_waiting(mut self, most: usize) -> Self {
+        self.max_waiting = Some(most);
+        self
+    }
+
+    /// Makes `submit` and `spawn` refuse at a full pool instead of waiting: short for
+    /// [`on_full`](Self::on_full).
+    #[doc(alias = "WithNonblocking")]
+    pub fn nonblocking(self, nonblocking: bool) -> Self {
+        self.on_full(if nonblocking {
+            OnFull::Refuse
+        } else {
+            OnFull::Wait(None)
+        })
+    }
+
+    /// What `submit` and `spawn` do at a full pool, and the other calls that do not say it
+    /// themselves: see the table of [`OnFull`].
+    ///
+    /// ```
+    /// use pool_core::{JoinError, OnFull, Pool};
+    /// use std::sync::mpsc;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let (starts, started) = mpsc::channel();
+    /// let pool = Pool::builder().capacity(1).queue_depth(1).on_full(OnFull::DiscardOldest);
+    /// let pool = pool.discard_hook(|task| println!("discarded: {}", task.task())).build()?;
+    /// pool.submit(move || (starts.send(()), receiver.recv()))?;
+    /// started.recv()?; // It is not queued any more.
+    /// let stale = pool.spawn(|| 1)?;
+    /// let fresh = pool.spawn(|| 2)?; // There is no room beside `stale`.
+    /// assert!(matches!(stale.join(), Err(JoinError::Discarded)));
+    /// sender.send(())?;
+    /// assert_eq!(fresh.join()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "load_shed")]
+    #[doc(alias = "RejectedExecutionHandler")]
+    #[doc(alias = "setRejectedExecutionHandler")]
+    pub fn on_full(mut self, policy: OnFull) -> Self {
+        self.on_full = policy;
+        self
+    }
+
+    /// Called for each task that a full pool discards, before what it captured is dropped, on the
+    /// thread whose call discards it. With no lock held; a panic of it is counted and goes no
+    /// further.
+    ///
+    /// A hook that submits to its own full pool discards again, inside of itself: at the
+    /// [nesting limit](Self::nesting_limit) the submit is refused with
+    /// [`SubmitError::Full`](crate::SubmitError::Full).
+    ///
+    /// A pool whose [`on_full`](Self::on_full) discards needs one: nothing goes in silence.
+    #[doc(alias = "rejectedExecution")]
+    pub fn discard_hook(
+        mut self,
+        hook: impl Fn(&DiscardedTask<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.discard_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// How long a worker may idle before it ends; `None`: it never does (ants' `DisablePurge`).
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::time::Duration;
+    ///
+    /// let bursts = Pool::builder().capacity(64).keep_alive(Duration::from_millis(100)).build()?;
+    /// let steady = Pool::builder().capacity(4).keep_alive(None).build()?; // Workers stay.
+    /// # drop((bursts, steady));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "thread_keep_alive")]
+    #[doc(alias = "WithExpiryDuration")]
+    #[doc(alias = "WithDisablePurge")]
+    pub fn keep_alive(mut self, keep_alive: impl Into<Option<Duration>>) -> Self {
+        self.keep_alive = keep_alive.into();
+        self
+    }
+
+    /// So many workers are started at once and never expire.
+    pub fn min_workers(mut self, workers: usize) -> Self {
+        self.min_workers = workers;
+        self
+    }
+
+    /// So many workers are started at once. Unlike `min_workers`, they may expire.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(4).min_workers(2).prestart(2).build()?;
+    /// assert_eq!(pool.running(), 2); // Before the first task, and for as long as the pool is open.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn prestart(mut self, workers: usize) -> Self {
+        self.prestart = workers;
+        self
+    }
+
+    /// Keeps idle workers in a ring allocated now, which reuses the one that idled longest.
+    ///
+    /// Steady light work then keeps every worker young, so a large pool hardly shrinks; without
+    /// this the hot ones are reused and the others expire.
+    #[doc(alias = "WithPreAlloc")]
+    pub fn preallocate(mut self, preallocate: bool) -> Self {
+        self.preallocate = preallocate;
+        self
+    }
+
+    /// Builds the pool [paused](WorkerPool::pause): it accepts tasks, and starts none before it is
+    /// [resumed](WorkerPool::resume).
+    pub fn start_paused(mut self, paused: bool) -> Self {
+        self.start_paused = paused;
+        self
+    }
+
+    /// Starts queued tasks by their [priority](crate::TaskBuilder::priority), and those of one
+    /// priority in the order of their acceptance. Without this they are all started in that order,
+    /// whatever they were given.
+    ///
+    /// It is about tasks that have been accepted. Those that wait for room get it first come, first
+    /// served, and a task that runs is not interrupted. A full pool that
+    /// [discards the oldest](OnFull::DiscardOldest) takes the oldest of the lowest priority. In a
+    /// multi-pool each pool does this for itself.
+    ///
+    /// A task of a lower priority is not starved: see [`Priority`](crate::Priority).
+    #[doc(alias = "PriorityBlockingQueue")]
+    pub fn priorities(mut self, priorities: bool) -> Self {
+        self.priorities = priorities;
+        self
+    }
+
+    /// What a blocking submit does on one of the pool's own workers if the pool is full.
+    pub fn within_worker(mut self, policy: WithinWorker) -> Self {
+        self.within_worker = policy;
+        self
+    }
+
+    /// How many tasks may run in place inside one another before a submit, or the join of a task
+    /// that has not started, is refused. Each takes [stack](Self::stack_size).
+    pub fn nesting_limit(mut self, tasks: u32) -> Self {
+        self.nesting_limit = tasks;
+        self
+    }
+
+    /// The pool's name; its threads are called after it, with a number.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Names each worker's thread by its [slot](crate::Current::worker): the lowest number, from 0,
+    /// that no other live worker of the pool has. Called on the thread that starts the worker, which
+    /// waits for it; a panic counts as the operating system's refusal, and so does a name with a NUL
+    /// inside.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).thread_name(|slot| format!("io/{slot}")).build()?;
+    /// let name = pool.spawn(|| std::thread::current().name().map(str::to_owned))?.join()?;
+    /// assert_eq!(name.as_deref(), Some("io/0"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn thread_name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+        self.thread_name = Some(Arc::new(name));
+        self
+    }
+
+    /// Wraps the life of each worker, its hooks included: called on the worker's thread, with the
+    /// life as its argument. To enter the context of a runtime, set an affinity, or hold a guard.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(1).worker_wrap(|run| {
+    ///     let _guard = (); // E.g. `handle.enter()` of a runtime.
+    ///     run();
+    /// });
+    /// assert_eq!(pool.build()?.spawn(|| 7)?.join()?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// The life is lived once, whatever the wrap does: if it was not called, after the wrap; called
+    /// again, it returns at once. What the wrap does after it counts as
+    /// [ending](crate::Stats::ending). A panic in it is counted.
+    pub fn worker_wrap(mut self, wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
+        self.worker_wrap = Some(Arc::new(wrap));
+        self
+    }
+
+    /// Bytes of stack for each worker.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// What happens when the last handle is dropped.
+    pub fn drop_policy(mut self, policy: DropPolicy) -> Self {
+        self.drop_policy = policy;
+        self
+    }
+
+    /// Called on the worker for each panic of a task, before its handle learns of it.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (send, panics) = channel();
+    /// let pool = Pool::builder()
+    ///     .capacity(1)
+    ///     .panic_hook(move |panic| _ = send.send(panic.message().map(str::to_owned)))
+    ///     .build()?;
+    /// pool.submit(|| panic!("out of ink"))?;
+    /// assert_eq!(panics.recv()?.as_deref(), Some("out of ink"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[doc(alias = "WithLogger")]
+    #[doc(alias = "WithPanicHandler")]
+    pub fn panic_hook(mut self, hook: impl Fn(&TaskPanic<'_>) + Send + Sync + 'static) -> Self {
+        self.panic_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called around each task, on the thread that runs it: see [`TaskHook`].
+    ///
+    /// With it a submitted task costs an allocation, as a spawned one does: for the time at which it
+    /// was handed over.
+    pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
+        self.task_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Enters the span that is current where a task is submitted or spawned, or where a mapping was
+    /// made, and its subscriber, around that task or call. A submitted task then costs an allocation,
+    /// as a spawned one does.
+    #[cfg(feature = "tracing")]
+    pub fn carry_span(mut self, carry: bool) -> Self {
+        self.carries_span = carry;
+        self
+    }
+
+    /// Called on each worker before it looks for its first task. If it panics, that is counted
+    /// and the worker serves anyway.
+    ///
+    /// The worker is busy with it: a task that is submitted meanwhile, by the hook itself for
+    /// example, gets another worker, if there may be one more.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (send, started) = channel();
+    /// let hook = move || _ = send.send(std::thread::current().name().map(str::to_owned));
+    /// let pool = Pool::builder().name("io").capacity(1).start_hook(hook).build()?;
+    /// pool.submit(|| ())?;
+    /// assert_eq!(started.recv()?.as_deref(), Some("io-0"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn start_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.start_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called on each worker before it ends. If work has come meanwhile, the worker stays: its
+    /// start hook is called again. The worker keeps its place as long as the hook takes; a task
+    /// that comes meanwhile gets another one, if there may be one more.
+    pub fn stop_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.stop_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Asked before each thread is started; an error counts as the operating system's refusal.
+    /// For a thread budget over several pools, and for tests.
+    ///
+    /// It is asked on the thread that starts another: a submitter's or a worker's, and that waits
+    /// for the answer, also in a call that never waits for room. So do all that submit before there
+    /// is a first worker. A submit to the same pool in the gate is then refused, as
+    /// [`NoThread`](crate::SubmitError::NoThread) with [`io::ErrorKind::Deadlock`].
+    ///
+    /// ```
+    /// use pool_core::{Pool, SubmitError};
+    /// use std::io::ErrorKind;
+    ///
+    /// let gate = || Err(ErrorKind::QuotaExceeded.into()); // A budget that is used up.
+    /// let pool = Pool::builder().capacity(1).thread_gate(gate).build()?;
+    /// assert!(matches!(pool.submit(|| ()), Err(SubmitError::NoThread(..))));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn thread_gate(
+        mut self,
+        gate: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.thread_gate = Some(Arc::new(gate));
+        self
+    }
+
+    /// The clock of every time-out and of the keep-alive.
+    ///
+    /// ```
+    /// use pool_core::{ManualClock, Pool, SubmitError};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let pool = Pool::builder().capacity(1).keep_alive(None).clock(clock.clone()).build()?;
+    /// let permit = pool.reserve()?; // The pool is full.
+    /// let waiter = pool.clone();
+    /// let waits = std::thread::spawn(move || waiter.submit_timeout(|| (), Duration::from_secs(60)));
+    /// clock.wait_for_sleepers(1);
+    /// clock.advance(Duration::from_secs(60)); // A test need not sleep.
+    /// assert!(matches!(waits.join(), Ok(Err(SubmitError::TimedOut(_)))));
+    /// drop(permit);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Builds the pool, and starts the workers asked for.
+    ///
+    /// # Errors
+    /// If no capacity was said or the settings contradict each other, or if the operating system
+    /// refused a thread that was to be started ahead.
+    pub fn build(self) -> Result<WorkerPool<R>, BuildError> {
+        self.build_in(unique_id(), None).map(WorkerPool::of)
+    }
+
+    /// The name as it stands, which a group's pools number.
+    pub(crate) fn name_as_set(&self) -> &str {
+        &self.name
+    }
+
+    /// Builds `count` pools whose workers count as each other's own. At an error those that were
+    /// built have ended again.
+    pub(crate) fn build_group(self, count: usize) -> Result<Vec<PoolHandle<R>>, BuildError>
+    where
+        R: Clone,
+    {
+        let group = unique_id();
+        let mut pools: Vec<PoolHandle<R>> = Vec::new();
+        for number in 0..count {
+            let name = format!("{}-{number}", self.name);
+            match self.clone().name(name).build_in(group, Some(number)) {
+                Ok(core) => pools.push(PoolHandle(core)),
+                Err(refused) => {
+                    for pool in pools {
+                        // There is no other handle: it can be neither rebooted nor forked.
+                        let _ = pool.0.release_and_wait(None);
+                    }
+                    return Err(refused);
+                }
+            }
+        }
+        Ok(pools)
+    }
+
+    /// `member`: which of its group's pools it is.
+    fn build_in(self, group: u64, member: Option<usize>) -> Result<Arc<Core<R>>, BuildError> {
+        let ahead = self.min_workers.max(self.prestart);
+        let (runner, context, config) = self.check()?;
+        let load_stats = || Arc::new(LoadStats::new(config.capacity, config.depth));
+        let member = member.map(|number| (number, load_stats()));
+        let core = Core::new(runner, context, config, group, member)?;
+        core.start_ahead(ahead).map_err(BuildError::NoThread)?;
+        Ok(core)
+    }
+
+    fn check(self) -> Result<(R, TaskContext, Config), BuildError> {
+        let capacity = self.capacity.ok_or(BuildError::NoCapacity)?.bound();
+        if capacity == 0 {
+            return Err(BuildError::ZeroCapacity);
+        }
+        let workers = self.min_workers.max(self.prestart);
+        if workers > capacity {
+            return Err(BuildError::WorkersAboveCapacity { workers, capacity });
+        }
+        if self.preallocate && capacity == UNLIMITED {
+            return Err(BuildError::PreallocateUnlimited);
+        }
+        if self.name.contains('\0') {
+            return Err(BuildError::NulInName);
+        }
+        if self.on_full.discards() && self.discard_hook.is_none() {
+            return Err(BuildError::NoDiscardHook);
+        }
+        let clock = self.clock.unwrap_or_else(default_clock);
+        let context = TaskContext {
+            name: self.name.into(),
+            panic_hook: self.panic_hook,
+            task_hook: self.task_hook,
+            #[cfg(feature = "tracing")]
+            carries_span: self.carries_span,
+            hook_panics: AtomicU64::new(0),
+            clock: Arc::clone(&clock),
+            stop: Arc::new(StopRequest::new()),
+        };
+        let config = Config {
+            capacity,
+            max_compensation: self.max_compensation,
+            depth: self.depth.bound(),
+            max_waiting: self.max_waiting.unwrap_or(usize::MAX),
+            min_workers: self.min_workers,
+            keep_alive: self.keep_alive,
+            preallocate: self.preallocate,
+            start_paused: self.start_paused,
+            priorities: self.priorities,
+            on_full: self.on_full,
+            discard_hook: self.discard_hook,
+            within_worker: self.within_worker,
+            nesting_limit: self.nesting_limit,
+            stack_size: self.stack_size,
+            drop_policy: self.drop_policy,
+            thread_name: self.thread_name,
+            worker_wrap: self.worker_wrap,
+            start_hook: self.start_hook,
+            worker_state: self.worker_state,
+            stop_hook: self.stop_hook,
+            thread_gate: self.thread_gate,
+            clock,
+        };
+        Ok((self.runner, context, config))
+    }
+}
+
+impl<R> fmt::Debug for Builder<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .field("capacity", &self.capacity)
+            .field("queue_depth", &self.depth)
+            .field("keep_alive", &self.keep_alive)
+            .finish_non_exhaustive()
+    }
+}

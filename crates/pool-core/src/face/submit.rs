@@ -1,0 +1,238 @@
+//! The calls that hand a task to a pool, for one pool and for several.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use sync_shim::Timeout;
+
+use crate::config::OnFull;
+use crate::engine::admit::{Admit, AdmitHandle};
+use crate::engine::runner::Runner;
+use crate::error::SubmitError;
+use crate::face::pool::WorkerPool;
+use crate::task::accept::Accepts;
+use crate::task::handle::JoinHandle;
+
+/// Handing tasks over. A [`Pool`](crate::Pool) takes closures, a [`FuncPool`](crate::FuncPool) its
+/// function's arguments: what each takes, and what becomes of its value, [`Accepts`] says.
+impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+    /// Hands a task over, to be run and forgotten. Waits while the pool is full.
+    ///
+    /// A closure may return anything; like a function's value, that is dropped on the worker as a
+    /// part of the task. A closure or an argument of up to 56 bytes is stored without an
+    /// allocation, a larger one in a box.
+    ///
+    /// On one of the pool's own workers a full pool runs the task in place instead (see
+    /// [`WithinWorker`](crate::WithinWorker)). A pool that was built
+    /// [`nonblocking`](crate::Builder::nonblocking) refuses. May block for as long as starting the
+    /// first thread takes.
+    ///
+    /// ```
+    /// use pool_core::{FuncPool, Pool};
+    /// use std::sync::mpsc;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let from_closure = sender.clone();
+    /// pool.submit(move || from_closure.send(1))?;
+    ///
+    /// let numbers = FuncPool::builder(move |n: u32| sender.send(n)).capacity(1).build()?;
+    /// numbers.submit(2)?;
+    /// assert_eq!(receiver.recv()? + receiver.recv()?, 3);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "execute")]
+    #[doc(alias = "fire_and_forget")]
+    #[doc(alias = "Submit")]
+    #[doc(alias = "Invoke")]
+    pub fn submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.admit().submit_task(task, self.on_full())
+    }
+
+    /// As [`submit`](Self::submit), but refuses at a full pool. Never waits for room; while there
+    /// is no worker at all it starts the first one, or waits for its start.
+    ///
+    /// ```
+    /// use pool_core::{Pool, SubmitError};
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// match pool.try_submit(|| println!("hello")) {
+    ///     Ok(()) => {}
+    ///     Err(SubmitError::Full(task)) => task(), // It came back: run it here.
+    ///     Err(other) => return Err(other.into()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "load_shed")]
+    #[doc(alias = "WithNonblocking")]
+    pub fn try_submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.admit().submit_task(task, OnFull::Refuse)
+    }
+
+    /// As [`submit`](Self::submit), but waits at most that long, or until that instant. A start of the first worker that
+    /// it has to make itself takes as long as it takes.
+    ///
+    /// ```
+    /// use pool_core::{Pool, SubmitError};
+    /// use std::time::Duration;
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let permit = pool.reserve()?; // The pool is full.
+    /// let refused = pool.submit_timeout(|| (), Duration::from_millis(1));
+    /// assert!(matches!(refused, Err(SubmitError::TimedOut(_))));
+    /// drop(permit);
+    /// pool.submit_timeout(|| (), Duration::from_secs(60))?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn submit_timeout<T>(
+        &self,
+        task: T,
+        timeout: impl Into<Timeout>,
+    ) -> Result<(), SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let deadline = self.deadline(timeout);
+        self.admit().submit_task(task, OnFull::Wait(deadline))
+    }
+
+    /// As [`submit`](Self::submit), as a future: it resolves once the task is accepted.
+    ///
+    /// Futures and threads stand in one line. Nothing happens before the first poll, which may have
+    /// to start the first worker, or to wait for its start; after it the future need not be polled
+    /// for its task to be accepted. Dropping it takes a task that has not been accepted back. It
+    /// never runs the task in place. Works under any runtime.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// pool.submit_async(|| println!("it was accepted")).await?; // Back-pressure: waits for room.
+    /// pool.wait_idle_async().await?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "backpressure")]
+    pub fn submit_async<T>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<R, A, T>
+    where
+        R: Accepts<T>,
+    {
+        Arc::clone(self.admit()).submit_task_async(task, None)
+    }
+
+    /// Hands a task over and returns a handle to its value. Waits as [`submit`](Self::submit) does.
+    ///
+    /// Costs one allocation, and one more for a closure of more than a kilobyte or an argument of
+    /// more than 56 bytes.
+    ///
+    /// ```
+    /// use pool_core::{FuncPool, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// assert_eq!(pool.spawn(|| 6 * 7)?.join()?, 42);
+    ///
+    /// let squares = FuncPool::builder(|n: u64| n * n).capacity(1).build()?;
+    /// assert_eq!(squares.spawn(7)?.join()?, 49);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "spawn_blocking")]
+    pub fn spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.admit().spawn_task(task, None, self.on_full())
+    }
+
+    /// As [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
+    /// does.
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// match pool.try_spawn(|| 6 * 7) {
+    ///     Ok(answer) => assert_eq!(answer.join()?, 42),
+    ///     Err(refused) => println!("{refused}"), // "the pool is full", for example.
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn try_spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        self.admit().spawn_task(task, None, OnFull::Refuse)
+    }
+
+    /// As [`spawn`](Self::spawn), but waits at most that long, or until that instant, as
+    /// [`submit_timeout`](Self::submit_timeout) does.
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    pub fn spawn_timeout<T>(
+        &self,
+        task: T,
+        timeout: impl Into<Timeout>,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Accepts<T>,
+    {
+        let deadline = self.deadline(timeout);
+        self.admit().spawn_task(task, None, OnFull::Wait(deadline))
+    }
+
+    /// As [`spawn`](Self::spawn), as a future that resolves to the handle once the task is
+    /// accepted; see [`submit_async`](Self::submit_async). Dropped after that, it detaches the
+    /// task.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let handle = pool.spawn_async(|| std::fs::metadata("Cargo.toml")).await?; // Waits for room,
+    /// assert!(handle.await??.len() > 0); // then for the value.
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back unrun: see [`SubmitError`].
+    #[doc(alias = "spawn_blocking")]
+    pub fn spawn_async<T>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<JoinHandle<R::Value>, SubmitError<T>>> + Send + Unpin + use<R, A, T>
+    where
+        R: Accepts<T>,
+    {
+        Arc::clone(self.admit()).spawn_task_async(task, None)
+    }
+}

@@ -1,0 +1,372 @@
+//! One interface for every kind of pool, so that a caller need not care which it was given.
+//!
+//! [`Workers`] is what all have in common, [`Submit`] takes tasks of one type, [`Spawn`] gives
+//! handles to their values, [`Reserve`] gives permits. `Pool`, `FuncPool` and the multi-pools have
+//! them all.
+//!
+//! Not for: calls on a pool of known type. Its own methods do the same and return futures that are
+//! not boxed.
+//!
+//! The first three may be trait objects: `&dyn Submit<Box<dyn FnOnce() + Send>>` is any pool of closures.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sync_shim::Timeout;
+
+use crate::capacity::Capacity;
+use crate::config::OnFull;
+use crate::engine::admit::{Admit, AdmitHandle, Spawned};
+use crate::engine::runner::Runner;
+use crate::engine::wait::Awaited;
+use crate::error::{SubmitError, TuneError, WaitError};
+use crate::face::pool::WorkerPool;
+use crate::face::reserve::ReserveFuture;
+use crate::foreign::drop_quietly;
+use crate::permit::Permit;
+use crate::stats::Stats;
+use crate::task::accept::Accepts;
+
+/// A future of no known type.
+pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Figures and life of a pool. Each method does what [`WorkerPool`]'s of the same name does; those
+/// whose names end in `until` wait without a limit if there is no deadline.
+///
+/// ```
+/// use pool_core::{FuncPool, Pool, Workers};
+///
+/// let closures = Pool::builder().name("closures").capacity(1).build()?;
+/// let lengths = FuncPool::builder(|text: String| text.len()).name("lengths").capacity(1).build()?;
+/// let all: [&dyn Workers; 2] = [&closures, &lengths];
+/// for pool in all {
+///     println!("{}: {} in flight", pool.name(), pool.stats().in_flight);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait Workers: Send + Sync {
+    /// The pool's name.
+    fn name(&self) -> &str;
+    /// All figures.
+    fn stats(&self) -> Stats;
+    /// Whether the pool has been released, and not rebooted since.
+    fn is_released(&self) -> bool;
+    /// Whether the calling thread is one of the pool's workers.
+    fn is_own_worker(&self) -> bool;
+    /// What a submit without a time limit does at a full pool, as built.
+    fn on_full(&self) -> OnFull;
+    /// When a wait that begins now and takes so long is over, by the pool's clock; `None` if never.
+    fn deadline(&self, timeout: Duration) -> Option<Instant>;
+
+    /// Changes the capacity (of a multi-pool: each pool's).
+    fn tune(&self, capacity: Capacity) -> Result<(), TuneError>;
+    /// Accepts nothing from now on. `false` if that was done before.
+    fn release(&self) -> bool;
+    /// Releases, and drops what has not started: the number of those tasks.
+    fn release_now(&self) -> usize;
+    /// Releases, and waits for the end.
+    fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
+    /// Waits for the end.
+    fn wait_released_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
+    /// Waits until nothing is in flight.
+    fn wait_idle_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
+    /// Opens a released pool again. `false` if it is open.
+    fn reboot(&self) -> bool;
+    /// Lets no queued task start. `false` if that is so already.
+    fn pause(&self) -> bool;
+    /// Lets queued tasks start again. `false` if they may already.
+    fn resume(&self) -> bool;
+    /// Whether it is paused.
+    fn is_paused(&self) -> bool;
+
+    /// Live workers, idle ones included.
+    fn running(&self) -> usize {
+        self.stats().live
+    }
+    /// Workers that could still be started; `None` if unlimited.
+    fn free(&self) -> Option<usize> {
+        let stats = self.stats();
+        Some(stats.capacity.limit()?.saturating_sub(stats.live))
+    }
+    /// Threads and futures that wait for room.
+    fn waiting(&self) -> usize {
+        self.stats().waiting
+    }
+    /// The most live workers there may be.
+    fn capacity(&self) -> Capacity {
+        self.stats().capacity
+    }
+    /// Accepted tasks that have not started.
+    fn queued(&self) -> usize {
+        self.stats().queued
+    }
+    /// Accepted tasks that have not ended.
+    fn in_flight(&self) -> usize {
+        self.stats().in_flight
+    }
+    /// Waits until the pool has ended.
+    fn wait_released(&self) -> Result<(), WaitError> {
+        self.wait_released_until(None)
+    }
+    /// Waits until nothing is in flight.
+    fn wait_idle(&self) -> Result<(), WaitError> {
+        self.wait_idle_until(None)
+    }
+}
+
+/// Takes tasks of type `T`: closures, or a typed pool's arguments. Each method does what
+/// [`WorkerPool`]'s of the same name does; a refused task comes back in the error.
+///
+/// ```
+/// use pool_core::{FuncPool, Pool, Submit};
+///
+/// fn twice<T: Clone>(pool: &impl Submit<T>, task: &T) -> bool {
+///     pool.submit(task.clone()).is_ok() && pool.submit(task.clone()).is_ok()
+/// }
+///
+/// assert!(twice(&Pool::builder().capacity(1).build()?, &|| ()));
+/// assert!(twice(&FuncPool::builder(|_: u8| ()).capacity(1).build()?, &7));
+/// # Ok::<(), pool_core::BuildError>(())
+/// ```
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait Submit<T>: Workers {
+    /// Hands a task over; `on_full` says what happens at a full pool.
+    fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>;
+    /// As a future that resolves once the task is accepted.
+    fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>>;
+
+    /// Waits while the pool is full.
+    fn submit(&self, task: T) -> Result<(), SubmitError<T>> {
+        self.submit_with(task, self.on_full())
+    }
+    /// Refuses at a full pool.
+    fn try_submit(&self, task: T) -> Result<(), SubmitError<T>> {
+        self.submit_with(task, OnFull::Refuse)
+    }
+}
+
+/// Takes tasks of type `T` and returns handles to their values. Each method does what
+/// [`WorkerPool`]'s of the same name does; a refused task comes back in the error.
+///
+/// ```
+/// use pool_core::{FuncPool, Spawn};
+///
+/// /// On one pool, or on several behind one interface.
+/// fn length(pool: &impl Spawn<String, Value = usize>, text: &str) -> Option<usize> {
+///     pool.spawn(text.to_owned()).ok()?.join().ok()
+/// }
+///
+/// let lengths = FuncPool::builder(|text: String| text.len()).capacity(1).build()?;
+/// assert_eq!(length(&lengths, "ant"), Some(3));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait Spawn<T>: Workers {
+    /// What a task returns.
+    type Value: Send + 'static;
+
+    /// Hands a task over; `on_full` says what happens at a full pool.
+    fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<Self::Value, T>;
+    /// As a future that resolves to the handle.
+    fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<Self::Value, T>>;
+
+    /// Waits while the pool is full.
+    fn spawn(&self, task: T) -> Spawned<Self::Value, T> {
+        self.spawn_with(task, self.on_full())
+    }
+    /// Refuses at a full pool.
+    fn try_spawn(&self, task: T) -> Spawned<Self::Value, T> {
+        self.spawn_with(task, OnFull::Refuse)
+    }
+}
+
+/// Gives permits: room first, the task later. Each method does what [`WorkerPool`]'s of the same
+/// name does. Not for trait objects, unlike the others.
+///
+/// ```
+/// use pool_core::{Pool, Reserve};
+///
+/// fn has_room(pool: &impl Reserve) -> bool {
+///     pool.try_reserve().is_ok() // The permit is dropped, and gives its room back.
+/// }
+///
+/// assert!(has_room(&Pool::builder().capacity(1).build()?));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait Reserve: Workers + Clone + 'static {
+    /// Which kind of tasks the permits are for.
+    type Runner: Runner;
+    /// Resolves to a permit.
+    type ReserveFuture: Future<Output = Result<Permit<Self::Runner>, SubmitError>> + Send + Unpin;
+
+    /// Reserves room for one task; `on_full` says what happens at a full pool.
+    fn reserve_with(&self, on_full: OnFull) -> Result<Permit<Self::Runner>, SubmitError>;
+    /// As a future.
+    fn reserve_async(&self) -> Self::ReserveFuture;
+
+    /// Waits while the pool is full.
+    fn reserve(&self) -> Result<Permit<Self::Runner>, SubmitError> {
+        self.reserve_with(self.on_full())
+    }
+    /// Refuses at a full pool.
+    fn try_reserve(&self) -> Result<Permit<Self::Runner>, SubmitError> {
+        self.reserve_with(OnFull::Refuse)
+    }
+    /// Waits at most that long, or until that instant.
+    fn reserve_timeout(
+        &self,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Permit<Self::Runner>, SubmitError> {
+        self.reserve_with(OnFull::Wait(deadline(self, timeout)))
+    }
+}
+
+/// The calls of these traits that have a time limit, also on trait objects. A limit is a
+/// [`Duration`], or an [`Instant`](std::time::Instant) by the pool's clock.
+///
+/// ```
+/// use pool_core::{Pool, Submit, TimeoutExt};
+/// use std::time::Duration;
+///
+/// let pool = Pool::builder().capacity(1).build()?;
+/// let any: &dyn Submit<fn()> = &pool;
+/// any.submit_timeout(|| println!("there was room"), Duration::from_secs(60))?;
+/// any.wait_idle_timeout(Duration::from_secs(60))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+pub trait TimeoutExt: Workers {
+    /// Waits for room at most that long, or until that instant.
+    fn submit_timeout<T>(&self, task: T, timeout: impl Into<Timeout>) -> Result<(), SubmitError<T>>
+    where
+        Self: Submit<T>,
+    {
+        self.submit_with(task, OnFull::Wait(deadline(self, timeout)))
+    }
+    /// Waits for room at most that long, or until that instant.
+    fn spawn_timeout<T>(&self, task: T, timeout: impl Into<Timeout>) -> Spawned<Self::Value, T>
+    where
+        Self: Spawn<T>,
+    {
+        self.spawn_with(task, OnFull::Wait(deadline(self, timeout)))
+    }
+    /// Releases, and waits for the end at most that long, or until that instant.
+    fn release_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        self.release_until(deadline(self, timeout))
+    }
+    /// Waits for the end at most that long, or until that instant.
+    fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        self.wait_released_until(deadline(self, timeout))
+    }
+    /// Waits until nothing is in flight, at most that long, or until that instant.
+    fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        self.wait_idle_until(deadline(self, timeout))
+    }
+}
+
+impl<P: Workers + ?Sized> TimeoutExt for P {}
+
+fn deadline(pool: &(impl Workers + ?Sized), timeout: impl Into<Timeout>) -> Option<Instant> {
+    match timeout.into() {
+        Timeout::After(timeout) => pool.deadline(timeout),
+        Timeout::At(deadline) => Some(deadline),
+    }
+}
+
+impl<R: Runner, A: Admit<R>> Workers for WorkerPool<R, A> {
+    fn name(&self) -> &str {
+        self.name()
+    }
+    fn stats(&self) -> Stats {
+        self.stats()
+    }
+    fn is_released(&self) -> bool {
+        self.is_released()
+    }
+    fn is_own_worker(&self) -> bool {
+        self.is_own_worker()
+    }
+    fn on_full(&self) -> OnFull {
+        self.on_full()
+    }
+    fn deadline(&self, timeout: Duration) -> Option<Instant> {
+        self.deadline(timeout)
+    }
+    fn tune(&self, capacity: Capacity) -> Result<(), TuneError> {
+        self.tune(capacity)
+    }
+    fn release(&self) -> bool {
+        self.release()
+    }
+    fn release_now(&self) -> usize {
+        let mut items = Vec::new(); // User code: dropped once all figures show their end.
+        let released = self.admit().release_now(&mut |item| items.push(item));
+        items.into_iter().for_each(|item| _ = drop_quietly(item));
+        released
+    }
+    fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.admit()
+            .wait(Awaited::Release, deadline)
+            .map_err(Into::into)
+    }
+    fn wait_released_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.admit()
+            .wait(Awaited::End, deadline)
+            .map_err(Into::into)
+    }
+    fn wait_idle_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+        self.admit()
+            .wait(Awaited::Rest, deadline)
+            .map_err(Into::into)
+    }
+    fn reboot(&self) -> bool {
+        self.reboot()
+    }
+    fn pause(&self) -> bool {
+        self.pause()
+    }
+    fn resume(&self) -> bool {
+        self.resume()
+    }
+    fn is_paused(&self) -> bool {
+        self.is_paused()
+    }
+}
+
+impl<T: 'static, R: Accepts<T>, A: Admit<R>> Submit<T> for WorkerPool<R, A> {
+    fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
+        let task = self.admit().check_discards(task, on_full)?;
+        self.admit().submit_task(task, on_full)
+    }
+    fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
+        Box::pin(Arc::clone(self.admit()).submit_task_async(task, None))
+    }
+}
+
+impl<T: 'static, R: Accepts<T>, A: Admit<R>> Spawn<T> for WorkerPool<R, A> {
+    type Value = R::Value;
+
+    fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<R::Value, T> {
+        let task = self.admit().check_discards(task, on_full)?;
+        self.admit().spawn_task(task, None, on_full)
+    }
+    fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<R::Value, T>> {
+        Box::pin(Arc::clone(self.admit()).spawn_task_async(task, None))
+    }
+}
+
+impl<R: Runner, A: Admit<R>> Reserve for WorkerPool<R, A> {
+    type Runner = R;
+    type ReserveFuture = ReserveFuture<R, A>;
+
+    fn reserve_with(&self, on_full: OnFull) -> Result<Permit<R>, SubmitError> {
+        self.reserve_with(on_full)
+    }
+    fn reserve_async(&self) -> ReserveFuture<R, A> {
+        self.reserve_async()
+    }
+}

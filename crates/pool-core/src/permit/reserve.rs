@@ -1,0 +1,180 @@
+//! Reserving room: in one section, by waiting, or as a future.
+//!
+//! Not for: what a permit does, which is `permit.rs`. A caller waits for room in the pool's one wait
+//! queue, among the submits (`sched/waiters.rs`).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use sync_shim::{Parker, ThreadParker};
+
+use crate::config::OnFull;
+use crate::engine::core::{Core, Late};
+use crate::engine::runner::Runner;
+use crate::error::{Closed, Reason, SubmitError};
+use crate::sched::decide::{OnFullPolicy, OwnWorker, WhenFull};
+use crate::sched::event::EventWait;
+use crate::sched::waiters::{Request, WaiterEntry};
+use crate::sister::pool_handle::PoolHandle;
+use crate::task::handle::PoolRef;
+
+/// What a reservation does that no room was found for.
+enum AtFull<J> {
+    Refused(Reason),
+    Wait(Arc<WaiterEntry<J>>, u64, ThreadParker),
+}
+
+impl<R: Runner> Core<R> {
+    /// Reserves room, waits for some as long as `on_full` says, or says why there is none.
+    pub(crate) fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
+        if self.is_forked() {
+            return Err(Reason::Forked);
+        }
+        if self.refuses_full(on_full) {
+            return Err(Reason::Full);
+        }
+        let (deadline, policy) = match on_full {
+            OnFull::Refuse => (None, OnFullPolicy::Try),
+            OnFull::Wait(deadline) => (deadline, OnFullPolicy::Block(self.waits_for_permit())),
+            // There is no task yet to be run or discarded.
+            _ => (None, OnFullPolicy::Block(self.waits_for_permit())),
+        };
+        let admitted = self.admit_permit(
+            |state, why| {
+                let enqueues = matches!(why, Closed::Full)
+                    && state.view().when_full(policy) == WhenFull::Enqueue;
+                if !enqueues {
+                    return AtFull::Refused(state.refuse(why));
+                }
+                let parker = Parker::of_thread();
+                let entry = WaiterEntry::of_thread(Request::Permit, parker.clone());
+                // Step Q1.
+                let ticket = state.enqueue_waiter(Arc::clone(&entry));
+                AtFull::Wait(entry, ticket, parker)
+            },
+            |start: &EventWait| {
+                let came = start.wait_until(self.clock(), deadline);
+                came.then_some(()).ok_or(Late)
+            },
+        );
+        match admitted {
+            Ok(()) => Ok(()),
+            Err(AtFull::Refused(reason)) => Err(reason),
+            Err(AtFull::Wait(entry, ticket, parker)) => {
+                let waited = self.wait_for_room(&entry, ticket, &parker, deadline, None);
+                waited.map_err(|(reason, _)| reason)
+            }
+        }
+    }
+
+    /// What an own worker does that would wait for a permit: there is no task to be run in place.
+    fn waits_for_permit(&self) -> OwnWorker {
+        match self.own_worker() {
+            OwnWorker::RunInPlace => OwnWorker::Refuse,
+            other => other,
+        }
+    }
+}
+
+/// Resolves once room is reserved. Dropped at any time, it leaves none reserved.
+#[must_use = "futures do nothing unless polled"]
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct RoomFuture<R: Runner> {
+    core: Arc<Core<R>>,
+    stage: Stage<R::Job>,
+}
+
+enum Stage<J> {
+    Outside,
+    Waiting(Arc<WaiterEntry<J>>, u64),
+    Over,
+}
+
+// Nothing is pinned.
+impl<R: Runner> Unpin for RoomFuture<R> {}
+
+impl<R: Runner> RoomFuture<R> {
+    pub(crate) fn new(core: Arc<Core<R>>) -> Self {
+        let stage = Stage::Outside;
+        Self { core, stage }
+    }
+
+    /// The first poll. `None`: it waits in the wait queue.
+    fn enter(&mut self) -> Option<Result<(), Reason>> {
+        let core = &self.core;
+        if core.is_forked() {
+            return Some(Err(Reason::Forked));
+        }
+        let admitted = core.admit_permit(
+            |state, why: Closed| {
+                let enqueues = matches!(why, Closed::Full)
+                    && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+                if !enqueues {
+                    return Err(state.refuse(why));
+                }
+                let entry = WaiterEntry::of_future(Request::Permit);
+                // Step Q1.
+                let ticket = state.enqueue_waiter(Arc::clone(&entry));
+                Ok(Stage::Waiting(entry, ticket))
+            },
+            |start| {
+                start.wait();
+                Ok(())
+            },
+        );
+        match admitted {
+            Ok(()) => Some(Ok(())),
+            Err(Err(reason)) => Some(Err(reason)),
+            Err(Ok(in_line)) => {
+                self.stage = in_line;
+                None
+            }
+        }
+    }
+}
+
+impl<R: Runner> Future for RoomFuture<R> {
+    type Output = Result<PoolHandle<R>, SubmitError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut result = None;
+        if let Stage::Outside = self.stage {
+            self.stage = Stage::Over;
+            result = self.enter();
+        }
+        // Also at once after it entered the queue, which has no waker yet. The waker's clone is
+        // user code: if it panics, the entry is still ours to give up.
+        if let Stage::Waiting(entry, _) = &self.stage {
+            result = if self.core.is_forked() {
+                Some(Err(Reason::Forked)) // What it had stayed there.
+            } else {
+                let answer = entry.poll(context.waker());
+                answer.map(|answer| answer.map(drop).map_err(|(reason, _)| reason))
+            };
+        }
+        // Polled after it was ready, it has nothing more to say.
+        let Some(result) = result else {
+            return Poll::Pending;
+        };
+        self.stage = Stage::Over;
+        Poll::Ready(match result {
+            Ok(()) => Ok(PoolHandle(Arc::clone(&self.core))),
+            Err(reason) => Err(reason.with(())),
+        })
+    }
+}
+
+impl<R: Runner> Drop for RoomFuture<R> {
+    fn drop(&mut self) {
+        let core = &self.core;
+        if let Stage::Waiting(entry, ticket) = &self.stage
+            && !core.is_forked()
+            && core.leave_wait_queue(entry, *ticket).is_none()
+            && matches!(entry.outcome(), Some(Ok(_)))
+        {
+            core.give_back_room(); // It was given room that it has not fetched.
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a scheduler needs of a pool: tasks that their owner may take back at any time, a way into
+//! the wait queue that neither waits nor is refused for want of room, and a call at the release.
+//!
+//! # What always holds
+//! 1. A scheduled task that was entered is run or released once, or it still has its place in the
+//!    wait queue.
+//! 2. Its waiter entry stands in the one wait queue, first come, first served; it counts as one
+//!    that waits in the figures, and not against `max_waiting`.
+//! 3. A release listener is called once, with no lock held, after the tasks of the wait queue were
+//!    given back.
+
+use std::io;
+use std::sync::{Arc, Weak};
+
+use crate::engine::core::Core;
+use crate::error::Closed;
+use crate::sched::effects::ReleaseListener;
+use crate::sched::waiters::WaiterEntry;
+use crate::sister::pool_handle::PoolHandle;
+use crate::task::closures::Closures;
+use crate::task::erased::{Task, Work};
+use crate::task::handle::PoolRef;
+use crate::task::run::{Resolve, TaskContext, TaskResult};
+
+/// A task that the pool shares with the scheduler that entered it, which may have taken its body
+/// back.
+pub trait ScheduledTask: Resolve + 'static {
+    /// A worker has come to it. Runs it, or finds it taken back. Does not unwind.
+    fn run(self: Arc<Self>, context: &TaskContext) -> TaskResult;
+    /// A `release_now` took it out of the queue. Does not unwind.
+    fn release(self: Arc<Self>) -> TaskResult;
+}
+
+struct Entry(Arc<dyn ScheduledTask>);
+
+impl Work for Entry {
+    fn run(self, context: &TaskContext) -> TaskResult {
+        self.0.run(context)
+    }
+
+    fn release(self) -> TaskResult {
+        self.0.release()
+    }
+}
+
+/// What became of a scheduled task.
+#[expect(
+    missing_debug_implementations,
+    reason = "never leaves `scheduled-pool`"
+)]
+pub enum Entered {
+    /// There was room: it will be run.
+    Accepted,
+    /// It waits for room.
+    Waiting(Queued),
+    /// The pool is released.
+    Released,
+    /// There is room, but no worker, and the operating system refused to start the first.
+    NoThread(io::Error),
+}
+
+/// A scheduled task's place in the wait queue. Dropping it takes the scheduled task out, if it
+/// still stands there.
+#[expect(
+    missing_debug_implementations,
+    reason = "never leaves `scheduled-pool`"
+)]
+pub struct Queued {
+    core: Arc<Core<Closures>>,
+    entry: Arc<WaiterEntry<Task>>,
+    number: u64,
+}
+
+impl PoolHandle {
+    /// Enters a scheduled task: never waits for room, is never refused for want of it. May start a
+    /// thread, or wait for the start of the first.
+    pub fn enter(&self, task: Arc<dyn ScheduledTask>) -> Entered {
+        let job = Task::new(Entry(task));
+        // What is given back is dropped when the lock is free.
+        let admitted = self.0.admit(job, |state, why, job| match why {
+            Closed::Full => {
+                let entry = WaiterEntry::of_scheduled_task(job);
+                let number = state.enqueue_waiter(Arc::clone(&entry));
+                let core = Arc::clone(&self.0);
+                (
+                    Entered::Waiting(Queued {
+                        core,
+                        entry,
+                        number,
+                    }),
+                    None,
+                )
+            }
+            Closed::Released => {
+                state.counts.refused += 1;
+                (Entered::Released, Some(job))
+            }
+            // The scheduler tries again: it is no refusal.
+            Closed::NoThread(error) => (Entered::NoThread(error), Some(job)),
+        });
+        admitted.map_or_else(|(entered, _)| entered, |()| Entered::Accepted)
+    }
+
+    /// Has `listener` called at that [`generation`](Self::generation)'s release. `false` if it is
+    /// released already.
+    pub fn on_release(&self, listener: Weak<dyn ReleaseListener>, generation: u64) -> bool {
+        self.0.state.section(|state| {
+            let is_open = state.open && state.generation == generation;
+            if is_open {
+                let listeners = &mut state.release_listeners;
+                if listeners.len() == listeners.capacity() {
+                    // Those of schedulers that are gone: only memory is freed, under the lock. Half of
+                    // the places are free after it, so each costs O(1).
+                    listeners.retain(|other| other.strong_count() > 0);
+                    listeners.shrink_to(2 * listeners.len());
+                    listeners.reserve(listeners.len());
+                }
+                listeners.push(listener);
+            }
+            is_open
+        })
+    }
+}
+
+impl Queued {
+    /// Whether a release has given the scheduled task back.
+    pub fn is_returned(&self) -> bool {
+        self.entry.is_returned()
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        if !self.core.is_forked() {
+            drop(self.core.leave_wait_queue(&self.entry, self.number)); // The lock is free again.
+            // What a release gave back refers to its owner, which may refer to this place.
+            drop(self.entry.outcome());
+        }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+    use crate::Pool;
+
+    struct Deaf;
+    impl ReleaseListener for Deaf {
+        fn released(&self) {}
+    }
+
+    #[test]
+    fn the_watches_of_schedulers_that_are_gone_do_not_pile_up() {
+        let built = Pool::builder().capacity(1).build();
+        let pool = built.expect("a capacity is all that is needed");
+        for _ in 0..100 {
+            let listener = Arc::new(Deaf) as Arc<dyn ReleaseListener>;
+            assert!(PoolHandle::of(&pool).on_release(Arc::downgrade(&listener), 0));
+        }
+        assert!(pool.core().state.lock().release_listeners.capacity() <= 4);
+    }
+}

@@ -1,0 +1,496 @@
+//! A token that asks for an end: cooperative cancelling.
+//!
+//! Not for: ending a thread, or a task that does not look. Whatever a token is given to looks at it,
+//! or waits for it, and ends by itself.
+//!
+//! # Invariants
+//! 1. `cancelled` is stored under the lock of its node, once, and never taken back. The section that
+//!    stores it takes all listeners out, so a listener that is added finds it set or is notified.
+//! 2. A node refers to its parents strongly, and is referred to by them weakly. When it is cancelled
+//!    or goes, it takes its entries out of their maps: what a child cost is given back.
+//! 3. Nodes are cancelled and dropped by loops, not by recursion: a chain of children may be of any
+//!    length.
+//! 4. Wakers are cloned, called and dropped with no lock held, and one node's lock is never taken
+//!    under another's.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use sync_shim::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
+use sync_shim::waiter::{Waiter, WakeList};
+use sync_shim::{Clock, Mutex, MutexGuard, Parker, Timeout, fork_count};
+
+use crate::clock::default_clock;
+use crate::foreign::drop_quietly;
+
+/// Asks what it was given to, to stop. Clones are the same token.
+///
+/// Cancelling is cooperative: a task looks at its token (or at
+/// [`current`](crate::task::current)`().is_cancelled()`), or waits with it instead of sleeping, and
+/// returns. A task that has not started is not run.
+///
+/// A [`child`](Self::child) is cancelled with its parent, and can be cancelled alone. Once
+/// cancelled, a token stays so.
+///
+/// ```
+/// use pool_core::{CancelToken, Pool};
+///
+/// let pool = Pool::builder().capacity(1).build()?;
+/// let token = CancelToken::new();
+/// let ours = token.clone();
+/// let rounds = pool.task().name("poller").cancelled_by(&token).spawn(move || {
+///     let mut rounds = 0_u64;
+///     while !ours.is_cancelled() {
+///         rounds += 1;
+///         std::thread::yield_now();
+///     }
+///     rounds
+/// })?;
+/// token.cancel();
+/// // Taken back unrun, or it has seen the request.
+/// match rounds.join() {
+///     Ok(_) | Err(pool_core::JoinError::Cancelled) => {}
+///     Err(other) => return Err(other.into()),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+///
+/// In a forked child an inherited token can be looked at and cancelled; what waits there takes a new
+/// one: of an inherited one, waits without a limit say `false` at once, for its threads stayed behind.
+///
+/// From tokio-util's `CancellationToken`, and Go's `context`.
+#[derive(Clone)]
+#[doc(alias = "CancellationToken")]
+#[doc(alias = "interrupt")]
+#[doc(alias = "stop_token")]
+pub struct CancelToken(Arc<Node>);
+
+struct Node {
+    cancelled: AtomicBool,
+    /// `fork_count()` where it was made.
+    forks: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    next: u64,
+    listeners: BTreeMap<u64, Listener>,
+    parents: Vec<Link>,
+}
+
+/// What hears of the cancelling.
+enum Listener {
+    Child(Weak<Node>),
+    Waiter(Waiter),
+}
+
+/// A node's entry in a parent's map.
+struct Link {
+    parent: Arc<Node>,
+    key: u64,
+}
+
+impl CancelToken {
+    /// A token that is cancelled by its own [`cancel`](Self::cancel) alone.
+    pub fn new() -> Self {
+        Self(Node::new())
+    }
+
+    /// A token that is cancelled with this one, or alone. Costs one allocation, and O(log n) for the
+    /// n-th child; dropped, it leaves nothing behind.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let shutdown = CancelToken::new();
+    /// let request = shutdown.child();
+    /// assert!(request.cancel() && !shutdown.is_cancelled());
+    /// let other = shutdown.child();
+    /// assert!(shutdown.cancel() && other.is_cancelled());
+    /// ```
+    pub fn child(&self) -> Self {
+        let child = Self::new();
+        child.cancel_with(self);
+        child
+    }
+
+    /// From now on it is cancelled with `parent`, too.
+    pub(crate) fn cancel_with(&self, parent: &Self) {
+        match parent.0.add(Listener::Child(Arc::downgrade(&self.0))) {
+            Ok(Some(key)) => {
+                let mut inner = self.0.inner.lock();
+                if self.is_cancelled() {
+                    drop(inner);
+                    parent.0.remove(key); // It has taken its links out already.
+                } else {
+                    let parent = Arc::clone(&parent.0);
+                    inner.parents.push(Link { parent, key });
+                }
+            }
+            Ok(None) => {}
+            Err(_unneeded) => _ = self.cancel(),
+        }
+    }
+
+    /// Cancels it, and its children. `false` if that was done before. May call the wakers of futures
+    /// that wait.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let token = CancelToken::new();
+    /// assert!(token.cancel());
+    /// assert!(!token.cancel()); // It was done before.
+    /// assert!(token.clone().is_cancelled());
+    /// ```
+    pub fn cancel(&self) -> bool {
+        let mut wakes = WakeList::new();
+        let mut nodes = vec![Arc::clone(&self.0)];
+        let mut first = None;
+        while let Some(node) = nodes.pop() {
+            let cancelled = node.cancel();
+            first.get_or_insert(cancelled.is_some());
+            let Some((listeners, links)) = cancelled else {
+                continue;
+            };
+            for listener in listeners.into_values() {
+                match listener {
+                    Listener::Child(child) => nodes.extend(child.upgrade()),
+                    Listener::Waiter(waiter) => wakes.push(waiter),
+                }
+            }
+            for Link { parent, key } in links {
+                parent.remove(key);
+            }
+        }
+        wakes.wake_all(); // Step T3.
+        first.unwrap_or_default()
+    }
+
+    /// Whether it was cancelled. One load. What was done before the cancelling is visible to a
+    /// thread that reads `true`.
+    #[inline]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Acquire) // Pairs with the store in `Node::cancel`.
+    }
+
+    /// Blocks until it is cancelled: `true`. In a forked child it does not wait for an inherited token.
+    pub fn wait(&self) -> bool {
+        if self.0.is_forked() {
+            return self.is_cancelled();
+        }
+        let parker = Parker::of_thread();
+        let _listening = self.notify(Waiter::Thread(parker.clone()));
+        while !self.is_cancelled() {
+            parker.park();
+        }
+        true
+    }
+
+    /// Blocks until it is cancelled (`true`), at most that long, or until that instant, by the
+    /// monotonic clock: a sleep that can be ended.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    /// use std::time::Duration;
+    ///
+    /// let token = CancelToken::new();
+    /// assert!(!token.wait_timeout(Duration::from_millis(1))); // The time was up.
+    /// token.cancel();
+    /// assert!(token.wait_timeout(Duration::from_secs(3600))); // Returns at once.
+    /// ```
+    pub fn wait_timeout(&self, timeout: impl Into<Timeout>) -> bool {
+        self.wait_timeout_by(&*default_clock(), timeout)
+    }
+
+    /// As [`wait_timeout`](Self::wait_timeout), by that clock.
+    pub fn wait_timeout_by(&self, clock: &dyn Clock, timeout: impl Into<Timeout>) -> bool {
+        match timeout.into().deadline(clock) {
+            Some(deadline) => self.wait_until(clock, deadline),
+            None => self.wait(),
+        }
+    }
+
+    fn wait_until(&self, clock: &dyn Clock, deadline: Instant) -> bool {
+        let parker = Parker::of_thread();
+        let _listening = self.notify(Waiter::Thread(parker.clone()));
+        while !self.is_cancelled() {
+            if !clock.park_until(&parker, deadline) {
+                return self.is_cancelled();
+            }
+        }
+        true
+    }
+
+    /// Waits until it is cancelled, as a future. Works under any runtime. The answer is that of
+    /// [`wait`](Self::wait).
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let token = CancelToken::new();
+    /// let ours = token.clone();
+    /// std::thread::spawn(move || ours.cancel());
+    /// futures_lite::future::block_on(token.cancelled());
+    /// assert!(token.is_cancelled());
+    /// ```
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled {
+            token: self.clone(),
+            key: None,
+        }
+    }
+
+    /// Returns a guard that cancels the token when it is dropped: by a return, a `?`, a panic, or with the
+    /// future that holds it.
+    ///
+    /// ```
+    /// use pool_core::{CancelToken, Pool};
+    ///
+    /// let pool = Pool::builder().capacity(1).build()?;
+    /// let token = CancelToken::new();
+    /// let ours = token.clone();
+    /// {
+    ///     let _guard = token.clone().drop_guard();
+    ///     pool.task().cancelled_by(&token).submit(move || ours.wait())?;
+    /// } // The task is asked to stop.
+    /// assert!(token.is_cancelled());
+    /// # pool.wait_idle()?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn drop_guard(self) -> CancelOnDrop {
+        CancelOnDrop(Some(self))
+    }
+
+    /// Wakes the waiter when the token is cancelled, until the guard is dropped. To be called before
+    /// a look at the token: one that was cancelled already wakes nothing.
+    pub(crate) fn notify(&self, waiter: Waiter) -> Listening<'_> {
+        let key = self.0.add(Listener::Waiter(waiter)).ok().flatten();
+        Listening { node: &self.0, key }
+    }
+}
+
+/// Cancels its token when it is dropped. See [`CancelToken::drop_guard`].
+#[derive(Debug)]
+#[doc(alias = "DropGuard")]
+#[must_use = "dropping the guard cancels its token"]
+pub struct CancelOnDrop(Option<CancelToken>); // `None` once disarmed.
+
+impl CancelOnDrop {
+    /// Returns the token, which is not cancelled then.
+    ///
+    /// ```
+    /// use pool_core::CancelToken;
+    ///
+    /// let guard = CancelToken::new().drop_guard();
+    /// let token = guard.disarm(); // Everything went well.
+    /// assert!(!token.is_cancelled());
+    /// ```
+    pub fn disarm(mut self) -> CancelToken {
+        self.0.take().unwrap_or_default() // Only this takes it.
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(token) = &self.0 {
+            token.cancel();
+        }
+    }
+}
+
+impl Node {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            cancelled: AtomicBool::new(false),
+            forks: fork_count(),
+            inner: Mutex::new(Inner::default()),
+        })
+    }
+
+    fn is_forked(&self) -> bool {
+        fork_count() != self.forks
+    }
+
+    /// The lock; in a forked child only if no thread that stayed in the parent holds it.
+    fn inner(&self) -> Option<MutexGuard<'_, Inner>> {
+        if self.is_forked() {
+            self.inner.try_lock()
+        } else {
+            Some(self.inner.lock())
+        }
+    }
+
+    /// The listeners to be notified, and the links to the parents, which have nothing to tell it any
+    /// more; `None` if it was cancelled before.
+    fn cancel(&self) -> Option<(BTreeMap<u64, Listener>, Vec<Link>)> {
+        // Step T2.
+        let mut inner = self.inner();
+        if self.cancelled.load(Acquire) {
+            return None;
+        }
+        self.cancelled.store(true, Release); // Pairs with the load in `is_cancelled`.
+        let taken = inner.as_mut().map(|inner| {
+            let listeners = mem::take(&mut inner.listeners);
+            (listeners, mem::take(&mut inner.parents))
+        });
+        Some(taken.unwrap_or_default())
+    }
+
+    /// Adds a listener: its key, if there is a lock to add it under.
+    ///
+    /// # Errors
+    /// The listener, if the token was cancelled before.
+    fn add(&self, listener: Listener) -> Result<Option<u64>, Listener> {
+        let Some(mut inner) = self.inner() else {
+            return Ok(None);
+        };
+        // Step T1, invariant 1: under the lock.
+        if self.cancelled.load(Acquire) {
+            return Err(listener);
+        }
+        let key = inner.next;
+        inner.next += 1;
+        inner.listeners.insert(key, listener);
+        Ok(Some(key))
+    }
+
+    /// A listener leaves, if it has not been notified.
+    fn remove(&self, key: u64) {
+        if !self.is_forked() {
+            let removed = self.inner.lock().listeners.remove(&key);
+            drop_quietly(removed); // Perhaps a waker: the lock is free.
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Invariant 3.
+        let mut links = mem::take(&mut self.inner.get_mut().parents);
+        while let Some(Link { parent, key }) = links.pop() {
+            parent.remove(key);
+            if let Some(mut last) = Arc::into_inner(parent) {
+                links.append(&mut last.inner.get_mut().parents);
+            }
+        }
+    }
+}
+
+/// While it lives a waiter is woken by its token.
+pub(crate) struct Listening<'a> {
+    node: &'a Node,
+    key: Option<u64>,
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.node.remove(key);
+        }
+    }
+}
+
+/// Resolves when its token is cancelled. See [`CancelToken::cancelled`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Cancelled {
+    token: CancelToken,
+    /// Of its waker, from the first poll on.
+    key: Option<u64>,
+}
+
+impl Future for Cancelled {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
+        let is_cancelled = self.token.is_cancelled();
+        if is_cancelled || self.token.0.is_forked() {
+            return Poll::Ready(is_cancelled);
+        }
+        // Cloned first: a waker's clone is user code.
+        let waiter = Listener::Waiter(Waiter::Task(context.waker().clone()));
+        if let Some(stale) = self.key.take() {
+            self.token.0.remove(stale);
+        }
+        match self.token.0.add(waiter) {
+            Ok(key) => {
+                self.key = key;
+                Poll::Pending
+            }
+            Err(unneeded) => {
+                drop_quietly(unneeded);
+                Poll::Ready(true)
+            }
+        }
+    }
+}
+
+impl Drop for Cancelled {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.token.0.remove(key);
+        }
+    }
+}
+
+impl Default for CancelToken {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelToken")
+            .field("cancelled", &self.is_cancelled())
+            .field(
+                "listeners",
+                &self.0.inner().map_or(0, |inner| inner.listeners.len()),
+            )
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.token.fmt(f)
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_child_that_is_kept_costs_its_parents_nothing() {
+        let (parent, other) = (CancelToken::new(), CancelToken::new());
+        let listeners = |token: &CancelToken| token.0.inner.lock().listeners.len();
+        let children: Vec<_> = (0..100).map(|_| parent.child()).collect();
+        for child in &children {
+            child.cancel_with(&other);
+        }
+        assert_eq!([&parent, &other].map(listeners), [100, 100]);
+        for child in &children {
+            assert!(child.cancel());
+            child.cancel_with(&parent);
+        }
+        assert_eq!([&parent, &other].map(listeners), [0, 0]);
+        assert_eq!(
+            [&parent, &other].map(|token| Arc::strong_count(&token.0)),
+            [1, 1]
+        );
+        let late = parent.child();
+        assert!(parent.cancel() && late.is_cancelled());
+        assert_eq!(Arc::strong_count(&parent.0), 1);
+    }
+}

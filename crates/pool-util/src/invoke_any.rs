@@ -1,0 +1,97 @@
+//! The first success of several tasks, which are a group: the rest is cancelled with it.
+
+use pool_core::internals::Joined;
+use pool_core::{OnFull, SubmitError};
+
+use crate::task_group::{TaskGroup, judge};
+use crate::{MapError, PoolExt};
+
+/// The value of the first of these that succeeds; see [`WorkerPool::invoke_any`].
+///
+/// # Errors
+/// The last error, if none succeeds; or why one was refused.
+pub(crate) fn invoke_any<P, I, F, T, E>(host: &P, tasks: I) -> Result<Option<T>, MapError<E>>
+where
+    P: PoolExt,
+    I: IntoIterator<Item = F>,
+    F: FnOnce() -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let (group, mut tries) = (TaskGroup::of(host), Tries(None));
+    for task in tasks {
+        if let Err(refused) = group.spawn_with(task, OnFull::Wait(None)) {
+            tries.refused(refused);
+            break;
+        }
+        if let Some(value) = tries.success_among(&group) {
+            return Ok(Some(value));
+        }
+    }
+    while let Some(ended) = group.next() {
+        if let Some(value) = tries.success(ended) {
+            return Ok(Some(value));
+        }
+    }
+    tries.outcome()
+}
+
+/// Tasks of which one is to succeed: the last error.
+struct Tries<E>(Option<MapError<E>>);
+
+impl<E: Send + 'static> Tries<E> {
+    fn refused<F>(&mut self, refused: SubmitError<F>) {
+        self.0 = Some(MapError::Refused(refused.without_task()));
+    }
+
+    fn success<T>(&mut self, ended: Joined<Result<T, E>>) -> Option<T> {
+        judge(ended).map_err(|error| self.0 = Some(error)).ok()
+    }
+
+    /// Of what has ended: enough are on their way if one has succeeded.
+    fn success_among<T, P>(&mut self, group: &TaskGroup<Result<T, E>, P>) -> Option<T>
+    where
+        T: Send + 'static,
+        P: PoolExt,
+    {
+        self.success(group.try_next()?)
+    }
+
+    /// None has succeeded.
+    fn outcome<T>(self) -> Result<Option<T>, MapError<E>> {
+        self.0.map_or(Ok(None), Err)
+    }
+}
+
+/// As [`invoke_any`], as a future.
+///
+/// # Errors
+/// Those.
+pub(crate) async fn invoke_any_async<P, I, F, T, E>(
+    host: P,
+    tasks: I,
+) -> Result<Option<T>, MapError<E>>
+where
+    P: PoolExt,
+    I: IntoIterator<Item = F>,
+    F: FnOnce() -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let (group, mut tries) = (TaskGroup::of(&host), Tries(None));
+    for task in tasks {
+        if let Err(refused) = group.spawn_async(task).await {
+            tries.refused(refused);
+            break;
+        }
+        if let Some(value) = tries.success_among(&group) {
+            return Ok(Some(value));
+        }
+    }
+    while let Some(ended) = group.next_async().await {
+        if let Some(value) = tries.success(ended) {
+            return Ok(Some(value));
+        }
+    }
+    tries.outcome()
+}

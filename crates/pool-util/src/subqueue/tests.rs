@@ -1,0 +1,290 @@
+//! Drain tasks and their turns, on pools that only keep what is submitted.
+
+use std::collections::VecDeque;
+use std::panic::resume_unwind;
+use std::sync::{OnceLock, Weak};
+
+use pool_core::internals::AdmitHandle;
+use pool_core::{ManualClock, Pool};
+
+use super::site::Member;
+use super::*;
+
+/// Pieces that come to nothing.
+struct Pieces(VecDeque<()>);
+
+impl Backlog for Pieces {
+    type Piece = ();
+    type Number = ();
+    type Done = ();
+    type Garbage = ();
+
+    fn pending(&self) -> usize {
+        self.0.len()
+    }
+
+    fn start(&mut self) -> Option<((), ())> {
+        self.0.pop_front().map(|()| ((), ()))
+    }
+
+    fn panicked(_: Payload, _: &TaskContext) {}
+
+    fn settle(&mut self, (): (), (): ()) {}
+
+    fn is_ready(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A pool that keeps what is submitted, has that many workers, and wants them for something.
+struct Keeps {
+    wanted: Lock<(Demand, usize)>,
+    /// Called as a drain task asks whether its worker is wanted.
+    on_asked: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    tasks: Lock<Vec<DrainTask>>,
+}
+
+impl Keeps {
+    fn new(demand: Demand, workers: usize) -> Arc<Self> {
+        Arc::new(Self {
+            wanted: Lock::new((demand, workers)),
+            on_asked: OnceLock::new(),
+            tasks: Lock::new(Vec::new()),
+        })
+    }
+
+    fn task(&self) -> DrainTask {
+        let task = self.tasks.lock().pop();
+        task.expect("a drain task was submitted")
+    }
+}
+
+impl Member for Arc<Keeps> {
+    fn offer(&self, task: DrainTask) -> Result<(), SubmitError> {
+        self.tasks.lock().push(task);
+        Ok(())
+    }
+
+    fn workers(&self) -> usize {
+        self.wanted.lock().1
+    }
+
+    fn wanted(&self) -> (Demand, usize) {
+        *self.wanted.lock()
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.on_asked.get().into_iter().for_each(|call| call());
+        self.wanted.lock().0 == Demand::Others
+    }
+
+    fn has_worker(&self) -> bool {
+        true
+    }
+
+    fn runs(&self, _: &TaskContext) -> bool {
+        true
+    }
+}
+
+/// A pool at which each call panics.
+struct Panics;
+
+impl Member for Panics {
+    fn offer(&self, _: DrainTask) -> Result<(), SubmitError> {
+        resume_unwind(Box::new("the pool"))
+    }
+
+    fn workers(&self) -> usize {
+        1
+    }
+
+    fn wanted(&self) -> (Demand, usize) {
+        (Demand::None, 1)
+    }
+
+    fn is_wanted(&self) -> bool {
+        false
+    }
+
+    fn has_worker(&self) -> bool {
+        true
+    }
+
+    fn runs(&self, _: &TaskContext) -> bool {
+        true
+    }
+}
+
+pub(crate) fn site_that_panics() -> Site {
+    let built = Pool::builder().capacity(1).build();
+    let built = built.expect("it has a capacity");
+    Site {
+        pool: PoolHandle::of(&built),
+        submitter: Arc::clone(built.admit()) as _,
+        members: Box::new([Box::new(Panics) as _]),
+    }
+}
+
+/// A queue of that many pieces, each of which is done by `run`, and its pool's clock.
+fn queue(
+    pool: &Arc<Keeps>,
+    pieces: usize,
+    run: impl Fn(&ManualClock) + Send + Sync + 'static,
+) -> Arc<SubQueue<Pieces>> {
+    let clock = ManualClock::new();
+    let built = Pool::builder().capacity(1).clock(clock.clone()).build();
+    let built = built.expect("it has a capacity");
+    let site = Site {
+        pool: PoolHandle::of(&built),
+        submitter: Arc::clone(built.admit()) as _,
+        members: Box::new([Box::new(Arc::clone(pool)) as _]),
+    };
+    let pieces = Pieces(VecDeque::from(vec![(); pieces]));
+    SubQueue::new(site, pieces, Box::new(move |(), _| run(&clock)))
+}
+
+fn run(task: DrainTask) {
+    task.drain(&TaskContext::bare());
+}
+
+/// A queue of three pieces, whose drain task has been run once, on this thread: how many pieces
+/// are left, how many drain tasks are there then, and whether each piece that ran could add
+/// another one.
+fn after_one_task(demand: Demand) -> (usize, usize, Vec<bool>) {
+    let (keeps, added) = (Keeps::new(demand, 1), Arc::new(Lock::new(Vec::new())));
+    let itself = Arc::new(OnceLock::<Weak<SubQueue<Pieces>>>::new());
+    let (adds, inner) = (Arc::clone(&added), Arc::clone(&itself));
+    let queue = queue(&keeps, 2, move |_| {
+        let queue = inner.get().and_then(Weak::upgrade);
+        let taken = queue.expect("it runs").offer(|_| ()); // As if one were added.
+        adds.lock().push(taken.is_ok());
+    });
+    assert!(itself.set(Arc::downgrade(&queue)).is_ok());
+    let first = queue.offer(|pieces| pieces.0.push_back(()));
+    first.expect("nothing was asked yet");
+    run(keeps.task());
+    let left = queue.look(|pieces| pieces.pending());
+    let taken = mem::take(&mut *added.lock());
+    let tasks = mem::take(&mut *keeps.tasks.lock());
+    (left, tasks.len(), taken)
+}
+
+#[test]
+fn a_drain_task_that_nothing_else_waits_for_goes_on_to_the_end() {
+    assert_eq!(after_one_task(Demand::None), (0, 0, vec![true; 3]));
+}
+
+#[test]
+fn a_drain_task_leaves_its_worker_to_others_after_its_turn_and_comes_again() {
+    assert_eq!(after_one_task(Demand::Others), (2, 1, vec![true]));
+}
+
+#[test]
+fn at_a_released_pool_what_was_added_is_done_and_nothing_is_added() {
+    let expected = (0, 0, vec![true, false, false]);
+    assert_eq!(after_one_task(Demand::Released), expected);
+}
+
+#[test]
+fn a_turn_has_more_pieces_the_shorter_they_are_and_one_if_they_are_long() {
+    let long = Arc::new(Lock::new(false));
+    let (is_long, keeps) = (Arc::clone(&long), Keeps::new(Demand::None, 1));
+    let queue = queue(&keeps, 1_000, move |clock| {
+        if *is_long.lock() {
+            clock.advance(2 * TURN);
+        }
+    });
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    run(keeps.task());
+    assert_eq!(queue.pace().0, LONGEST_TURN);
+    *long.lock() = true;
+    queue
+        .offer(|pieces| pieces.0.extend([(); 6]))
+        .expect("as before");
+    run(keeps.task());
+    assert_eq!(queue.pace().0, 1, "each turn of one long piece halves it");
+}
+
+#[test]
+fn a_turn_ends_with_the_piece_in_which_its_time_is_up() {
+    let ran = Arc::new(Lock::new(0));
+    let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::None, 1));
+    let queue = queue(&keeps, 1_000, move |clock| {
+        let mut ran = counter.lock();
+        *ran += 1;
+        if *ran >= 1_005 {
+            clock.advance(2 * TURN);
+        }
+    });
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    run(keeps.task());
+    assert_eq!((*ran.lock(), queue.pace().0), (1_000, LONGEST_TURN));
+    // By now a turn has many pieces. The fifth of them is long, and others wait.
+    keeps.wanted.lock().0 = Demand::Others;
+    queue
+        .offer(|pieces| pieces.0.extend([(); 9]))
+        .expect("as before");
+    for n in 5..=9 {
+        run(keeps.task());
+        assert_eq!(*ran.lock(), 1_000 + n);
+    }
+}
+
+#[test]
+fn a_drain_task_that_finds_no_piece_takes_one_that_comes_late_and_no_other_is_submitted_for_it() {
+    let ran = Arc::new(Lock::new(0));
+    let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::None, 2));
+    let queue = queue(&keeps, 1, move |_| *counter.lock() += 1);
+    let (late, added) = (Arc::downgrade(&queue), AtomicBool::new(false));
+    let add = move || {
+        let queue = late.upgrade().expect("it runs");
+        if queue.state.lock().lanes.starting() == 1 && !added.swap(true, Relaxed) {
+            let added = queue.offer(|pieces| pieces.0.push_back(()));
+            added.expect("the pool is open");
+        }
+    };
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    let first = keeps.task();
+    assert!(keeps.on_asked.set(Box::new(add)).is_ok());
+    run(first);
+    assert_eq!((*ran.lock(), keeps.tasks.lock().len()), (2, 0));
+}
+
+#[test]
+fn a_piece_that_panics_is_settled_and_the_drain_task_goes_on() {
+    let ran = Arc::new(Lock::new(0));
+    let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::None, 1));
+    let queue = queue(&keeps, 10, move |_| {
+        *counter.lock() += 1;
+        resume_unwind(Box::new("a piece"));
+    });
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    run(keeps.task());
+    assert_eq!(
+        (*ran.lock(), queue.look(|pieces| pieces.pending())),
+        (10, 0)
+    );
+}
+
+#[test]
+fn as_many_drain_tasks_are_there_as_the_pool_has_workers_when_a_turn_ends() {
+    let keeps = Keeps::new(Demand::Others, 1);
+    let queue = queue(&keeps, 100, |_| ());
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    let tasks = || keeps.tasks.lock().len();
+    assert_eq!(tasks(), 1);
+    *keeps.wanted.lock() = (Demand::None, 4);
+    let first = keeps.task();
+    *keeps.wanted.lock() = (Demand::Others, 4);
+    run(first); // It learns of the others, and leaves; the owner submits one for each piece.
+    for _ in 0..9 {
+        queue.offer(|_| ()).expect("as before");
+    }
+    assert_eq!(tasks(), 4);
+    keeps.wanted.lock().1 = 2;
+    for _ in 0..4 {
+        run(keeps.task());
+    }
+    assert_eq!(tasks(), 2, "two of them have left for good");
+}

@@ -1,0 +1,587 @@
+//! A group without the type of its values, which stay in their cells until they are taken: compiled
+//! once.
+//!
+//! Neither lock is held while a task is cancelled, a value dropped or a waker called, which may all run
+//! user code. `taken` is locked before `state`.
+//!
+//! # Invariants, whenever the locks are free
+//! 1. A task of the group is in `members` until its end is moved to `taken` or passed over, or it is given
+//!    up. `pending` counts those of them that are not in `ended`.
+//! 2. While an owner waits, `ended` and `taken` are empty, and `pending` is not 0. One that waits for the
+//!    last end may have values in `ended`, whose drop runs no code.
+//! 3. An owner takes a task's value from the cell once it is in `ended`.
+
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use pool_core::JoinError;
+use pool_core::internals::{
+    Joined, Listener, RawHandle, SpawnCell, TaskRef, TicketList, has_unparked_joiner,
+};
+use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::atomic::{AtomicBool, AtomicU8};
+use sync_shim::foreign::{drop_quietly, wake};
+use sync_shim::waiter::Waiter;
+use sync_shim::{Mutex, MutexGuard};
+
+use super::members::Members;
+
+/// The end of a task of the group.
+pub(super) enum Ended {
+    /// The outcome is in its cell.
+    Task(TaskRef),
+    /// There is no cell.
+    Error(JoinError),
+}
+
+impl Ended {
+    pub(super) fn take<T: 'static>(self) -> Joined<T> {
+        match self {
+            Self::Task(task) => task.take_value(),
+            Self::Error(why) => Err(why),
+        }
+    }
+
+    /// Panics if the value's destructor does.
+    pub(super) fn drop_value(self) -> Result<(), JoinError> {
+        match self {
+            Self::Task(task) => task.drop_value(),
+            Self::Error(why) => Err(why),
+        }
+    }
+
+    fn drop_quietly(self) {
+        if let Self::Task(task) = self {
+            task.cell().detach();
+        }
+    }
+}
+
+/// The same, in a group's list.
+enum End {
+    Task(u32),
+    /// It was not handed over, as the group has failed.
+    Cancelled,
+    /// It was given up.
+    WouldDeadlock,
+}
+
+/// What an owner waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// A value or an error.
+    Next,
+    /// An error, many values, or that no task is left. For owners that drop the values, where that runs no code.
+    End,
+}
+
+/// Which ends cancel the rest.
+#[derive(Clone, Copy)]
+pub(super) enum Fails {
+    Never,
+    /// Errors.
+    Errors,
+    /// Errors, and values of which this is true. No user code.
+    Values(fn(&dyn Any) -> bool),
+}
+
+/// Values that owners which wait for the last end leave lying, so that their number does not depend on
+/// that of the tasks.
+const ENOUGH: usize = 256;
+
+/// Ends that an owner moves in one section.
+const BATCH: usize = 64;
+
+struct Owners {
+    next: TicketList<Waiter>,
+    end: TicketList<Waiter>,
+    /// Those that poll without a future of their own, by what tells wakers apart.
+    polls: BTreeMap<(usize, usize), Waker>,
+}
+
+impl Owners {
+    const fn new() -> Self {
+        Self {
+            next: TicketList::new(),
+            end: TicketList::new(),
+            polls: BTreeMap::new(),
+        }
+    }
+
+    fn wait(&self) -> bool {
+        self.next.len() + self.end.len() + self.polls.len() > 0
+    }
+
+    fn of(&mut self, until: Until) -> &mut TicketList<Waiter> {
+        match until {
+            Until::Next => &mut self.next,
+            Until::End => &mut self.end,
+        }
+    }
+}
+
+struct State {
+    members: Members,
+    pending: usize,
+    ended: VecDeque<End>,
+    owners: Owners,
+    fails: Fails,
+    /// The group was dropped.
+    is_closed: bool,
+}
+
+impl State {
+    fn look(&self) -> Look {
+        match (self.pending, self.ended.len()) {
+            (0, _) => Look::Over,
+            (1, 0) => Look::Last,
+            (_, 0) => Look::Nothing,
+            _ => Look::Some,
+        }
+    }
+}
+
+/// A hint to owners that spin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum Look {
+    Nothing,
+    /// There is nothing to take, and one task is left.
+    Last,
+    /// There is something to take.
+    Some,
+    /// No task is left.
+    Over,
+}
+
+pub(super) struct Shared {
+    /// What owners have moved out of `ended`, all at once, so as to meet its lock less often.
+    taken: Mutex<VecDeque<Ended>>,
+    state: Mutex<State>,
+    /// A [`Look`]. Relaxed: an owner takes the lock to see.
+    hint: AtomicU8,
+    /// It has failed: what is handed over later is cancelled. Stored under the lock. Relaxed: no other memory is
+    /// read because of it.
+    has_failed: AtomicBool,
+}
+
+/// User code that a task's end brings: called where wakers may be.
+struct AfterEnd {
+    owners: Mutex<Vec<Waker>>,
+    /// The rest of this group is to be cancelled.
+    cancels: Option<Arc<Shared>>,
+}
+
+impl Wake for AfterEnd {
+    fn wake(self: Arc<Self>) {
+        let owners = std::mem::take(&mut *self.owners.lock());
+        owners.into_iter().for_each(wake);
+        if let Some(group) = &self.cancels {
+            group.cancel();
+        }
+    }
+}
+
+impl Listener for Shared {
+    fn ended(self: Arc<Self>, number: u32, is_error: bool, cell: &SpawnCell) -> Option<Waker> {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return None;
+        }
+        state.pending -= 1;
+        self.keep_task(state, number, is_error, cell)
+    }
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        let state = State {
+            members: Members::new(),
+            pending: 0,
+            ended: VecDeque::new(),
+            owners: Owners::new(),
+            fails: Fails::Never,
+            is_closed: false,
+        };
+        Self {
+            taken: Mutex::new(VecDeque::new()),
+            state: Mutex::new(state),
+            hint: AtomicU8::new(Look::Over as u8),
+            has_failed: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn set_fails(&self, fails: Fails) {
+        self.state.lock().fails = fails;
+    }
+
+    /// Tasks that have not ended, and ends that were not taken.
+    pub(super) fn len(&self) -> usize {
+        let taken = self.taken.lock();
+        let state = self.state.lock();
+        taken.len() + state.ended.len() + state.pending
+    }
+
+    /// Whether an owner that spins has something to look at.
+    pub(super) fn seems_ready(&self, until: Until) -> bool {
+        let least = match until {
+            Until::Next => Look::Some,
+            Until::End => Look::Over,
+        };
+        self.hint.load(Relaxed) >= least as u8
+    }
+
+    /// Once the group has failed, what is handed over has ended, cancelled: no worker comes to see it, which
+    /// might start it before it is.
+    pub(super) fn ends_at_once(self: &Arc<Self>) -> bool {
+        let has_failed = self.has_failed.load(Relaxed);
+        if has_failed {
+            let user_code = self.keep_error(self.state.lock(), End::Cancelled);
+            user_code.into_iter().for_each(wake);
+        }
+        has_failed
+    }
+
+    /// Whether an owner waits for one task, as a join does: no others may end while it looks.
+    pub(super) fn has_one_left(&self) -> bool {
+        self.hint.load(Relaxed) == Look::Last as u8
+    }
+
+    /// A task was accepted.
+    pub(super) fn adopt(self: &Arc<Self>, handle: RawHandle, is_submitted: bool) {
+        let listener: Arc<dyn Listener> = Arc::clone(self) as _;
+        let task = handle.into_task();
+        let mut state = self.state.lock();
+        let number = state.members.next_number(is_submitted);
+        // Under the lock, so that the end finds the task counted.
+        let ended = task.cell().listen(listener, number);
+        let ended = ended.map(|is_error| (is_error, Arc::clone(task.cell())));
+        state.members.insert(task);
+        if let Some((is_error, cell)) = ended {
+            let user_code = self.keep_task(state, number, is_error, &cell);
+            return user_code.into_iter().for_each(wake);
+        }
+        state.pending += 1;
+        self.show(&state);
+        let has_failed = self.has_failed.load(Relaxed);
+        let failed = if has_failed {
+            state.members.task(number)
+        } else {
+            None
+        };
+        drop(state);
+        if let Some(task) = failed {
+            task.cancel();
+        }
+    }
+
+    fn show(&self, state: &State) {
+        let look = state.look() as u8;
+        if self.hint.load(Relaxed) != look {
+            self.hint.store(look, Relaxed);
+        }
+    }
+
+    /// A task has ended.
+    fn keep_task(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        number: u32,
+        is_error: bool,
+        cell: &SpawnCell,
+    ) -> Option<Waker> {
+        let fails = match state.fails {
+            Fails::Never => false,
+            Fails::Errors => is_error,
+            Fails::Values(is) => is_error || cell.is_value(is),
+        };
+        let passed_over = if !is_error && Members::is_submitted(number) {
+            state.members.remove(number)
+        } else {
+            state.ended.push_back(End::Task(number));
+            None
+        };
+        let user_code = self.keep(state, is_error, fails);
+        drop(passed_over); // It left nothing whose drop would be user code.
+        user_code
+    }
+
+    /// There is an error in place of a task's end.
+    fn keep_error(self: &Arc<Self>, mut state: MutexGuard<'_, State>, why: End) -> Option<Waker> {
+        let fails = !matches!(state.fails, Fails::Never);
+        state.ended.push_back(why);
+        self.keep(state, true, fails)
+    }
+
+    /// What has changed at an end: wakes threads. What is user code comes back.
+    fn keep(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        is_error: bool,
+        fails: bool,
+    ) -> Option<Waker> {
+        let fails = fails && !self.has_failed.load(Relaxed);
+        if fails {
+            self.has_failed.store(true, Relaxed);
+        }
+        self.show(&state);
+        let mut wakers = Vec::new();
+        let look = state.look();
+        if look < Look::Some || !state.owners.wait() {
+            drop(state); // Owners sleep on: there is more to come.
+        } else {
+            let ends = look == Look::Over || is_error || state.ended.len() >= ENOUGH;
+            let owners = &mut state.owners;
+            let end = ends.then(|| owners.end.take_all());
+            let woken = owners.next.take_all().chain(end.into_iter().flatten());
+            let polls = std::mem::take(&mut owners.polls);
+            drop(state);
+            for owner in woken {
+                match owner {
+                    Waiter::Thread(parker) => has_unparked_joiner(parker.unpark_sleeper()),
+                    Waiter::Task(waker) => wakers.push(waker),
+                }
+            }
+            wakers.extend(polls.into_values());
+        }
+        if wakers.len() < 2 && !fails {
+            return wakers.pop();
+        }
+        Some(Waker::from(Arc::new(AfterEnd {
+            owners: Mutex::new(wakers),
+            cancels: fails.then(|| Arc::clone(self)),
+        })))
+    }
+
+    /// Cancels what has not started, the last ones first: how many. What runs is asked to stop.
+    pub(super) fn cancel(&self) -> usize {
+        let tasks = self.state.lock().members.newest_first();
+        tasks.into_iter().filter(TaskRef::cancel).count()
+    }
+
+    /// Takes an end, `None` if there is none and none comes; or has `wait` enter a waiter.
+    fn take_or<R>(&self, wait: impl FnOnce(&mut State) -> R) -> Result<Option<Ended>, R> {
+        let mut taken = self.taken.lock();
+        if let Some(ended) = taken.pop_front() {
+            return Ok(Some(ended));
+        }
+        let mut state = self.state.lock();
+        if state.ended.is_empty() {
+            if state.pending == 0 {
+                return Ok(None);
+            }
+            return Err(wait(&mut state));
+        }
+        let State { members, ended, .. } = &mut *state;
+        let batch = BATCH.min(ended.len());
+        taken.extend(ended.drain(..batch).filter_map(|end| match end {
+            End::Task(number) => members.remove(number).map(Ended::Task),
+            End::Cancelled => Some(Ended::Error(JoinError::Cancelled)),
+            End::WouldDeadlock => Some(Ended::Error(JoinError::WouldDeadlock)),
+        }));
+        self.show(&state);
+        drop(state);
+        Ok(taken.pop_front())
+    }
+
+    /// An end that is there.
+    pub(super) fn take(&self) -> Poll<Option<Ended>> {
+        self.take_or(|_| ()).map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Takes an end, or enters a waiter under this ticket.
+    pub(super) fn take_or_wait(&self, until: Until, waiter: Waiter) -> Result<Option<Ended>, u64> {
+        let mut waiter = Some(waiter);
+        let taken = self.take_or(|state| {
+            let waiter = waiter.take();
+            waiter.map_or(0, |waiter| state.owners.of(until).push(waiter))
+        });
+        drop_quietly(waiter); // Perhaps a waker: the locks are free.
+        taken
+    }
+
+    /// The waiter with this ticket waits no longer.
+    pub(super) fn leave(&self, until: Until, ticket: u64) {
+        let left = self.state.lock().owners.of(until).remove(ticket);
+        drop_quietly(left);
+    }
+
+    /// Takes an end, or has the waker of `context` called when there is one.
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Ended>> {
+        // A waker's clone is user code: before the lock.
+        let mut waker = Some(context.waker().clone());
+        let taken = self.take_or(|state| {
+            let waker = waker.take()?;
+            let key = (
+                waker.data() as usize,
+                std::ptr::from_ref(waker.vtable()) as usize,
+            );
+            state.owners.polls.insert(key, waker)
+        });
+        let (taken, unneeded) = match taken {
+            Ok(taken) => (Poll::Ready(taken), waker),
+            Err(known) => (Poll::Pending, known),
+        };
+        drop_quietly(unneeded);
+        taken
+    }
+
+    /// Runs a task of the group that has not started, or gives it up. `false` if there is none.
+    pub(super) fn help(self: &Arc<Self>) -> bool {
+        loop {
+            let unhelped = self.state.lock().members.next_unhelped();
+            let Some((number, task)) = unhelped else {
+                return false;
+            };
+            match task.help() {
+                Some(true) => return true,
+                Some(false) => {
+                    self.give_up(number, &task);
+                    return true;
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// A task that may not be run here: it runs all the same, and its value is dropped.
+    fn give_up(self: &Arc<Self>, number: u32, task: &TaskRef) {
+        if task.cell().detach_listener() {
+            let mut state = self.state.lock();
+            state.pending -= 1;
+            let removed = state.members.remove(number);
+            let user_code = self.keep_error(state, End::WouldDeadlock);
+            drop(removed);
+            user_code.into_iter().for_each(wake);
+        }
+    }
+
+    /// The group is dropped: cancels what has not started, and detaches the rest. Values and wakers are dropped
+    /// here, and not by the last task that ends.
+    pub(super) fn close(&self) {
+        self.cancel();
+        let mut taken = self.taken.lock();
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let members = std::mem::replace(&mut state.members, Members::new());
+        let ended = std::mem::take(&mut *taken);
+        let owners = std::mem::replace(&mut state.owners, Owners::new());
+        drop(state);
+        drop(taken);
+        for task in members.newest_first() {
+            task.cell().detach();
+        }
+        ended.into_iter().for_each(Ended::drop_quietly);
+        drop_quietly(owners);
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    use pool_core::{Clock, ManualClock, Pool, QueueDepth};
+    use testkit::{CountingWaker, Gate};
+
+    use crate::PoolExt;
+
+    fn pool(clock: &ManualClock) -> Pool {
+        let pool = Pool::builder().capacity(1).clock(clock.clone());
+        let pool = pool.queue_depth(QueueDepth::Unlimited).build();
+        pool.expect("it has a capacity")
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_submitted_task_that_has_ended_well() {
+        testkit::watchdog(testkit::LIMIT, || {
+            let pool = pool(&ManualClock::new());
+            let group = pool.group::<()>();
+            for _ in 0..100 {
+                group.submit(|| [0_u8; 64]).expect("it waits for room");
+            }
+            let shared = &group.shared().state;
+            while shared.lock().pending > 0 {
+                std::thread::yield_now();
+            }
+            let state = shared.lock();
+            assert!(state.members.is_empty() && state.ended.is_empty());
+        });
+    }
+
+    #[test]
+    fn waits_that_give_up_leave_nothing_behind_however_many_wait() {
+        const WAITS: usize = 20_000;
+        let clock = ManualClock::new();
+        let (pool, gate) = (pool(&clock), Gate::new());
+        let (group, held) = (pool.group::<()>(), gate.clone());
+        group.spawn(move || held.wait()).expect("there is room");
+        gate.wait_for_arrivals(1);
+        let waiters = || {
+            let state = group.shared().state.lock();
+            let owners = &state.owners;
+            (owners.next.len(), owners.end.len(), owners.polls.len())
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        let mut futures: Vec<Pin<Box<dyn Future<Output = _>>>> = Vec::new();
+        for _ in 0..WAITS {
+            futures.push(Box::pin(group.wait_async()));
+        }
+        // 10,007 is a prime, so each future is met once.
+        for n in 0..2 * WAITS {
+            let future = &mut futures[n * 10_007 % WAITS];
+            assert!(future.as_mut().poll(&mut context).is_pending());
+        }
+        for _ in 0..WAITS {
+            assert!(group.wait_timeout(clock.now()).is_err());
+            assert!(group.next_timeout(clock.now()).is_err());
+        }
+        assert_eq!(waiters(), (0, WAITS, 0));
+        let mut futures: Vec<_> = futures.into_iter().map(Some).collect();
+        for n in 0..WAITS {
+            futures[n * 10_007 % WAITS] = None;
+        }
+        assert_eq!(waiters(), (0, 0, 0));
+        for _ in 0..100 {
+            assert!(group.poll_next(&mut context).is_pending());
+        }
+        assert_eq!(waiters(), (0, 0, 1), "a waker that is known");
+        let other = CountingWaker::new().waker();
+        assert!(
+            group
+                .poll_next(&mut Context::from_waker(&other))
+                .is_pending()
+        );
+        assert_eq!(waiters(), (0, 0, 2));
+        gate.open();
+    }
+
+    #[test]
+    fn a_worker_notes_that_it_has_woken_a_groups_owner() {
+        testkit::watchdog(testkit::LIMIT, || {
+            let pool = pool(&ManualClock::new());
+            let (tell, told) = std::sync::mpsc::channel();
+            let (mut yields, mut has_woken) = (0, false);
+            while !has_woken {
+                let (gate, group) = (Gate::new(), pool.group::<()>());
+                let held = gate.clone();
+                group.spawn(move || held.wait()).expect("it is open");
+                std::thread::scope(|scope| {
+                    scope.spawn(|| group.next().expect("a task").expect("it does not panic"));
+                    gate.wait_for_arrivals(1);
+                    let tell = tell.clone();
+                    let next = move || tell.send(pool_core::internals::take_woken_joiner());
+                    pool.submit(next).expect("it is open");
+                    // More each time, so that the owner sleeps in the end.
+                    (0..yields).for_each(|_| std::thread::yield_now());
+                    gate.open();
+                });
+                has_woken = told.recv().expect("the task runs");
+                yields += 1;
+            }
+        });
+    }
+}

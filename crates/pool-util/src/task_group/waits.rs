@@ -1,0 +1,316 @@
+//! How a group's owners wait: as threads, which run its tasks in place on an own worker, or as futures.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+
+use pool_core::internals::{Deadline, JOIN_SPIN, PoolHandle, look_before_join, spin_until};
+use pool_core::{JoinError, WaitError};
+use sync_shim::atomic::AtomicBool;
+use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::waiter::Waiter;
+use sync_shim::{Mutex, Parker};
+
+use super::shared::{Ended, Shared, Until};
+use super::tally::Tally;
+
+/// A group without the type of its values.
+pub(super) struct Group {
+    pub(super) shared: Arc<Shared>,
+    pool: PoolHandle,
+    expiry: Option<Expiry>,
+    /// An owner was told that this process is a forked child. Relaxed: it says nothing of other memory.
+    has_told: AtomicBool,
+}
+
+/// When the waits cancel the group.
+struct Expiry {
+    at: Instant,
+    /// Set for the waker of `cancels`, however many futures wait. Under its lock runs what a poll may run
+    /// anywhere, the clock's code and the clone of that waker, and nothing of the group.
+    alarm: Mutex<Deadline>,
+    cancels: Arc<Cancels>,
+}
+
+/// Cancels a group, once.
+struct Cancels {
+    /// Relaxed: the group's lock orders the rest.
+    is_done: AtomicBool,
+    shared: Arc<Shared>,
+}
+
+impl Wake for Cancels {
+    fn wake(self: Arc<Self>) {
+        self.cancel();
+    }
+}
+
+impl Cancels {
+    fn cancel(&self) {
+        if !self.is_done.swap(true, Relaxed) {
+            self.shared.cancel();
+        }
+    }
+}
+
+impl Group {
+    pub(super) fn of(pool: PoolHandle) -> Self {
+        Self {
+            shared: Arc::new(Shared::new()),
+            pool,
+            expiry: None,
+            has_told: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn cancel_at(&mut self, at: Instant) {
+        self.expiry = Some(Expiry {
+            at,
+            alarm: Mutex::new(Deadline::new(Some(at))),
+            cancels: Arc::new(Cancels {
+                is_done: AtomicBool::new(false),
+                shared: Arc::clone(&self.shared),
+            }),
+        });
+    }
+
+    fn is_forked(&self) -> bool {
+        self.pool.is_forked()
+    }
+
+    /// What a wait finds in a forked child, where the locks may be held by threads that are not there: the
+    /// first time an error, and then the end, so that no loop over the ends goes on for ever.
+    fn forked(&self) -> Option<Ended> {
+        let has_told = self.has_told.swap(true, Relaxed);
+        (!has_told).then(|| Ended::Error(JoinError::Forked))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        if self.is_forked() {
+            return 0;
+        }
+        self.shared.len()
+    }
+
+    pub(super) fn cancel(&self) -> usize {
+        if self.is_forked() {
+            return 0;
+        }
+        self.shared.cancel()
+    }
+
+    /// Cancels the group, if its time has come: that, while it has not.
+    fn cancel_in_time(&self) -> Option<Instant> {
+        let expiry = self.expiry.as_ref()?;
+        if expiry.cancels.is_done.load(Relaxed) {
+            return None;
+        }
+        if self.pool.clock().now() < expiry.at {
+            return Some(expiry.at);
+        }
+        expiry.cancels.cancel();
+        None
+    }
+
+    /// As [`cancel_in_time`](Self::cancel_in_time), and has the clock do it later.
+    fn cancel_by_alarm(&self) {
+        if self.cancel_in_time().is_some()
+            && let Some(expiry) = &self.expiry
+        {
+            let waker = Waker::from(Arc::clone(&expiry.cancels));
+            let clock = &**self.pool.clock();
+            let has_passed = expiry.alarm.lock().has_passed(clock, &waker);
+            if has_passed {
+                self.cancel_in_time(); // Or the clock has no thread for alarms: the next look does it.
+            }
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Ended> {
+        let next = self.next_until(None, Until::Next);
+        next.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
+    }
+
+    /// An end that is there.
+    pub(super) fn try_next(&self) -> Option<Ended> {
+        if self.is_forked() {
+            return None;
+        }
+        match self.shared.take() {
+            Poll::Ready(next) => next,
+            Poll::Pending => None,
+        }
+    }
+
+    pub(super) fn next_until(
+        &self,
+        deadline: Option<Instant>,
+        until: Until,
+    ) -> Result<Option<Ended>, WaitError> {
+        if self.is_forked() {
+            return Ok(self.forked());
+        }
+        self.cancel_in_time();
+        if let Poll::Ready(next) = self.shared.take() {
+            return Ok(next);
+        }
+        let helps = deadline.is_none() && self.pool.is_own_worker();
+        if !helps {
+            let ready = || self.shared.seems_ready(until);
+            if self.shared.has_one_left() {
+                look_before_join(ready);
+            } else {
+                spin_until(JOIN_SPIN, ready); // More tasks end meanwhile, for one wake-up.
+            }
+        }
+        let parker = Parker::of_thread();
+        loop {
+            if helps {
+                self.cancel_by_alarm();
+                while self.shared.help() {
+                    if let Poll::Ready(next) = self.shared.take() {
+                        return Ok(next);
+                    }
+                }
+            }
+            let end = self.cancel_in_time();
+            let waiter = Waiter::Thread(parker.clone());
+            let ticket = match self.shared.take_or_wait(until, waiter) {
+                Ok(next) => return Ok(next),
+                Err(ticket) => ticket,
+            };
+            let is_woken = match deadline.into_iter().chain(end).min() {
+                None => {
+                    parker.park();
+                    true
+                }
+                Some(when) => self.pool.clock().park_until(&parker, when),
+            };
+            // Whatever has woken it: the parker is the thread's, which may wait for something else as well.
+            self.shared.leave(until, ticket);
+            if !is_woken && deadline.is_some_and(|deadline| end.is_none_or(|end| deadline <= end)) {
+                self.cancel_in_time();
+                return match self.shared.take() {
+                    Poll::Ready(next) => Ok(next),
+                    Poll::Pending => Err(WaitError::TimedOut),
+                };
+            }
+        }
+    }
+
+    pub(super) fn wait(&self, until: Until) -> Result<(), JoinError> {
+        let waited = self.wait_until(until, None);
+        waited.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
+    }
+
+    pub(super) fn wait_until(
+        &self,
+        until: Until,
+        deadline: Option<Instant>,
+    ) -> Result<Result<(), JoinError>, WaitError> {
+        if self.is_forked() {
+            return Ok(Err(JoinError::Forked));
+        }
+        let mut tally = Tally::new();
+        loop {
+            match self.next_until(deadline, until) {
+                Ok(Some(ended)) => tally.add(|| ended.drop_value()),
+                Ok(None) => return Ok(tally.outcome()),
+                Err(timed_out) => {
+                    _ = tally.outcome();
+                    return Err(timed_out);
+                }
+            }
+        }
+    }
+
+    pub(super) fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Ended>> {
+        if self.is_forked() {
+            return Poll::Ready(self.forked());
+        }
+        self.cancel_by_alarm();
+        self.shared.poll(context)
+    }
+
+    pub(super) fn next_async(&self) -> Next<'_> {
+        self.next_async_until(Until::Next)
+    }
+
+    fn next_async_until(&self, until: Until) -> Next<'_> {
+        let ticket = None;
+        Next {
+            group: self,
+            until,
+            ticket,
+        }
+    }
+
+    pub(super) async fn wait_async(&self, until: Until) -> Result<(), JoinError> {
+        if self.is_forked() {
+            return Err(JoinError::Forked);
+        }
+        let mut tally = Tally::new();
+        while let Some(ended) = self.next_async_until(until).await {
+            tally.add(|| ended.drop_value());
+        }
+        tally.outcome()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.is_forked() {
+            // The locks may be held by threads that are not there.
+            mem::forget(Arc::clone(&self.shared));
+        } else {
+            self.shared.close();
+        }
+    }
+}
+
+/// An end of a group, as a future.
+pub(super) struct Next<'a> {
+    group: &'a Group,
+    until: Until,
+    ticket: Option<u64>,
+}
+
+impl Next<'_> {
+    fn leave(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.group.shared.leave(self.until, ticket);
+        }
+    }
+}
+
+impl Future for Next<'_> {
+    type Output = Option<Ended>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Ended>> {
+        if self.group.is_forked() {
+            return Poll::Ready(self.group.forked());
+        }
+        self.group.cancel_by_alarm();
+        self.leave();
+        // A waker's clone is user code: before the lock.
+        let waiter = Waiter::Task(context.waker().clone());
+        match self.group.shared.take_or_wait(self.until, waiter) {
+            Ok(next) => Poll::Ready(next),
+            Err(ticket) => {
+                self.ticket = Some(ticket);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Next<'_> {
+    fn drop(&mut self) {
+        if !self.group.is_forked() {
+            self.leave();
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Behaviour of mapping, scopes and groups, on threads and a clock moved by hand.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod group;
+mod group_failing;
+mod group_waits;
+mod map;
+mod scope;
+mod scope_user_code;
+#[path = "../../../pool-core/tests/it/support.rs"]
+#[expect(dead_code, reason = "shared with the tests of `pool-core`")]
+mod support;

@@ -1,0 +1,934 @@
+//! Mapping iterators.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::Duration;
+
+use pool_core::{JoinError, ManualClock, Pool, QueueDepth, SubmitError, WithinWorker};
+use pool_util::{MapError, PoolExt};
+use testkit::{Gate, watchdog};
+
+/// Only a net.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn pool(capacity: usize) -> Pool {
+    let built = Pool::builder().capacity(capacity).build();
+    built.expect("a capacity is all that is needed")
+}
+
+/// Counts those that are there at a time.
+#[derive(Clone, Default)]
+struct Census(Arc<[AtomicUsize; 2]>);
+
+impl Census {
+    fn within<T>(&self, call: impl FnOnce() -> T) -> T {
+        let now = self.0[0].fetch_add(1, SeqCst) + 1;
+        self.0[1].fetch_max(now, SeqCst);
+        let result = call();
+        self.0[0].fetch_sub(1, SeqCst);
+        result
+    }
+
+    fn most(&self) -> usize {
+        self.0[1].load(SeqCst)
+    }
+}
+
+#[test]
+fn results_come_in_the_items_order_however_they_end() {
+    let pool = pool(4);
+    // Each item waits for the one after it, as long as that is among those that run.
+    let gates: Arc<Vec<Gate>> = Arc::new((0..4).map(|_| Gate::new()).collect());
+    let results = pool.map(0..4_usize, move |n| {
+        if n < 3 {
+            gates[n + 1].wait();
+        }
+        gates[n].open();
+        n
+    });
+    let results: Vec<usize> = results.map(|result| result.expect("it runs")).collect();
+    assert_eq!(results, [0, 1, 2, 3]);
+}
+
+#[test]
+fn unordered_results_come_as_items_end() {
+    let pool = pool(2);
+    let gate = Gate::new();
+    let held = gate.clone();
+    let mut results = pool.map_unordered(0..2, move |n| {
+        if n == 0 {
+            held.wait();
+        }
+        n
+    });
+    assert_eq!(results.next().expect("one ends").expect("it runs"), 1);
+    gate.open();
+    assert_eq!(results.next().expect("one is left").expect("it runs"), 0);
+    assert!(results.next().is_none() && results.next().is_none());
+}
+
+#[test]
+fn every_item_is_mapped_once_by_16_workers_and_a_window_of_every_size() {
+    let pool = pool(16);
+    for window in [1, 2, 3, 7, 64, 10_000] {
+        let results = pool.map(0..5_000_u64, |n| n * n).window(window);
+        let sum: u64 = results.map(|result| result.expect("it runs")).sum();
+        assert_eq!(sum, (0..5_000).map(|n| n * n).sum());
+        let unordered = pool.map_unordered(0..5_000_u64, |n| n).window(window);
+        let seen: BTreeSet<u64> = unordered.map(|result| result.expect("it runs")).collect();
+        assert_eq!(seen.len(), 5_000);
+    }
+}
+
+#[test]
+fn nothing_is_pulled_before_a_result_is_asked_for_and_then_never_more_than_the_window() {
+    let pool = pool(2);
+    let (pulled, fetched) = (Cell::new(0_usize), Cell::new(0_usize));
+    let source = std::iter::repeat_with(|| pulled.set(pulled.get() + 1));
+    let mut endless = pool.map(source, |()| ()).window(5);
+    assert_eq!(pulled.get(), 0);
+    for _ in 0..1_000 {
+        endless.next().expect("it is endless").expect("it runs");
+        fetched.set(fetched.get() + 1);
+        assert!(pulled.get() - fetched.get() <= 5, "{}", pulled.get());
+    }
+}
+
+#[test]
+fn no_more_items_run_at_a_time_than_the_pool_has_workers() {
+    let (pool, census) = (pool(3), Census::default());
+    let counted = census.clone();
+    let results = pool.map(0..500, move |_| counted.within(std::thread::yield_now));
+    assert_eq!(results.window(100).flatten().count(), 500);
+    assert!(census.most() <= 3, "{}", census.most());
+}
+
+#[test]
+fn a_panic_surfaces_at_its_item_and_the_others_go_on() {
+    let pool = pool(2);
+    let results = pool.map(0..10, |n| assert!(n != 3, "three"));
+    for (n, result) in results.enumerate() {
+        match result {
+            Ok(()) => assert_ne!(n, 3),
+            Err(MapError::Panicked(panicked)) => {
+                assert_eq!((n, panicked.message()), (3, Some("three")));
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn an_error_comes_after_the_results_before_it_and_ends_the_mapping() {
+    let (pool, started) = (pool(2), Arc::new(AtomicUsize::new(0)));
+    let counter = Arc::clone(&started);
+    let mut source = 0..1_000_000;
+    let results = pool.try_map(&mut source, move |n| {
+        counter.fetch_add(1, SeqCst);
+        if n == 20 { Err("twenty") } else { Ok(n) }
+    });
+    let results: Vec<_> = results.window(8).collect();
+    assert_eq!(results.len(), 21);
+    for (n, result) in results.iter().enumerate() {
+        match result {
+            Ok(value) => assert_eq!(*value, n),
+            Err(error) => assert!(n == 20 && matches!(error, MapError::Failed("twenty"))),
+        }
+    }
+    // Those beside it had been pulled; the rest of the source is untouched.
+    assert!(started.load(SeqCst) <= 28);
+    assert!(source.next().is_some_and(|next| next <= 28));
+}
+
+/// A source of so many numbers, and how many were pulled.
+fn counted(length: usize) -> (Arc<AtomicUsize>, impl Iterator<Item = usize> + Send) {
+    let pulled = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&pulled);
+    let source = (0..length).inspect(move |_| _ = counter.fetch_add(1, SeqCst));
+    (pulled, source)
+}
+
+#[test]
+fn nothing_starts_after_an_error_though_items_were_pulled() {
+    let (pool, (pulled, source)) = (pool(1), counted(8));
+    let started = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&started);
+    let mut results = pool
+        .try_map(source, move |_| -> Result<(), &str> {
+            counter.fetch_add(1, SeqCst);
+            while pulled.load(SeqCst) < 8 {
+                std::thread::yield_now();
+            }
+            Err("the first")
+        })
+        .window(8);
+    assert!(matches!(
+        results.next(),
+        Some(Err(MapError::Failed("the first")))
+    ));
+    pool.wait_idle().expect("it is no worker"); // The mapping is there still.
+    assert_eq!(started.load(SeqCst), 1);
+}
+
+#[test]
+fn unordered_results_of_a_mapping_that_may_fail_come_as_items_end() {
+    let (pool, gate) = (pool(2), Gate::new());
+    let held = gate.clone();
+    let mut results = pool.try_map_unordered(0..4, move |n| {
+        if n == 0 {
+            held.wait();
+        }
+        Ok::<_, ()>(n)
+    });
+    let mut next = || results.next().and_then(Result::ok);
+    assert_eq!([next(), next(), next()], [Some(1), Some(2), Some(3)]);
+    gate.open();
+    assert_eq!([next(), next()], [Some(0), None]);
+}
+
+#[test]
+fn the_first_error_or_panic_of_an_unordered_mapping_ends_it_though_items_were_pulled() {
+    for panics in [false, true] {
+        let (pool, (pulled, source)) = (pool(1), counted(8));
+        let started = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&started);
+        let fails = move |n| {
+            counter.fetch_add(1, SeqCst);
+            while pulled.load(SeqCst) < 8 {
+                std::thread::yield_now();
+            }
+            assert!(!(panics && n == 1), "the second");
+            if n == 1 { Err("the second") } else { Ok(n) }
+        };
+        let mut results = pool.try_map_unordered(source, fails).window(8);
+        assert!(matches!(results.next(), Some(Ok(0))));
+        match results.next() {
+            Some(Err(MapError::Failed("the second"))) => assert!(!panics),
+            Some(Err(MapError::Panicked(_))) => assert!(panics),
+            other => panic!("{other:?}"),
+        }
+        assert!(results.next().is_none() && results.next().is_none());
+        pool.wait_idle().expect("it is no worker"); // The mapping is there still.
+        assert_eq!(started.load(SeqCst), 2);
+    }
+}
+
+#[test]
+fn a_task_that_waits_for_a_worker_comes_before_the_items_that_wait() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let (gate, (pulled, source)) = (Gate::new(), counted(1_000));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (counter, held) = (Arc::clone(&ran), gate.clone());
+        let results = pool.map(source, move |n| {
+            if n == 0 {
+                held.wait();
+            }
+            counter.fetch_add(1, SeqCst)
+        });
+        let mapping = std::thread::spawn(move || results.window(1_000).flatten().count());
+        while pulled.load(SeqCst) < 1_000 {
+            std::thread::yield_now();
+        }
+        let other = pool.spawn(move || ran.load(SeqCst)).expect("there is room");
+        gate.open();
+        assert_eq!(
+            other.join().expect("it ran"),
+            1,
+            "the first item's turn was over"
+        );
+        assert_eq!(mapping.join().expect("no panic"), 1_000);
+    });
+}
+
+#[test]
+fn a_task_that_waits_comes_before_the_next_item_though_items_were_short_until_now() {
+    watchdog(LIMIT, || {
+        let clock = ManualClock::new();
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited)
+            .clock(clock.clone())
+            .build();
+        let pool = built.expect("it has a capacity");
+        let (gate, (pulled, source)) = (Gate::new(), counted(3_000));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (counter, held) = (Arc::clone(&ran), gate.clone());
+        // By the pool's clock 1,000 items take no time, so turns grow as long as they may be; then
+        // each takes longer than a turn should.
+        let results = pool.map(source, move |n| {
+            if n == 1_000 {
+                held.wait();
+            }
+            if n >= 1_000 {
+                clock.advance(Duration::from_millis(2));
+            }
+            counter.fetch_add(1, SeqCst)
+        });
+        let mapping = std::thread::spawn(move || results.window(3_000).flatten().count());
+        gate.wait_for_arrivals(1);
+        while pulled.load(SeqCst) < 3_000 {
+            std::thread::yield_now();
+        }
+        let other = pool.spawn(move || ran.load(SeqCst)).expect("there is room");
+        gate.open();
+        let before = other.join().expect("it ran");
+        assert_eq!(
+            before, 1_001,
+            "the item that ran was the last one before it"
+        );
+        assert_eq!(mapping.join().expect("no panic"), 3_000);
+    });
+}
+
+#[test]
+fn a_pause_ends_a_turn_with_the_item_that_runs_though_items_were_short_until_now() {
+    watchdog(LIMIT, || {
+        let clock = ManualClock::new();
+        let built = Pool::builder().capacity(1).clock(clock.clone()).build();
+        let pool = built.expect("it has a capacity");
+        let (gate, ran) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
+        let (counter, held) = (Arc::clone(&ran), gate.clone());
+        let results = pool.map(0..2_000, move |n| {
+            if n == 1_000 {
+                held.wait();
+            }
+            if n >= 1_000 {
+                clock.advance(Duration::from_millis(2));
+            }
+            counter.fetch_add(1, SeqCst)
+        });
+        let mapping = std::thread::spawn(move || results.window(2_000).flatten().count());
+        gate.wait_for_arrivals(1);
+        pool.pause();
+        gate.open();
+        while pool.stats().busy > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(ran.load(SeqCst), 1_001);
+        pool.resume();
+        assert_eq!(mapping.join().expect("no panic"), 2_000);
+    });
+}
+
+#[test]
+fn a_mapping_follows_the_size_of_its_pool_up() {
+    watchdog(LIMIT, || {
+        let (pool, gate) = (pool(1), Gate::new());
+        let (first, all) = (gate.clone(), Barrier::new(8));
+        // One worker's window has four items. The eight that wait for each other come when the
+        // mapping has had a chance to see the pool's new size.
+        let results = pool.map(0..12, move |n| match n {
+            0 => first.wait(),
+            1..4 => {}
+            _ => _ = all.wait(),
+        });
+        let consumer = std::thread::spawn(move || results.flatten().count());
+        gate.wait_for_arrivals(1);
+        pool.tune(8).expect("it may have eight");
+        gate.open();
+        assert_eq!(consumer.join().expect("no panic"), 12);
+    });
+}
+
+#[test]
+fn a_mapping_follows_the_size_of_its_pool_down() {
+    watchdog(LIMIT, || {
+        let (pool, gate, census) = (pool(4), Gate::new(), Census::default());
+        let (held, counted) = (gate.clone(), census.clone());
+        let results = pool.map(0..200, move |n| {
+            if n < 4 {
+                held.wait();
+            } else {
+                counted.within(|| (0..10).for_each(|_| std::thread::yield_now()));
+            }
+        });
+        let consumer = std::thread::spawn(move || results.flatten().count());
+        gate.wait_for_arrivals(4);
+        pool.tune(1).expect("it may have one");
+        gate.open();
+        assert_eq!(consumer.join().expect("no panic"), 200);
+        assert_eq!(census.most(), 1);
+    });
+}
+
+#[test]
+fn a_source_that_is_slower_than_the_workers_holds_up_no_result_that_is_ready() {
+    let pool = pool(1);
+    let (ended, pulled) = (Arc::new(AtomicUsize::new(0)), Cell::new(0));
+    let seen = Arc::clone(&ended);
+    // Each item comes when the one before it has ended.
+    let source = (0..100).inspect(|&n| {
+        while ended.load(SeqCst) < n {
+            std::thread::yield_now();
+        }
+        pulled.set(n + 1);
+    });
+    let mut results = pool
+        .map(source, move |_| seen.fetch_add(1, SeqCst))
+        .window(100);
+    results.next().expect("there is a first").expect("it runs");
+    // A worker counts an end just before its result can be fetched: so it may be one or two late.
+    assert!(
+        pulled.get() <= 4,
+        "{} were pulled before the first result came",
+        pulled.get()
+    );
+}
+
+#[test]
+fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
+-> Result<(), Box<dyn Error>> {
+    let (pool, census) = (pool(4), Census::default());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let shared = Arc::clone(&calls);
+    pool.for_each(0..100, move |_| _ = shared.fetch_add(1, SeqCst))?;
+    assert_eq!(calls.load(SeqCst), 100);
+    let counted = census.clone();
+    let stopped = pool.try_for_each(0.., move |n| {
+        counted.within(|| if n == 7 { Err("seven") } else { Ok(()) })
+    });
+    assert!(matches!(stopped, Err(MapError::Failed("seven"))));
+    assert_eq!(census.0[0].load(SeqCst), 0, "nothing of it runs any more");
+    let panicked = pool.for_each([1], |_| panic!("one"));
+    assert!(matches!(panicked, Err(MapError::Panicked(_))));
+    Ok(())
+}
+
+#[test]
+fn dropping_it_cancels_what_has_not_started_and_the_items_come_back_if_asked_for() {
+    let pool = pool(1);
+    let (gate, calls) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
+    let (pulled, source) = counted(100);
+    let (held, counter) = (gate.clone(), Arc::clone(&calls));
+    let mut results = pool
+        .map(source, move |n| {
+            counter.fetch_add(1, SeqCst);
+            if n > 0 {
+                held.wait();
+            }
+            // A source that is slower than the first item is not pulled further.
+            while pulled.load(SeqCst) < 3 {
+                std::thread::yield_now();
+            }
+        })
+        .window(10);
+    results.next().expect("there is a first").expect("it runs");
+    gate.wait_for_arrivals(1); // The second.
+    let unstarted: Vec<usize> = results.into_unstarted().collect();
+    assert!(!unstarted.is_empty() && unstarted.iter().all(|&n| (2..12).contains(&n)));
+    gate.open();
+    pool.wait_idle().expect("the second ends");
+    assert_eq!(calls.load(SeqCst), 2);
+}
+
+#[test]
+fn values_that_end_after_the_mapping_was_dropped_are_dropped_on_their_worker() {
+    struct Dropped(mpsc::Sender<bool>, Pool);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            _ = self.0.send(self.1.is_own_worker());
+        }
+    }
+    let pool = pool(1);
+    let (gate, (sender, receiver)) = (Gate::new(), mpsc::channel());
+    let (held, ours) = (gate.clone(), pool.clone());
+    let mut results = pool.map(0..2, move |n| {
+        if n == 1 {
+            held.wait();
+        }
+        Dropped(sender.clone(), ours.clone())
+    });
+    let canceller = results.canceller(); // It refers to the mapping, and keeps no value.
+    drop(results.next());
+    gate.wait_for_arrivals(1);
+    drop(results);
+    gate.open();
+    pool.wait_idle().expect("the second ends");
+    let on_worker = [receiver.try_recv(), receiver.try_recv()];
+    drop(canceller);
+    assert_eq!(on_worker, [Ok(false), Ok(true)]);
+}
+
+#[test]
+fn a_source_that_panics_loses_no_result_and_may_be_pulled_again() {
+    let pool = pool(2);
+    let mut n = 0;
+    let source = std::iter::from_fn(move || {
+        n += 1;
+        assert!(n != 5, "the source");
+        (n < 10).then_some(n)
+    });
+    let mut results = pool.map(source, |n| n);
+    let (mut values, mut panics) = (Vec::new(), 0);
+    loop {
+        match catch_unwind(AssertUnwindSafe(|| results.next())) {
+            Ok(Some(result)) => values.push(result.expect("it runs")),
+            Ok(None) => break,
+            Err(_) => panics += 1,
+        }
+    }
+    assert_eq!((values, panics), (vec![1, 2, 3, 4, 6, 7, 8, 9], 1));
+}
+
+#[test]
+fn a_mapping_on_the_pools_only_worker_runs_there_however_deep() {
+    for policy in [
+        WithinWorker::RunInPlace,
+        WithinWorker::Block,
+        WithinWorker::Refuse,
+    ] {
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(0)
+            .within_worker(policy)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let inner = pool.clone();
+        let nested = move |n: u64| -> u64 {
+            let deeper = inner.clone();
+            let squares = inner.map(0..n, move |m| {
+                let cubes = deeper.map(0..m, |k| k);
+                cubes.map(|cube| cube.expect("it runs")).sum::<u64>()
+            });
+            squares.map(|square| square.expect("it runs")).sum()
+        };
+        let results = pool.map(0..6, nested);
+        let sum: u64 = results.map(|result| result.expect("it runs")).sum();
+        assert_eq!(sum, 15, "{policy:?}");
+    }
+}
+
+#[test]
+fn workers_that_all_wait_for_mappings_of_their_own_do_not_deadlock() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder()
+            .capacity(4)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let tasks: Vec<_> = (0..16_u64)
+            .map(|_| {
+                let inner = pool.clone();
+                let task = move || -> u64 {
+                    let results = inner.map(0..100_u64, |n| n).window(3);
+                    results.map(|result| result.expect("it runs")).sum()
+                };
+                pool.spawn(task).expect("there is room")
+            })
+            .collect();
+        for task in tasks {
+            assert_eq!(task.join().expect("it ends"), 4950);
+        }
+    });
+}
+
+#[test]
+fn at_the_nesting_limit_with_no_other_worker_the_mapping_says_that_the_pool_is_full() {
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(0)
+        .nesting_limit(0)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let inner = pool.clone();
+    let outer = pool.spawn(move || inner.map(0..3, |n| n).next());
+    let first = outer.expect("there is room").join().expect("it ends");
+    assert!(matches!(
+        first,
+        Some(Err(MapError::Refused(SubmitError::Full(()))))
+    ));
+}
+
+#[test]
+fn other_tasks_of_the_pool_get_their_turn_beside_an_endless_mapping() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let mut endless = pool.map(0_u64.., |n| n).window(1_000);
+        endless.next().expect("it is endless").expect("it runs");
+        let other = pool.spawn(|| "ran").expect("there is room");
+        while !other.is_finished() {
+            endless.next().expect("it is endless").expect("it runs");
+        }
+        assert_eq!(other.join().expect("it ran"), "ran");
+    });
+}
+
+#[test]
+fn a_caller_that_waits_for_room_is_let_in_beside_an_endless_mapping() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder().capacity(2).queue_depth(0).build();
+        let pool = built.expect("it has a capacity");
+        let mut endless = pool.map(0_u64.., |n| n).window(64);
+        endless.next().expect("it is endless").expect("it runs");
+        let caller = pool.clone();
+        let other = std::thread::spawn(move || caller.spawn(|| 7).expect("it is let in").join());
+        while !other.is_finished() {
+            endless.next().expect("it is endless").expect("it runs");
+        }
+        assert_eq!(other.join().expect("no panic").expect("it ran"), 7);
+    });
+}
+
+#[test]
+fn a_full_pool_that_never_blocks_is_waited_for_all_the_same() {
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(0)
+        .nonblocking(true)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| pool.map(0..3, |n| n).map(Result::ok).collect::<Vec<_>>());
+        while pool.stats().waiting == 0 {
+            std::thread::yield_now();
+        }
+        gate.open();
+        assert_eq!(first.join().expect("no panic"), [Some(0), Some(1), Some(2)]);
+    });
+}
+
+#[test]
+fn a_released_pool_ends_the_mapping_with_the_reason_and_the_items_come_back() {
+    let pool = pool(2);
+    pool.release();
+    let mut results = pool.map(0..100, |n| n);
+    let first = results.next();
+    assert!(matches!(
+        first,
+        Some(Err(MapError::Refused(SubmitError::Released(()))))
+    ));
+    assert!(results.next().is_none());
+    assert_eq!(results.into_unstarted().collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn a_release_in_the_middle_loses_no_result_and_ends_the_mapping() {
+    watchdog(LIMIT, || {
+        for now in [false, true] {
+            let pool = pool(2);
+            let ours = pool.clone();
+            let results = pool.map(0_usize.., move |n| {
+                if n == 10 && now {
+                    ours.release_now();
+                } else if n == 10 {
+                    ours.release();
+                }
+                n
+            });
+            let mut results: Vec<_> = results.collect();
+            let last = results.pop();
+            assert!(matches!(
+                last,
+                Some(Err(MapError::Refused(SubmitError::Released(()))))
+            ));
+            assert!(results.len() > 10);
+            for (n, result) in results.into_iter().enumerate() {
+                assert_eq!(result.expect("it ran"), n);
+            }
+            pool.wait_released().expect("nothing runs any more");
+        }
+    });
+}
+
+#[test]
+fn the_pool_stays_open_as_long_as_a_mapping_has_items() {
+    let results = pool(2).map(0..50, |n| n);
+    assert_eq!(results.flatten().count(), 50);
+}
+
+#[test]
+fn the_panic_hook_sees_a_mappings_panic_and_the_error_goes_through_the_question_mark()
+-> Result<(), Box<dyn Error + Send + Sync>> {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&seen);
+    let hook = move |_: &pool_core::TaskPanic<'_>| _ = counter.fetch_add(1, SeqCst);
+    let pool = Pool::builder().capacity(1).panic_hook(hook).build()?;
+    let failed = || -> Result<Vec<()>, Box<dyn Error + Send + Sync>> {
+        Ok(pool.map([1], |_| panic!("one")).collect::<Result<_, _>>()?)
+    };
+    let error = failed().expect_err("it panics").to_string();
+    assert!(error.contains("one"), "{error}");
+    assert_eq!(seen.load(SeqCst), 1);
+    let joined: Result<(), JoinError> = pool.spawn(|| ())?.join();
+    joined?;
+    Ok(())
+}
+
+#[test]
+fn cancelled_from_elsewhere_it_gives_what_has_come_and_does_not_wait_for_what_runs() {
+    let pool = pool(1);
+    let (gate, (sender, receiver)) = (Gate::new(), mpsc::channel());
+    let held = gate.clone();
+    let mut results = pool.map(0.., move |n| {
+        if n == 2 {
+            held.wait();
+        }
+        sender.send(n)
+    });
+    let canceller = results.canceller();
+    let late = gate.clone();
+    let cancelling = std::thread::spawn(move || {
+        late.wait_for_arrivals(1); // 0 and 1 have come, and 2 does not end before the mapping.
+        canceller.cancel();
+        canceller.cancel();
+    });
+    let fetched = watchdog(LIMIT, || results.by_ref().flatten().count());
+    assert_eq!(fetched, 2);
+    assert!(results.next().is_none());
+    cancelling.join().expect("it does not panic");
+    gate.open();
+    pool.wait_idle().expect("2 ends");
+    drop(results);
+    assert_eq!(receiver.into_iter().collect::<Vec<i32>>(), [0, 1, 2]);
+}
+
+#[test]
+fn as_many_results_as_are_ready_come_without_a_wait() {
+    let pool = pool(1);
+    let gate = Gate::new();
+    let held = gate.clone();
+    let map = move |n| {
+        if n == 2 {
+            held.wait();
+        }
+        n
+    };
+    // It ends when 2 runs: 0 and 1 have come by then, and are fetched together.
+    let end = std::iter::from_fn(|| {
+        gate.wait_for_arrivals(1);
+        None
+    });
+    let mut results = pool.map((0..3).chain(end), map).window(8);
+    let mut next = || (results.next().and_then(Result::ok), results.ready());
+    assert_eq!([next(), next()], [(Some(0), 1), (Some(1), 0)]);
+    gate.open();
+    assert_eq!([next(), next()], [(Some(2), 0), (None, 0)]);
+}
+
+#[test]
+fn a_canceller_keeps_neither_the_function_nor_the_items_alive() {
+    let (pool, kept) = (pool(1), Arc::new(()));
+    let held = Arc::clone(&kept);
+    let results = pool.map(0..3, move |_| Arc::clone(&held));
+    let canceller = results.canceller();
+    assert_eq!(results.flatten().count(), 3);
+    pool.wait_idle().expect("it is no worker");
+    assert_eq!(Arc::strong_count(&kept), 1);
+    canceller.cancel();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_for_each_whose_source_forks_says_so_in_the_child() {
+    let test = "map::a_for_each_whose_source_forks_says_so_in_the_child";
+    let ended = testkit::in_child(test, || {
+        let (pool, gate, parent) = (pool(2), Gate::new(), std::process::id());
+        let (held, mut forked) = (gate.clone(), 0);
+        let source = (0..3).inspect(|&n| {
+            if n == 1 {
+                gate.wait_for_arrivals(1); // The pool's locks are free.
+                // SAFETY: the child runs what follows here, and leaves by `_exit`.
+                forked = unsafe { libc::fork() };
+                if std::process::id() == parent {
+                    gate.open();
+                }
+            }
+        });
+        let ended = watchdog(LIMIT, || pool.for_each(source, move |_| held.wait()));
+        if std::process::id() != parent {
+            let refused = matches!(ended, Err(MapError::Refused(SubmitError::Forked(()))));
+            // SAFETY: ends the process and nothing else.
+            unsafe { libc::_exit(i32::from(!refused)) };
+        }
+        let mut status = -1;
+        // SAFETY: `status` is ours to write.
+        let waited = unsafe { libc::waitpid(forked, &raw mut status, 0) };
+        assert_eq!((waited, status), (forked, 0));
+        ended.expect("all ran in the parent");
+    });
+    ended.expect("the child exits by itself");
+}
+
+#[cfg(feature = "stream")]
+mod streams {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use futures_lite::{Stream, StreamExt, future::block_on};
+
+    use super::*;
+
+    struct Counts(AtomicUsize);
+
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_stream_gives_every_result_in_order_on_a_pool_of_any_depth() {
+        for depth in [0, 1, 1_000] {
+            let built = Pool::builder().capacity(2).queue_depth(depth).build();
+            let pool = built.expect("it has a capacity");
+            let results = pool.map(0..2_000_u32, |n| n).into_stream();
+            let values: Vec<u32> =
+                block_on(results.map(|result| result.expect("it runs")).collect());
+            assert!(values.into_iter().eq(0..2_000));
+        }
+    }
+
+    #[test]
+    fn at_a_full_pool_a_stream_waits_without_blocking_and_its_place_goes_with_it() {
+        let built = Pool::builder().capacity(1).queue_depth(0).build();
+        let (pool, gate) = (built.expect("it has a capacity"), Gate::new());
+        let held = gate.clone();
+        pool.submit(move || held.wait()).expect("there is room");
+        gate.wait_for_arrivals(1);
+        let counts = Arc::new(Counts(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&counts));
+        let mut context = Context::from_waker(&waker);
+        let mut dropped = pool.map(0..3, |n| n).into_stream();
+        assert!(Pin::new(&mut dropped).poll_next(&mut context).is_pending());
+        let mut kept = pin!(pool.map(0..3, |n| n).into_stream());
+        for _ in 0..10 {
+            assert!(kept.as_mut().poll_next(&mut context).is_pending());
+        }
+        assert_eq!(
+            pool.stats().waiting,
+            2,
+            "each stands in the wait queue once"
+        );
+        drop(dropped);
+        assert_eq!(pool.stats().waiting, 1);
+        gate.open();
+        let values: Vec<i32> = block_on(kept.map(|result| result.expect("it runs")).collect());
+        assert_eq!(values, [0, 1, 2]);
+        assert!(counts.0.load(SeqCst) > 0);
+    }
+
+    #[test]
+    fn a_stream_of_a_released_pool_ends_with_the_reason() {
+        let pool = pool(1);
+        pool.release();
+        let mut results = pin!(pool.map(0..3, |n| n).into_stream());
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(Some(Err(refused))) = results.as_mut().poll_next(&mut context) else {
+            panic!("it is refused");
+        };
+        assert!(matches!(
+            refused,
+            MapError::Refused(SubmitError::Released(()))
+        ));
+        assert!(matches!(results.poll_next(&mut context), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn an_error_ends_a_stream_after_the_results_before_it_and_nothing_starts_after_it() {
+        let (pool, (pulled, source)) = (pool(1), counted(8));
+        let started = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&started);
+        let results = pool.try_map(source, move |n| {
+            counter.fetch_add(1, SeqCst);
+            while pulled.load(SeqCst) < 8 {
+                std::thread::yield_now();
+            }
+            if n == 2 { Err("the third") } else { Ok(n) }
+        });
+        let mut results = results.window(8).into_stream();
+        let mut next = || block_on(results.next());
+        assert!(matches!(next(), Some(Ok(0))) && matches!(next(), Some(Ok(1))));
+        assert!(matches!(next(), Some(Err(MapError::Failed("the third")))));
+        assert!(next().is_none() && next().is_none());
+        pool.wait_idle().expect("it is no worker"); // The stream is there still.
+        assert_eq!(started.load(SeqCst), 3);
+    }
+
+    #[test]
+    fn an_item_that_panics_has_its_place_in_a_stream_and_the_others_go_on() {
+        let pool = pool(2);
+        let results = pool.map(0..10, |n| assert!(n != 3, "three"));
+        let results: Vec<_> = block_on(results.into_stream().collect());
+        assert_eq!(results.len(), 10);
+        for (n, result) in results.into_iter().enumerate() {
+            match result {
+                Ok(()) => assert_ne!(n, 3),
+                Err(MapError::Panicked(it)) => assert_eq!((n, it.message()), (3, Some("three"))),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_whose_source_panics_loses_no_result_and_may_be_polled_again() {
+        let (pool, mut n) = (pool(2), 0);
+        let source = std::iter::from_fn(move || {
+            n += 1;
+            assert!(n != 5, "the source");
+            (n < 10).then_some(n)
+        });
+        let mut results = pool.map(source, |n| n).into_stream();
+        let (mut values, mut panics) = (Vec::new(), 0);
+        loop {
+            match catch_unwind(AssertUnwindSafe(|| block_on(results.next()))) {
+                Ok(Some(result)) => values.push(result.expect("it runs")),
+                Ok(None) => break,
+                Err(_) => panics += 1,
+            }
+        }
+        assert_eq!((values, panics), (vec![1, 2, 3, 4, 6, 7, 8, 9], 1));
+    }
+
+    #[test]
+    fn a_stream_dropped_in_mid_run_starts_no_other_item_and_wakes_nobody() {
+        let (pool, gate) = (pool(1), Gate::new());
+        let (held, started) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
+        let (counter, kept) = (Arc::clone(&started), Arc::new(()));
+        let items = std::iter::repeat_with({
+            let kept = Arc::clone(&kept);
+            move || Arc::clone(&kept)
+        });
+        let results = pool.map(items, move |item| {
+            if counter.fetch_add(1, SeqCst) > 0 {
+                held.wait();
+            }
+            item // Kept as its result.
+        });
+        let mut results = results.window(4).into_stream();
+        assert!(block_on(results.next()).is_some_and(|first| first.is_ok()));
+        gate.wait_for_arrivals(1); // The second.
+        let counts = Arc::new(Counts(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&counts));
+        let polled = Pin::new(&mut results).poll_next(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop((results, waker));
+        assert_eq!(Arc::strong_count(&counts), 1, "no worker has it");
+        gate.open();
+        pool.wait_idle().expect("the second ends");
+        assert_eq!((started.load(SeqCst), counts.0.load(SeqCst)), (2, 0));
+        pool.release();
+        pool.wait_released().expect("it is no worker");
+        assert_eq!(
+            (Arc::strong_count(&counts), Arc::strong_count(&kept)),
+            (1, 1)
+        );
+    }
+}

@@ -1,0 +1,855 @@
+//! Scopes: tasks that borrow.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use pool_core::{CancelToken, Clock, JoinError, ManualClock, Pool, QueueDepth, WithinWorker};
+use pool_util::{MapError, PoolExt, Scope};
+use testkit::{Gate, watchdog};
+
+/// Only a net.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn pool(capacity: usize) -> Pool {
+    let built = Pool::builder().capacity(capacity).build();
+    built.expect("a capacity is all that is needed")
+}
+
+#[test]
+fn tasks_borrow_and_change_what_outlives_the_scope() {
+    let pool = pool(4);
+    let mut numbers = vec![0_u64; 1_000];
+    let count = AtomicUsize::new(0);
+    let answer = pool.scope(|scope| {
+        for (n, chunk) in (0_u64..).zip(numbers.chunks_mut(7)) {
+            let count = &count;
+            scope.submit(move || {
+                chunk.fill(n);
+                count.fetch_add(1, SeqCst)
+            });
+        }
+        "what the body returns"
+    });
+    assert_eq!(answer, "what the body returns");
+    assert_eq!(count.into_inner(), 1_000_usize.div_ceil(7));
+    assert!(
+        (0_u64..)
+            .zip(numbers.chunks(7))
+            .all(|(n, chunk)| chunk.iter().all(|&m| m == n))
+    );
+}
+
+#[test]
+fn nothing_of_a_task_is_left_when_the_scope_returns() {
+    let pool = pool(3);
+    let kept = Arc::new(());
+    for round in 0..200 {
+        pool.scope(|scope| {
+            for n in 0..round % 7 {
+                let (submitted, spawned, held) =
+                    (Arc::clone(&kept), Arc::clone(&kept), Arc::clone(&kept));
+                scope.submit(move || drop(submitted));
+                let handle = scope.spawn(move || spawned);
+                let detached = scope.spawn(move || held);
+                if n % 2 == 0 {
+                    drop(handle.join().expect("it runs"));
+                }
+                drop(detached);
+            }
+        });
+        assert_eq!(Arc::strong_count(&kept), 1, "round {round}");
+    }
+}
+
+#[test]
+fn the_owner_runs_what_the_pool_has_no_room_for() {
+    let built = Pool::builder().capacity(1).queue_depth(0).build();
+    let pool = built.expect("it has a capacity");
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    let us = thread::current().id();
+    let ran_on = Mutex::new(Vec::new());
+    pool.scope(|scope| {
+        for _ in 0..10 {
+            scope.submit(|| {
+                ran_on
+                    .lock()
+                    .expect("no panic")
+                    .push(thread::current().id());
+            });
+        }
+    });
+    assert_eq!(ran_on.into_inner().expect("no panic"), [us; 10]);
+    gate.open();
+}
+
+#[test]
+fn a_scope_of_a_released_pool_runs_on_its_owner() {
+    let pool = pool(2);
+    pool.release();
+    pool.wait_released().expect("it ends");
+    let mut sum = 0;
+    pool.scope(|scope| {
+        let spawned = scope.spawn(|| 7);
+        sum = spawned.join().expect("it runs");
+        scope.submit(|| ());
+    });
+    assert_eq!(sum, 7);
+}
+
+#[test]
+fn only_tasks_of_the_scope_run_on_its_owner() {
+    watchdog(LIMIT, || {
+        let built = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited)
+            .build();
+        let pool = built.expect("it has a capacity");
+        let (gate, us) = (Gate::new(), thread::current().id());
+        let held = gate.clone();
+        pool.submit(move || held.wait()).expect("there is room");
+        gate.wait_for_arrivals(1);
+        let (sender, strangers) = mpsc::channel();
+        for _ in 0..10 {
+            let sender = sender.clone();
+            let stranger = move || sender.send(thread::current().id()).expect("it is received");
+            pool.submit(stranger).expect("there is room");
+        }
+        drop(sender);
+        // The only worker is held: the owner runs its own tasks, and returns.
+        pool.scope(|scope| (0..10).for_each(|_| scope.submit(|| ())));
+        gate.open();
+        assert!(strangers.iter().all(|stranger| stranger != us));
+    });
+}
+
+#[test]
+fn a_scope_on_the_pools_only_worker_runs_its_own_tasks_there_and_no_stranger_queued_before() {
+    watchdog(LIMIT, || {
+        for policy in [
+            WithinWorker::RunInPlace,
+            WithinWorker::Block,
+            WithinWorker::Refuse,
+        ] {
+            let built = Pool::builder()
+                .capacity(1)
+                .queue_depth(QueueDepth::Unlimited)
+                .within_worker(policy)
+                .build();
+            let pool = built.expect("it has a capacity");
+            let (gate, inner) = (Gate::new(), pool.clone());
+            let ran = Arc::new(Mutex::new(Vec::new()));
+            let write = {
+                let ran = Arc::clone(&ran);
+                move |whose: &'static str| {
+                    let mut ran = ran.lock().expect("no panic");
+                    ran.push((whose, thread::current().id()));
+                }
+            };
+            let (wait, writes) = (gate.clone(), write.clone());
+            let owner = pool.spawn(move || {
+                wait.wait();
+                inner.scope(|scope| {
+                    for _ in 0..5 {
+                        scope.submit(|| writes("the scope's"));
+                    }
+                    scope
+                        .spawn(|| writes("the scope's"))
+                        .join()
+                        .expect("it runs");
+                    scope.submit(|| {
+                        inner.scope(|nested| nested.submit(|| writes("the scope's")));
+                    });
+                    let mapped = scope.map(0..3, |_| writes("the scope's"));
+                    assert_eq!(mapped.count(), 3);
+                });
+                writes("the owner's end");
+                thread::current().id()
+            });
+            gate.wait_for_arrivals(1);
+            for _ in 0..10 {
+                let write = write.clone();
+                let stranger = pool.submit(move || write("a stranger"));
+                stranger.expect("there is room");
+            }
+            gate.open();
+            let worker = owner.expect("there is room").join().expect("it ends");
+            pool.wait_idle().expect("it is no worker");
+            let mut expected = vec![("the scope's", worker); 10];
+            expected.push(("the owner's end", worker));
+            expected.resize(21, ("a stranger", worker));
+            assert_eq!(*ran.lock().expect("no panic"), expected, "{policy:?}");
+        }
+    });
+}
+
+#[test]
+fn nested_scopes_on_one_worker_do_not_deadlock() {
+    fn fibonacci(pool: &Pool, n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        pool.scope(|scope| {
+            let left = scope.spawn(|| fibonacci(pool, n - 1));
+            let right = fibonacci(pool, n - 2);
+            left.join().expect("it runs") + right
+        })
+    }
+    watchdog(LIMIT, || {
+        for policy in [
+            WithinWorker::RunInPlace,
+            WithinWorker::Block,
+            WithinWorker::Refuse,
+        ] {
+            for capacity in [1, 2, 4] {
+                let pool = Pool::builder()
+                    .capacity(capacity)
+                    .within_worker(policy)
+                    .build();
+                let pool = pool.expect("it has a capacity");
+                assert_eq!(fibonacci(&pool, 12), 144);
+                let inner = pool.clone();
+                let on_worker = pool.spawn(move || fibonacci(&inner, 12));
+                assert_eq!(
+                    on_worker.expect("there is room").join().expect("it ends"),
+                    144
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn sixteen_owners_share_two_workers() {
+    watchdog(LIMIT, || {
+        let pool = pool(2);
+        thread::scope(|threads| {
+            for _ in 0..16 {
+                threads.spawn(|| {
+                    for round in 0..50_usize {
+                        let sum = AtomicUsize::new(0);
+                        pool.scope(|scope| {
+                            for n in 0..round {
+                                let sum = &sum;
+                                scope.submit(move || sum.fetch_add(n, SeqCst));
+                            }
+                        });
+                        assert_eq!(sum.into_inner(), round * round.saturating_sub(1) / 2);
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn tasks_hand_tasks_over_to_their_own_scope() {
+    fn grow<'scope>(scope: &'scope Scope<'scope, '_>, left: u32, count: &'scope AtomicUsize) {
+        count.fetch_add(1, SeqCst);
+        if left > 0 {
+            scope.submit(move || grow(scope, left - 1, count));
+            scope.submit(move || grow(scope, left - 1, count));
+        }
+    }
+    let (pool, count) = (pool(3), AtomicUsize::new(0));
+    pool.scope(|scope| grow(scope, 9, &count));
+    assert_eq!(count.into_inner(), 1_023);
+}
+
+#[test]
+fn a_panic_of_the_body_waits_for_the_tasks_and_goes_on() {
+    let (pool, ended) = (pool(2), AtomicUsize::new(0));
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            for _ in 0..20 {
+                scope.submit(|| {
+                    thread::yield_now();
+                    ended.fetch_add(1, SeqCst)
+                });
+            }
+            panic!("the body");
+        })
+    }));
+    let payload = unwound
+        .err()
+        .and_then(|payload| payload.downcast::<&str>().ok());
+    assert_eq!(payload.as_deref(), Some(&"the body"));
+    assert_eq!(ended.into_inner(), 20);
+}
+
+/// A payload whose destructor panics, which would abort the process while another panic unwinds.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a destructor");
+    }
+}
+
+#[test]
+fn a_panic_of_the_body_goes_on_though_a_tasks_payload_panics_as_it_is_dropped() {
+    let pool = pool(1);
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            scope.submit(|| std::panic::panic_any(Bomb));
+            panic!("the body");
+        })
+    }));
+    let payload = unwound
+        .err()
+        .and_then(|payload| payload.downcast::<&str>().ok());
+    assert_eq!(payload.as_deref(), Some(&"the body"));
+}
+
+#[test]
+fn a_panic_of_a_task_goes_on_though_the_bodys_value_panics_as_it_is_dropped() {
+    let pool = pool(1);
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            scope.submit(|| panic!("submitted"));
+            Bomb
+        })
+    }));
+    let payload = unwound
+        .err()
+        .and_then(|payload| payload.downcast::<&str>().ok());
+    assert_eq!(payload.as_deref(), Some(&"submitted"));
+}
+
+#[test]
+fn a_panic_of_a_task_surfaces_at_its_handle_or_at_the_end_of_the_scope() {
+    let pool = pool(2);
+    pool.scope(|scope| {
+        let joined = scope.spawn(|| panic!("spawned")).join();
+        assert!(matches!(joined, Err::<(), _>(JoinError::Panicked(it)) if it.message() == Some("spawned")));
+        drop(scope.spawn(|| panic!("detached")));
+    });
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            for _ in 0..3 {
+                scope.submit(|| panic!("submitted"));
+            }
+        });
+    }));
+    let payload = unwound
+        .err()
+        .and_then(|payload| payload.downcast::<&str>().ok());
+    assert_eq!(payload.as_deref(), Some(&"submitted"));
+    assert_eq!(pool.scope(|_| 1), 1, "the pool is whole");
+}
+
+#[test]
+fn of_several_tasks_that_panic_the_first_is_the_scopes() {
+    let pool = pool(1);
+    pool.pause(); // All run here, one after the other.
+    for first in 0..3_usize {
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            pool.scope(|scope| {
+                for n in 0..5 {
+                    scope.submit(move || {
+                        if n >= first {
+                            std::panic::panic_any(n);
+                        }
+                    });
+                }
+            });
+        }));
+        let payload = unwound
+            .err()
+            .and_then(|payload| payload.downcast::<usize>().ok());
+        assert_eq!(payload.as_deref(), Some(&first));
+    }
+}
+
+#[test]
+fn a_value_of_a_leaked_handle_leaks_and_nothing_else() {
+    let (pool, kept) = (pool(2), Arc::new(()));
+    pool.scope(|scope| {
+        let held = Arc::clone(&kept);
+        std::mem::forget(scope.spawn(move || held));
+    });
+    assert_eq!(Arc::strong_count(&kept), 2);
+}
+
+#[test]
+fn a_scoped_mapping_borrows_and_keeps_the_order() {
+    let pool = pool(3);
+    let words: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    let longest = pool.scope(|scope| {
+        let lengths = scope.map(&words, |word| (word.as_str(), word.len()));
+        let lengths: Vec<_> = lengths.map(|result| result.expect("it runs")).collect();
+        assert!(lengths.iter().map(|(word, _)| *word).eq(words.iter()));
+        lengths.into_iter().map(|(_, length)| length).max()
+    });
+    assert_eq!(longest, Some(3));
+}
+
+#[test]
+fn a_dropped_scoped_mapping_drops_what_has_not_started() {
+    let pool = pool(1);
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    let (begun, kept) = (AtomicUsize::new(0), Arc::new(()));
+    pool.scope(|scope| {
+        // All would run here: the pool's worker is busy.
+        let items = (0..4).map(|n| (n, Arc::clone(&kept)));
+        let mut results = scope.map(items, |(n, _)| {
+            begun.fetch_add(1, SeqCst);
+            n
+        });
+        assert_eq!(results.next().and_then(Result::ok), Some(0));
+        assert_eq!(Arc::strong_count(&kept), 4, "the others were pulled");
+    });
+    gate.open();
+    assert_eq!(begun.into_inner(), 1);
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn a_scoped_mapping_pulls_no_more_than_its_window_ahead() {
+    let pool = pool(2);
+    for (window, most) in [(0, 1), (1, 1), (3, 3), (50, 10)] {
+        let (pulled, fetched) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        pool.scope(|scope| {
+            let items = (0..10).inspect(|_| {
+                let ahead = pulled.fetch_add(1, SeqCst) + 1 - fetched.load(SeqCst);
+                assert!(ahead <= most, "{ahead} of {most}");
+            });
+            let mut results = scope.map(items, |n| n).window(window);
+            for n in 0..10 {
+                assert_eq!(results.next().and_then(Result::ok), Some(n));
+                if n == 0 {
+                    assert_eq!(pulled.load(SeqCst), most);
+                }
+                fetched.fetch_add(1, SeqCst);
+            }
+            assert!(results.next().is_none());
+        });
+    }
+}
+
+#[test]
+fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends_all_the_same() {
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(0)
+        .nesting_limit(0)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let inner = pool.clone();
+    let task = pool.spawn(move || {
+        let ran = AtomicUsize::new(0);
+        let refused = inner.scope(|scope| scope.spawn(|| ran.fetch_add(1, SeqCst)).join().err());
+        (
+            matches!(refused, Some(JoinError::WouldDeadlock)),
+            ran.into_inner(),
+        )
+    });
+    assert_eq!(
+        task.expect("there is room").join().expect("it ends"),
+        (true, 1)
+    );
+}
+
+#[test]
+fn a_join_runs_the_joined_task_and_no_other() {
+    let pool = pool(1);
+    pool.pause();
+    let ran = Mutex::new(Vec::new());
+    pool.scope(|scope| {
+        let run = |n| ran.lock().expect("no panic").push(n);
+        let handles: Vec<_> = (0..4).map(|n| scope.spawn(move || run(n))).collect();
+        for handle in handles.into_iter().rev() {
+            handle.join().expect("it runs");
+        }
+    });
+    assert_eq!(ran.into_inner().expect("no panic"), [3, 2, 1, 0]);
+}
+
+#[test]
+fn a_join_of_a_task_that_has_started_waits_for_it_and_runs_no_other() {
+    let (pool, gate, begun) = (pool(1), Gate::new(), AtomicUsize::new(0));
+    pool.scope(|scope| {
+        let held = gate.clone();
+        let handle = scope.spawn(move || held.wait());
+        gate.wait_for_arrivals(1);
+        for _ in 0..10 {
+            scope.submit(|| begun.fetch_add(1, SeqCst));
+        }
+        let opener = gate.clone();
+        let opens = thread::spawn(move || opener.open());
+        handle.join().expect("it ends");
+        opens.join().expect("no panic");
+    });
+    assert_eq!(begun.into_inner(), 10);
+}
+
+/// Runs that many tasks, each of which spawns a child and joins it: how many joins were refused.
+fn refused_joins(pool: &Pool, tasks: usize) -> usize {
+    let refused = AtomicUsize::new(0);
+    pool.scope(|scope| {
+        for _ in 0..tasks {
+            scope.submit(|| {
+                let joined = scope.spawn(|| ()).join();
+                refused.fetch_add(usize::from(joined.is_err()), SeqCst);
+            });
+        }
+    });
+    refused.into_inner()
+}
+
+#[test]
+fn a_thousand_tasks_on_one_worker_each_join_a_child() {
+    watchdog(LIMIT, || {
+        let pool = pool(1);
+        let inner = pool.clone();
+        let task = pool.spawn(move || refused_joins(&inner, 1_000));
+        assert_eq!(task.expect("there is room").join().expect("it ends"), 0);
+    });
+}
+
+#[test]
+fn joins_of_children_do_not_pile_up_on_one_stack() {
+    watchdog(LIMIT, || {
+        let pool = pool(1);
+        pool.pause(); // All of them run here.
+        assert_eq!(refused_joins(&pool, 100_000), 0);
+    });
+}
+
+#[test]
+fn a_task_is_joined_at_any_place_among_those_that_wait() {
+    let pool = pool(1);
+    pool.pause();
+    for stride in [1, 3, 7, 64, 99] {
+        let ran = AtomicUsize::new(0);
+        pool.scope(|scope| {
+            let spawn = |n: usize| {
+                let ran = &ran;
+                scope.spawn(move || ran.fetch_add(n, SeqCst))
+            };
+            let mut handles: Vec<_> = (0..100).map(|n| Some(spawn(n))).collect();
+            for n in 0..90 {
+                let handle = handles[n * stride % 100].take();
+                handle.map(|handle| handle.join().expect("it runs"));
+            }
+        });
+        assert_eq!(ran.into_inner(), 99 * 100 / 2, "{stride}");
+    }
+}
+
+#[test]
+fn a_mapping_in_a_scope_of_an_unlimited_pool_reads_an_endless_source_no_further_than_its_window() {
+    let built = Pool::builder()
+        .capacity(1 << 20)
+        .queue_depth(QueueDepth::Unlimited)
+        .build();
+    let pool = built.expect("it has a capacity");
+    pool.pause(); // No thread is started: all run here.
+    let pulled = AtomicUsize::new(0);
+    pool.scope(|scope| {
+        let endless = (0..100_000).inspect(|_| _ = pulled.fetch_add(1, SeqCst));
+        let results = scope.map(endless, |n| n);
+        assert_eq!(results.take(3).flatten().sum::<i32>(), 3);
+    });
+    assert!(pulled.load(SeqCst) <= 1_026, "{}", pulled.load(SeqCst));
+}
+
+#[test]
+fn the_owner_of_a_mapping_calls_the_function_while_an_item_runs_elsewhere() {
+    watchdog(LIMIT, || {
+        let (pool, gate) = (pool(1), Gate::new());
+        let values = pool.scope(|scope| {
+            // The worker has the first item when the second is pulled, and the last one ends it.
+            let source = (0..4).inspect(|&n| {
+                if n == 1 {
+                    gate.wait_for_arrivals(1);
+                }
+            });
+            let mapped = scope.map(source, |n| {
+                match n {
+                    0 => gate.wait(),
+                    3 => gate.open(),
+                    _ => {}
+                }
+                (n, thread::current().id())
+            });
+            mapped.flatten().collect::<Vec<_>>()
+        });
+        let us = thread::current().id();
+        let here: Vec<_> = values.into_iter().map(|(n, on)| (n, on == us)).collect();
+        assert_eq!(here, [(0, false), (1, true), (2, true), (3, true)]);
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn a_scope_that_begins_in_a_forked_child_runs_on_its_owner() {
+    let test = "scope::a_scope_that_begins_in_a_forked_child_runs_on_its_owner";
+    let ended = testkit::in_child(test, || {
+        let pool = pool(1);
+        let told = testkit::in_fork(|| {
+            let ran = AtomicUsize::new(0);
+            let joined = pool.scope(|scope| {
+                (0..3).for_each(|_| scope.submit(|| ran.fetch_add(1, SeqCst)));
+                let mapped = scope.map(0..10, |n| n).flatten().sum::<i32>();
+                (scope.spawn(|| 7).join().ok(), mapped)
+            });
+            assert_eq!((joined, ran.into_inner()), ((Some(7), 45), 3));
+        });
+        assert_eq!(told, Ok(()));
+        assert_eq!(pool.scope(|scope| scope.spawn(|| 7).join().ok()), Some(7));
+    });
+    ended.expect("the child exits by itself");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_task_that_forks_ends_its_scope_in_the_child_too() {
+    let test = "scope::a_task_that_forks_ends_its_scope_in_the_child_too";
+    let ended = testkit::in_child(test, || {
+        let (pool, parent) = (pool(1), std::process::id());
+        pool.pause(); // All run here.
+        let pid = AtomicUsize::new(0);
+        watchdog(LIMIT, || {
+            pool.scope(|scope| {
+                scope.submit(|| ());
+                scope.submit(|| {
+                    // SAFETY: the child runs what follows here, and leaves by `_exit`.
+                    let child = unsafe { libc::fork() };
+                    pid.store(usize::try_from(child).expect("it forks"), SeqCst);
+                });
+                scope.submit(|| ());
+            });
+        });
+        let pid = pid.into_inner();
+        if std::process::id() != parent {
+            // SAFETY: ends the process and nothing else.
+            unsafe { libc::_exit(i32::from(pid != 0)) };
+        }
+        let mut status = -1;
+        let pid = libc::pid_t::try_from(pid).expect("as it was given");
+        // SAFETY: `status` is ours to write.
+        let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        assert_eq!((waited, status), (pid, 0));
+    });
+    ended.expect("the child exits by itself");
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child() {
+    struct Counts<'a>(&'a AtomicUsize);
+    impl Drop for Counts<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let test = "scope::nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child";
+    let ended = testkit::in_child(test, || {
+        let pool = Pool::builder().capacity(1).keep_alive(None).build();
+        let pool = pool.expect("it has a capacity");
+        let (gate, dropped) = (Gate::new(), AtomicUsize::new(0));
+        let held = gate.clone();
+        pool.submit(move || held.wait()).expect("there is room");
+        gate.wait_for_arrivals(1);
+        let child = pool.scope(|scope| {
+            for _ in 0..3 {
+                let counts = Counts(&dropped);
+                scope.submit(move || drop(counts));
+            }
+            // SAFETY: the child touches nothing of other threads but the pool under test, whose
+            // locks are free (its one worker waits at the gate), and leaves by `_exit`.
+            unsafe { libc::fork() }
+        });
+        if child == 0 {
+            let at_return = dropped.load(SeqCst);
+            drop(pool);
+            let after = dropped.load(SeqCst) - at_return;
+            // SAFETY: ends the process and nothing else.
+            unsafe { libc::_exit(i32::try_from(after).unwrap_or(-1)) };
+        }
+        assert!(child > 0);
+        assert_eq!(dropped.load(SeqCst), 3, "the owner ran them");
+        let mut status = -1;
+        // SAFETY: `status` is ours to write.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!((waited, status), (child, 0));
+        gate.open();
+    });
+    ended.expect("the child exits by itself");
+}
+
+#[test]
+fn a_task_with_a_name_and_a_token_knows_both_and_borrows() {
+    let pool = pool(2);
+    let (text, stop) = (String::from("borrowed"), CancelToken::new());
+    pool.scope(|scope| {
+        let named = scope.task().name("named").cancelled_by(&stop).spawn(|| {
+            let current = pool_core::current();
+            let before = current.is_cancelled();
+            stop.cancel();
+            let token = current.token();
+            let name = current.name().map(str::to_owned);
+            (
+                text.len(),
+                name,
+                before,
+                current.is_cancelled(),
+                token.is_cancelled(),
+            )
+        });
+        let known = named.join().expect("it runs");
+        assert_eq!(known, (8, Some("named".to_owned()), false, true, true));
+        let plain = scope.spawn(|| pool_core::current().name().map(str::to_owned));
+        assert_eq!(plain.join().expect("it runs"), None);
+    });
+}
+
+#[test]
+fn a_task_that_is_cancelled_or_late_before_it_starts_is_dropped_unrun() {
+    let clock = ManualClock::new();
+    let built = Pool::builder().capacity(1).clock(clock.clone()).build();
+    let pool = built.expect("it has a capacity");
+    let (stop, ran) = (CancelToken::new(), AtomicUsize::new(0));
+    stop.cancel();
+    let kept = Arc::new(());
+    pool.scope(|scope| {
+        let (first, second, third) = (Arc::clone(&kept), Arc::clone(&kept), Arc::clone(&kept));
+        let run = |held: Arc<()>| {
+            ran.fetch_add(1, SeqCst);
+            drop(held);
+        };
+        scope.task().cancelled_by(&stop).submit(move || run(first));
+        let cancelled = scope.task().cancelled_by(&stop).spawn(move || run(second));
+        assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
+        let late = scope.task().start_before(clock.now());
+        let late = late.spawn(move || run(third));
+        assert!(matches!(late.join(), Err(JoinError::Expired)));
+    });
+    assert_eq!((ran.into_inner(), Arc::strong_count(&kept)), (0, 1));
+}
+
+#[test]
+fn a_panic_of_a_named_task_is_reported_by_its_name_and_ends_the_scope() {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&names);
+    let built = Pool::builder()
+        .capacity(1)
+        .panic_hook(move |panic| {
+            let name = panic.name().map(str::to_owned);
+            seen.lock().expect("no panic").push(name);
+        })
+        .build();
+    let pool = built.expect("it has a capacity");
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| scope.task().name("fatal").submit(|| panic!("as asked")));
+    }));
+    assert!(ended.is_err());
+    let spawned = pool.scope(|scope| {
+        scope
+            .task()
+            .name("its handle's")
+            .spawn(|| panic!("so"))
+            .join()
+    });
+    assert!(matches!(spawned, Err::<(), _>(JoinError::Panicked(_))));
+    let names = names.lock().expect("no panic");
+    assert_eq!(
+        *names,
+        [Some("fatal".to_owned()), Some("its handle's".to_owned())]
+    );
+}
+
+#[test]
+fn a_try_map_gives_what_comes_before_the_first_error_and_ends_there() {
+    let pool = pool(3);
+    let (pulled, kept) = (AtomicUsize::new(0), Arc::new(()));
+    pool.scope(|scope| {
+        let items = (0..1_000).map(|n| {
+            pulled.fetch_add(1, SeqCst);
+            (n, Arc::clone(&kept))
+        });
+        let even = |(n, _): (i32, Arc<()>)| if n == 20 { Err("twenty") } else { Ok(n) };
+        let mut results = scope.try_map(items, even);
+        for n in 0..20 {
+            assert!(matches!(results.next(), Some(Ok(m)) if m == n));
+        }
+        assert!(matches!(
+            results.next(),
+            Some(Err(MapError::Failed("twenty")))
+        ));
+        let at_the_end = pulled.load(SeqCst);
+        assert!(at_the_end < 1_000);
+        assert!(results.next().is_none() && results.next().is_none());
+        assert_eq!(pulled.load(SeqCst), at_the_end);
+    });
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn a_try_map_starts_no_item_after_it_has_given_an_error() {
+    let pool = pool(1);
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    let begun = AtomicUsize::new(0);
+    pool.scope(|scope| {
+        // All run here, one after the other: the pool's worker is busy.
+        let mut results = scope.try_map(0..4, |n| {
+            begun.fetch_add(1, SeqCst);
+            assert!(n != 1, "the second");
+            Ok::<_, ()>(n)
+        });
+        assert!(matches!(results.next(), Some(Ok(0))));
+        assert!(matches!(results.next(), Some(Err(MapError::Panicked(_)))));
+        assert!(results.next().is_none());
+    });
+    gate.open();
+    assert_eq!(begun.into_inner(), 2);
+}
+
+#[test]
+fn a_try_map_in_a_scope_starts_nothing_after_an_error_while_an_earlier_item_runs() {
+    struct Opens(Gate, bool);
+    impl Drop for Opens {
+        fn drop(&mut self) {
+            if self.1 {
+                self.0.open();
+            }
+        }
+    }
+    for panics in [false, true] {
+        let (pool, gate, begun) = (pool(1), Gate::new(), AtomicUsize::new(0));
+        pool.scope(|scope| {
+            // The first waits for the last that is pulled beside it, on the other thread.
+            let items = (0..4).map(|n| (n, Opens(gate.clone(), n == 3)));
+            let mut results = scope.try_map(items, |(n, _)| {
+                begun.fetch_add(1, SeqCst);
+                match n {
+                    0 => gate.wait(),
+                    1 if panics => panic!("the second"),
+                    _ => return Err(n),
+                }
+                Ok(n)
+            });
+            assert!(matches!(results.next(), Some(Ok(0))));
+            match results.next() {
+                Some(Err(MapError::Panicked(_))) => assert!(panics),
+                Some(Err(MapError::Failed(n))) => assert!(!panics && n == 1),
+                other => panic!("{other:?}"),
+            }
+            assert!(results.next().is_none());
+        });
+        assert_eq!(begun.into_inner(), 2);
+    }
+}

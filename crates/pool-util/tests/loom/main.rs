@@ -1,0 +1,14 @@
+//! Models of mapping, scopes and groups, as `pool-core`'s: each names the racing parties and the harm
+//! they must not do.
+//!
+//! Run with `cargo xtask loom`.
+#![cfg(anthill_loom)]
+#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+
+mod group;
+mod map;
+#[path = "../../../pool-core/tests/loom/support.rs"]
+#[expect(dead_code, reason = "shared with the models of `pool-core`")]
+mod support;
+
+use support::{check, end, untimed};
