@@ -18,7 +18,7 @@ use crate::error::BuildError;
     not(anthill_loom),
     expect(
         clippy::default_constructed_unit_structs,
-        reason = "the models' clock is not zero-sized"
+        reason = "the models' clock is no unit struct"
     )
 )]
 pub(crate) fn default_clock() -> DefaultClock {

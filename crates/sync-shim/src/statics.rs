@@ -166,7 +166,7 @@ mod tests {
     fn a_thread_keeps_its_number_and_no_other_has_it() {
         let numbers = || [thread_number(), thread_number()];
         let (ours, theirs) = (numbers(), std::thread::spawn(numbers).join());
-        let theirs = theirs.expect("it does not panic");
+        let theirs = theirs.expect("the thread does not panic");
         assert!(ours[0] > 0 && ours[0] == ours[1] && theirs[0] == theirs[1]);
         assert_ne!(ours[0], theirs[0]);
     }

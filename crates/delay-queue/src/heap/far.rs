@@ -427,11 +427,13 @@ impl Far {
         for _ in 0..SWEPT_BUCKETS {
             let Sweep { rung, bucket, .. } = self.sweep;
             let children = self.rungs.len();
-            let beside = children + self.children.len();
+            let after_children = children + self.children.len();
             let list = match rung {
                 _ if rung < children => self.rungs[rung].buckets.get_mut(bucket),
-                _ if rung < beside => self.children[rung - children].buckets.get_mut(bucket),
-                _ if rung > beside => break,
+                _ if rung < after_children => {
+                    self.children[rung - children].buckets.get_mut(bucket)
+                }
+                _ if rung > after_children => break,
                 _ => match bucket {
                     0 => Some(&mut self.rest.list),
                     1 => Some(&mut self.never),

@@ -59,12 +59,12 @@ fn run(seed: u64, count: u64, body: impl Fn() + Send + Sync + 'static) {
     config.stack_size = STACK;
     config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
     config.silence_warnings = true; // The warning that all accesses are sequentially consistent.
-    let count = usize::try_from(count).expect("it is a small number");
+    let count = usize::try_from(count).expect("the count is small");
     if seed.is_multiple_of(2) {
         Runner::new(RandomScheduler::new_from_seed(seed, count), config).run(body);
     } else {
         let depths = (seed / 2).rem_euclid(DEPTHS.len() as u64);
-        let depth = DEPTHS[usize::try_from(depths).expect("it is an index")];
+        let depth = DEPTHS[usize::try_from(depths).expect("the remainder is an index")];
         Runner::new(PctScheduler::new_from_seed(seed, depth, count), config).run(body);
     }
 }
