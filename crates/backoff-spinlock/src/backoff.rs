@@ -43,7 +43,6 @@ pub const MAX_SPINS: u32 = 64;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    /// Rounds waited so far.
     round: u32,
     /// The round at which it is time to block.
     last: u32,

@@ -69,7 +69,6 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Ok(added)
     }
 
-    /// Adds to the low lane.
     pub(crate) fn add_low(&self, key: K) -> Result<Added, ShutDown<K>> {
         let known = |keys: &mut Keys<K>, slot| keys.add_known(slot, Lane::Low);
         self.add_with(key, None, Lane::Low, known)
@@ -142,7 +141,6 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 }
 
-/// Returns whether `key` is the key of this pair.
 #[inline]
 pub(crate) fn is_in<K: Eq>(key: &K, pair: Option<&(K, K)>) -> bool {
     pair.is_some_and(|(other, _)| key == other)

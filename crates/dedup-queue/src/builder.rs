@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::queue::KeyQueue;
 
-/// How long failures of a resting key are remembered, unless the builder sets another duration.
+/// Default duration for which failures of a resting key are remembered.
 pub const DEFAULT_FAILURE_EXPIRY: Duration = Duration::from_secs(3600);
 
 /// Returns the limiter of client-go's controllers: the longer delay of [`Exponential`], from 5

@@ -211,7 +211,6 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Reports to the metrics, if there are any.
     #[inline]
     pub(crate) fn with_metrics(&self, mut what: impl FnMut(&dyn Metrics, &str)) {
         if let Some(metrics) = &self.config.metrics {
@@ -291,7 +290,6 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         })
     }
 
-    /// Records that a key was taken.
     #[inline]
     pub(crate) fn note_taken(&self, waited: u64) {
         self.with_metrics(|metrics, name| {

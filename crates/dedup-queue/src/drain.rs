@@ -265,10 +265,8 @@ pub struct DrainFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Pl
     progress: Progress,
 }
 
-/// Progress of a drain future.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
-    /// Not polled yet.
     New,
     Waits(DrainId),
     Ended,

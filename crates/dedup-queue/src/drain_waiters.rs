@@ -74,12 +74,10 @@ impl<K> DrainWaiters<K> {
         }
     }
 
-    /// Returns the number of waiting drains.
     pub(crate) fn len(&self) -> usize {
         self.answers.waiting()
     }
 
-    /// Returns whether this drain is waiting.
     pub(crate) fn waits(&self, id: DrainId) -> bool {
         self.answers.waits(id)
     }
@@ -127,7 +125,6 @@ impl<K> DrainWaiters<K> {
 }
 
 impl Answers {
-    /// Returns the number of waiting drains.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }

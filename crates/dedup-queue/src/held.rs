@@ -14,7 +14,6 @@ use crate::records::Slot;
 
 /// Operations of a guard on its queue, independent of the queue's hasher and clock.
 pub(crate) trait GuardOps<K>: Send + Sync {
-    /// Returns a shared reference to the queue.
     fn share(&self) -> Arc<dyn GuardOps<K>>;
     /// Takes the key. Here and below, the key stays in the guard until it is needed or dropped:
     /// moving it out of the guard earlier would read at once what was just written in pieces.

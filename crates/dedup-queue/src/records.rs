@@ -18,7 +18,6 @@ use hashbrown::HashTable;
 pub(crate) use crate::slab::Slot;
 use crate::slab::{Entry, NONE, Slab};
 
-/// The pending delivery of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Nothing,
@@ -28,7 +27,6 @@ pub(crate) enum Delivery {
     Later(EntryId),
 }
 
-/// The reason for the pending delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// An add, or a request of the worker; or no delivery is pending.
@@ -40,7 +38,6 @@ pub(crate) enum Cause {
     Yielding,
 }
 
-/// The priority of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Normal,
@@ -126,7 +123,6 @@ impl Asked {
     }
 }
 
-/// The list that a record is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     /// None: the record is free, or the key is delayed and not held.
@@ -135,7 +131,6 @@ pub(crate) enum On {
     Held,
     /// Neither held nor pending: kept for its failures.
     Resting,
-    /// Ready, in the low lane.
     ReadyLow,
 }
 
@@ -156,7 +151,6 @@ pub(crate) struct Record<K> {
     next: Slot,
     /// When the delivery became pending, or when the key came to rest.
     pub(crate) since: u64,
-    /// When the key was taken.
     pub(crate) taken: u64,
     /// End of the delay after the last counted failure. 0 if there are no failures.
     pub(crate) backoff: u64,
@@ -268,7 +262,6 @@ impl<K> Records<K> {
         garbage
     }
 
-    /// Frees unused memory.
     #[cold]
     pub(crate) fn shrink(&mut self) {
         let used: Vec<Slot> = self.table.iter().copied().collect();
@@ -306,7 +299,6 @@ impl<K> Records<K> {
         found.map(|(slot, _)| slot).collect()
     }
 
-    /// Iterates over a list from its head.
     pub(crate) fn walk<const ON: u8>(&self, list: &List<ON>) -> impl Iterator<Item = Slot> {
         let first = (list.head != NONE).then_some(list.head);
         std::iter::successors(first, |&slot| {
@@ -387,7 +379,6 @@ impl<const ON: u8> List<ON> {
         }
     }
 
-    /// Removes a record from this list.
     #[inline]
     pub(crate) fn unlink<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         let record = &mut records[slot];
@@ -407,7 +398,6 @@ impl<const ON: u8> List<ON> {
         }
     }
 
-    /// Removes the first record.
     #[inline]
     pub(crate) fn pop<K>(&mut self, records: &mut Records<K>) -> Option<Slot> {
         let slot = self.first()?;
@@ -478,7 +468,6 @@ impl HeldRecords {
         }
     }
 
-    /// Removes a held record.
     #[inline]
     pub(crate) fn leave<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         self.count -= 1;

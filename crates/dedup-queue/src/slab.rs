@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::ops::{Index, IndexMut};
 
-/// An index into the slab.
 pub(crate) type Slot = u32;
 /// The index that stands for no slot.
 pub(crate) const NONE: Slot = Slot::MAX;
@@ -24,9 +23,7 @@ const SMALL: usize = 1024;
 /// A row is cut when fewer than one in this many entries are in use.
 const SPARSE: usize = 16;
 
-/// Contents of a slab.
 pub(crate) trait Entry {
-    /// Returns the contents of a free slot.
     fn free() -> Self;
     /// Returns the field in which the slab stores the next free slot. Not read while the slot is in
     /// use.
@@ -95,7 +92,6 @@ impl<T: Entry> Slab<T> {
         slot
     }
 
-    /// Adds a free slot.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
@@ -191,7 +187,6 @@ impl<T: Entry> Slab<T> {
         self.row.get_mut(slot as usize)
     }
 
-    /// Returns the number of entries for which there is memory.
     pub(crate) fn capacity(&self) -> usize {
         self.row.capacity() + self.exiles.capacity()
     }

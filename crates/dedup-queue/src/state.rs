@@ -22,7 +22,6 @@ pub(crate) struct State<K> {
     pub(crate) drain_waiters: DrainWaiters<K>,
     /// Waiters for the moment when no key is pending or held.
     pub(crate) idle_waiters: Answers,
-    /// Waiters that were answered in this section.
     answered: Vec<Waiter>,
 }
 
@@ -35,7 +34,6 @@ pub(crate) struct Effects<K> {
     pub(crate) wakes: WakeList,
     alarm: Option<AlarmRequest>,
     pub(crate) metric_changes: MetricChanges,
-    /// Keys to be dropped.
     pub(crate) garbage: Vec<Garbage<K>>,
 }
 
@@ -118,13 +116,11 @@ impl<K> State<K> {
         }
     }
 
-    /// Rejects adds from now on.
     pub(crate) fn refuse_adds(&mut self) {
         self.keys.mark_unsettled();
         self.keys.shut_down();
     }
 
-    /// Enqueues a drain.
     pub(crate) fn begin_drain(&mut self, waiter: Waiter) -> DrainId {
         self.refuse_adds();
         self.drain_waiters.enter(waiter)
@@ -166,7 +162,6 @@ impl<K> State<K> {
         }
     }
 
-    /// Rejects adds from now on, and ends all drains.
     pub(crate) fn shut_down(&mut self) {
         self.refuse_adds();
         self.end_drains(Outcome::ShutDown);

@@ -44,7 +44,6 @@ use slots::{Slots, small};
 /// cancelled.
 pub const NEVER: u64 = u64::MAX;
 
-/// Maximum number of entries in a heap.
 #[cfg(feature = "std")]
 pub(crate) const MOST: usize = slots::LIMIT;
 
@@ -506,7 +505,6 @@ impl<T> DelayHeap<T> {
         }
     }
 
-    /// Returns the entry in this slot.
     fn look_at(&self, slot: u32) -> Option<Entry<&T>> {
         let (generation, due, value) = self.slots.get(slot)?;
         let id = self.id(slot, generation);

@@ -226,7 +226,6 @@ impl<T> State<T> {
         self.take(effects)
     }
 
-    /// Returns why no entry is due.
     fn unavailable(&self) -> Unavailable {
         match self.heap.peek_due() {
             None | Some(NEVER) if !self.open && self.leases.len() == 0 => Unavailable::Closed,
@@ -254,7 +253,6 @@ impl<T> State<T> {
         Ok(taken)
     }
 
-    /// Removes an entry.
     pub(crate) fn cancel(&mut self, id: EntryId, effects: &mut Effects) -> Option<T> {
         let entry = self.heap.remove(id)?;
         self.counts.cancelled += 1;
@@ -262,7 +260,6 @@ impl<T> State<T> {
         Some(entry.value)
     }
 
-    /// Changes an entry's time.
     pub(crate) fn reset(&mut self, id: EntryId, due: u64, effects: &mut Effects) -> bool {
         let Some(old) = self.heap.reset(id, due) else {
             return false;
@@ -313,7 +310,6 @@ impl<T> State<T> {
         (Some(self.take_all(effects)), cleared)
     }
 
-    /// Allocates memory for `additional` more entries, within the bound.
     pub(crate) fn try_reserve(&mut self, additional: usize) -> Result<(), ReserveError> {
         let room = self
             .bound
@@ -360,7 +356,6 @@ impl<T> State<T> {
         }
     }
 
-    /// Restores the waiters' invariants.
     #[inline]
     pub(crate) fn settle(&mut self, effects: &mut Effects) {
         if self.waiters.waiting() > 0 {

@@ -13,7 +13,6 @@ use crate::wait::{Waiter, WaiterId, WakeList};
 /// and would make up half of the code of a queue.
 pub(crate) struct WaitQueue<T> {
     places: Vec<Place<T>>,
-    /// The first and the last waiting pusher.
     first: usize,
     last: usize,
     waiting: usize,
@@ -47,13 +46,11 @@ pub(crate) struct Pusher<T> {
     pub(crate) waiter: Waiter,
 }
 
-/// State of a pusher.
 pub(crate) enum Wait<T> {
     /// Its value was added to the queue, with this id.
     Entered(EntryId),
     /// The queue was closed first.
     Refused(T),
-    /// It still waits.
     Waiting,
 }
 
@@ -79,7 +76,6 @@ impl<T> WaitQueue<T> {
         self.used == 0 && self.waiting == 0 && self.places.len() <= KEPT
     }
 
-    /// Appends a pusher.
     pub(crate) fn enqueue(&mut self, pusher: Pusher<T>) -> WaiterId {
         let place = Place {
             before: self.last,
@@ -114,7 +110,6 @@ impl<T> WaitQueue<T> {
         self.end(id, Ok(entry));
     }
 
-    /// Rejects all values.
     pub(crate) fn refuse_all(&mut self, wakes: &mut WakeList) {
         while let Some((id, pusher)) = self.pop() {
             self.end(id, Err(pusher.value));

@@ -107,7 +107,6 @@ impl Parker {
         }
     }
 
-    /// Sleeps once.
     pub(crate) fn sleep(&self, deadline: Option<Instant>) -> Woken {
         // Announces the sleep. If a token comes between this exchange and the wait, the wait
         // returns at once, because it sleeps only while the word is `PARKED`. Relaxed: the swap

@@ -93,12 +93,10 @@ struct YieldPolicy {
     last: Mutex<Option<Reading>>,
 }
 
-/// Both clocks at one instant.
 #[derive(Clone, Copy)]
 struct Reading {
     /// Time since the process's first yield.
     wall: Duration,
-    /// Processor time used by the process's threads.
     used: Duration,
 }
 
@@ -158,7 +156,6 @@ impl YieldPolicy {
     }
 }
 
-/// Doubles `number`, within the bounds.
 fn double(number: u32, [least, most]: [u32; 2]) -> u32 {
     (number * 2).clamp(least, most)
 }
@@ -196,7 +193,6 @@ pub fn yield_briefly(times: u32) -> bool {
     true
 }
 
-/// Returns the time since the first call.
 fn since_first(now: Instant) -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     now.saturating_duration_since(*FIRST.get_or_init(|| now))
@@ -210,7 +206,6 @@ fn cores() -> u32 {
     })
 }
 
-/// Returns the processor time of all threads of this process.
 #[cfg(unix)]
 fn processor_time() -> Duration {
     let mut time = libc::timespec {

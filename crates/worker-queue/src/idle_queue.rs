@@ -217,7 +217,6 @@ impl<E, S: Copy + Ord, R> IdleQueue<E, S, R> {
     }
 }
 
-/// Allocates room for exactly `slots` entries.
 fn allocate<T>(slots: usize) -> Result<VecDeque<T>, TryReserveError> {
     let mut room = VecDeque::new();
     room.try_reserve_exact(slots)?;

@@ -36,14 +36,12 @@ impl Delayed {
         Some((entry.value, entry.due))
     }
 
-    /// Removes the next entry, and returns its slot and time.
     #[inline(never)]
     pub(super) fn pop(&mut self) -> Option<(Slot, u64)> {
         let entry = self.0.pop()?;
         Some((entry.value, entry.due))
     }
 
-    /// Removes an entry, and returns its due time.
     #[inline(never)]
     pub(super) fn remove(&mut self, entry: EntryId) -> u64 {
         self.0.remove(entry).map_or(NEVER, |entry| entry.due)

@@ -91,13 +91,11 @@ impl<K> Keys<K> {
         })
     }
 
-    /// Frees unused memory.
     pub(crate) fn shrink(&mut self) {
         self.records.shrink();
         self.renew_delayed();
     }
 
-    /// Returns the number of keys for which there is memory.
     pub(crate) fn capacity(&self) -> usize {
         self.records.capacity()
     }

@@ -11,7 +11,6 @@ use super::{Keys, Place};
 use crate::records::{Delivery, On, Slot};
 
 impl<K> Keys<K> {
-    /// Returns whether fast adds are enabled.
     #[inline]
     pub(crate) fn has_fast_adds(&self) -> bool {
         self.fast_adds

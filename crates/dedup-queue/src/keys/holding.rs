@@ -27,7 +27,6 @@ impl Place {
     }
 }
 
-/// A key that is handed to a worker.
 #[derive(Debug)]
 pub(crate) struct Taken<K> {
     pub(crate) key: K,
@@ -36,7 +35,7 @@ pub(crate) struct Taken<K> {
     pub(crate) waited: u64,
 }
 
-/// How a worker ends its work on a key.
+/// The end of a worker's work on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Done; failures are remembered.
@@ -60,7 +59,6 @@ pub(crate) struct Ended<K> {
     pub(crate) worked: u64,
     /// The worker's copy, if the queue does not need it.
     pub(crate) key: Option<K>,
-    /// Whether the key is ready again at once.
     pub(crate) ready: bool,
 }
 
@@ -81,7 +79,6 @@ impl<K> Keys<K> {
         })
     }
 
-    /// Releases a key.
     pub(crate) fn finish(&mut self, slot: Slot, key: K, ending: Ending) -> Ended<K> {
         let worked = self.now.saturating_sub(self.records[slot].taken);
         match ending {
@@ -169,23 +166,19 @@ impl<K> Keys<K> {
         }
     }
 
-    /// Returns the number of failures of the key in a row.
     pub(crate) fn failures(&self, found: Option<Slot>) -> u32 {
         let slot = self.still(found);
         slot.map_or(0, |slot| self.records[slot].failures)
     }
 
-    /// Like [`failures`](Keys::failures), for a held key.
     pub(crate) fn failures_of_held(&self, slot: Slot) -> u32 {
         self.records[slot].failures
     }
 
-    /// Returns the held key's failures, and the end of its back-off.
     pub(crate) fn backoff_of_held(&self, slot: Slot) -> (u32, u64) {
         (self.records[slot].failures, self.records[slot].backoff)
     }
 
-    /// Sets the key's failures and the end of its back-off.
     pub(super) fn count_failure(&mut self, slot: Slot, failures: u32, backoff: u64) {
         let record = &mut self.records[slot];
         record.failures = failures;
@@ -203,7 +196,6 @@ impl<K> Keys<K> {
         }
     }
 
-    /// Removes the key's failures.
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.forget_failures(slot);
         if self.records[slot].on == On::Resting {
@@ -212,7 +204,6 @@ impl<K> Keys<K> {
         }
     }
 
-    /// Gives up the key, held or not.
     pub(crate) fn give_up(&mut self, found: Option<Slot>) {
         if let Some(slot) = self.still(found) {
             self.withdraw_retry(slot);
@@ -220,7 +211,6 @@ impl<K> Keys<K> {
         self.forget_found(found);
     }
 
-    /// Like [`forget`](Keys::forget), for a key that was looked up.
     pub(crate) fn forget_found(&mut self, found: Option<Slot>) {
         if let Some(slot) = self.still(found) {
             self.forget(slot);

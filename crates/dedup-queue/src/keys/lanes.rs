@@ -13,7 +13,6 @@ use crate::records::{Lane, List, On, READY, READY_LOW, Records, Slot};
 /// One delivery in this many is of the low lane.
 const LOW_SHARE: u32 = 8;
 
-/// The ready keys.
 #[derive(Debug)]
 pub(crate) struct Ready {
     normal: List<READY>,
@@ -41,12 +40,10 @@ impl Ready {
         self.low.len() > 0
     }
 
-    /// Returns the number of keys in the low lane.
     pub(crate) fn low(&self) -> usize {
         self.low.len()
     }
 
-    /// Removes a record from its lane.
     pub(crate) fn unlink<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         if records[slot].on == On::ReadyLow {
             self.low.unlink(records, slot);
@@ -55,7 +52,6 @@ impl Ready {
         }
     }
 
-    /// Removes the next record.
     #[inline]
     pub(crate) fn pop<K>(&mut self, records: &mut Records<K>) -> Option<Slot> {
         if self.has_low() {
@@ -90,7 +86,6 @@ impl Ready {
         self.normal.push(records, slot);
     }
 
-    /// Like [`push_normal`](Self::push_normal), for the low lane.
     fn push_low<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         self.low.push(records, slot);
     }
@@ -122,7 +117,6 @@ impl<K> Keys<K> {
         is_ready
     }
 
-    /// Adds a key that has become ready.
     #[inline]
     pub(super) fn push_ready(&mut self, slot: Slot) {
         if self.records[slot].asked.lane() == Lane::Normal {

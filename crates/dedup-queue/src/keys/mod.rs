@@ -74,17 +74,15 @@ pub(crate) struct Keys<K> {
     /// Whether a change may concern a waiter, keys have to be dropped, or the low lane has keys.
     /// Set by the respective change, cleared by [`settled`](Keys::settled).
     unsettled: bool,
-    /// Changes to be reported to the metrics.
     pub(crate) metric_changes: MetricChanges,
     /// Keys to be dropped when the lock is free.
     pub(crate) garbage: Vec<Garbage<K>>,
 }
 
-/// Settings that do not change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) policy: Policy,
-    /// How long failures of a resting key are remembered; [`NEVER`]: for ever.
+    /// Duration for which failures of a resting key are remembered; [`NEVER`]: for ever.
     pub(crate) expiry: u64,
     /// Whether times are recorded, for metrics or for listing the keys: so the clock must be read.
     pub(crate) metered: bool,
@@ -106,7 +104,6 @@ impl AddAssign for MetricChanges {
     }
 }
 
-/// Number of keys in each state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) ready: usize,
@@ -260,7 +257,6 @@ impl<K> Keys<K> {
         }
     }
 
-    /// Records that something may depend on the time.
     fn depend_on_time(&mut self) {
         self.timed = true;
         self.fast_adds = false;

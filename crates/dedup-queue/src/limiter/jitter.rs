@@ -10,7 +10,7 @@ use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::RateLimiter;
 
-/// How a delay is randomized.
+/// Range of a randomized delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Jitter {

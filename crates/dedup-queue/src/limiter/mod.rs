@@ -1,4 +1,4 @@
-//! How long a key waits before it is retried.
+//! Delays before a key is retried.
 //!
 //! Not for: counting failures. The queue stores a key's count with the key, where it is forgotten
 //! and expires, and passes it to the limiter. So most limiters have no state, and none needs

@@ -15,7 +15,6 @@ use super::place::Place;
 use super::slots::Slots;
 use super::steps;
 
-/// Slots in a chunk.
 pub(super) const CHUNK: usize = 16;
 /// The index that stands for no chunk.
 const NONE: u32 = u32::MAX;
@@ -31,7 +30,6 @@ pub(super) struct Chunks {
     next: Vec<u32>,
     free: u32,
     free_count: usize,
-    /// Number of stale slots on lists.
     stale: usize,
 }
 
@@ -88,7 +86,6 @@ impl List {
         }
     }
 
-    /// Returns the index of the last slot.
     pub(super) fn back(self) -> Option<usize> {
         (!self.is_empty()).then(|| self.end as usize - 1)
     }
@@ -114,7 +111,6 @@ impl List {
         (self.end as usize - 1) / CHUNK == chunk as usize
     }
 
-    /// Returns the number of the list's slots in this chunk.
     #[inline]
     fn count(self, chunk: u32) -> usize {
         if self.is_last(chunk) {
@@ -205,7 +201,6 @@ impl Chunks {
         self.next.reserve_exact(chunks);
     }
 
-    /// Like [`reserve`](Self::reserve), but returns an error.
     pub(super) fn try_reserve(&mut self, slots: usize) -> Result<(), TryReserveError> {
         let chunks = self.missing(slots);
         self.slots.try_reserve_exact(chunks * CHUNK)?;
@@ -288,7 +283,6 @@ impl Chunks {
         Some(Place::chunks(index))
     }
 
-    /// Appends a slot, and returns its place.
     #[inline]
     pub(super) fn push(&mut self, list: &mut List, slot: u32) -> Place {
         if (list.end as usize).is_multiple_of(CHUNK) {
@@ -317,7 +311,6 @@ impl Chunks {
         Some(list.front())
     }
 
-    /// Removes the first chunk of the list.
     #[inline]
     pub(super) fn pop(&mut self, list: &mut List) -> Option<Chunk> {
         if list.is_empty() {
@@ -345,7 +338,6 @@ impl Chunks {
         self.slices(list).map(|(_, slots)| slots.len()).sum()
     }
 
-    /// Iterates over the list's slots and their places, in order.
     pub(super) fn iter(&self, list: List) -> impl Iterator<Item = (u32, Place)> {
         self.slices(list)
             .flat_map(|(front, slots)| slots.iter().copied().zip((front..).map(Place::chunks)))
@@ -361,7 +353,6 @@ impl Chunks {
         })
     }
 
-    /// Links another chunk to the end of the list.
     fn extend(&mut self, list: &mut List) {
         let chunk = self.take_chunk();
         let mut count = 1;

@@ -32,7 +32,6 @@ use super::place::Place;
 use super::slots::Slots;
 use super::steps;
 
-/// Target number of keys per bucket.
 const KEYS_PER_BUCKET: usize = 8;
 const FEWEST_BUCKETS: usize = 16;
 /// Assumed number of keys of which only the first few are known.
@@ -52,7 +51,6 @@ const SWEPT_BUCKETS: usize = 64;
 /// keys need.
 const MANY_RUNGS: usize = 8;
 
-/// Limits of the length of lists.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     /// A list with this many keys is cut before it gets more.
@@ -93,7 +91,6 @@ pub(super) struct Far {
     unused: Vec<u32>,
     /// Keys that are due after the first rung.
     rest: Rest,
-    /// Keys that never fall due.
     never: List,
     edge: Key,
     /// A list with this many keys is long: its rung is widened, or the list is cut.
@@ -227,7 +224,6 @@ impl Far {
         }
     }
 
-    /// Returns the list to which a key belongs.
     #[inline]
     fn list(&mut self, key: Key) -> &mut List {
         let list = Self::root(&mut self.rungs, &mut self.rest, &mut self.never, key);
@@ -576,19 +572,16 @@ impl Far {
     }
 }
 
-/// Returns the number of buckets for a rung of `keys` keys.
 fn buckets_for(keys: usize) -> usize {
     let count = (keys / KEYS_PER_BUCKET).next_power_of_two();
     count.clamp(FEWEST_BUCKETS, MOST_BUCKETS)
 }
 
-/// Converts the number of a bucket.
 #[expect(clippy::cast_possible_truncation, reason = "there are few buckets")]
 fn small(bucket: u64) -> usize {
     bucket as usize
 }
 
-/// Returns the first and the last order number in a list.
 fn orders<T>(list: List, chunks: &Chunks, slots: &Slots<T>) -> Span {
     let mut span = Span::NONE;
     for (slot, place) in chunks.iter(list) {
@@ -600,7 +593,6 @@ fn orders<T>(list: List, chunks: &Chunks, slots: &Slots<T>) -> Span {
     span
 }
 
-/// Moves the keys of a list into `into`.
 fn gather<T>(mut list: List, into: &mut Vec<Key>, chunks: &mut Chunks, slots: &Slots<T>) {
     while let Some(chunk) = chunks.pop(&mut list) {
         for (slot, place) in chunk.slots() {
@@ -698,7 +690,6 @@ impl Rung {
         self.start + ((bucket as u64) << self.shift)
     }
 
-    /// Returns the end of a bucket.
     fn end_of(&self, bucket: usize) -> Key {
         if self.by_order && self.is_last(bucket) {
             return self.end;
@@ -722,7 +713,6 @@ impl Rung {
         small(key.due.saturating_sub(self.start) >> self.shift).max(self.current)
     }
 
-    /// Returns the list in the bucket of a key.
     #[inline]
     fn bucket(&mut self, key: Key) -> &mut List {
         let index = self.index(key);

@@ -21,7 +21,6 @@ pub(super) struct Lane {
     front: usize,
     /// The first key, or the greatest of all.
     first: Key,
-    /// The key that was pushed last.
     last: Key,
     /// The key that was pushed before it.
     second_last: Key,
@@ -72,7 +71,6 @@ impl Lane {
         Some(last)
     }
 
-    /// Appends a key, and returns its place.
     #[inline]
     pub(super) fn push(&mut self, key: Key, chunks: &mut Chunks) -> Place {
         let was_empty = self.list.is_empty();
@@ -125,7 +123,6 @@ impl Lane {
         Some(self.list.front())
     }
 
-    /// Starts to remove stale keys.
     pub(super) fn begin_sweep<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) {
         if self.list.is_empty() || self.list.is_one_chunk() {
             return;
@@ -161,7 +158,6 @@ impl Lane {
         self.front == index && !self.list.is_empty()
     }
 
-    /// Iterates over the keys.
     pub(super) fn iter<T>(&self, chunks: &Chunks, slots: &Slots<T>) -> impl Iterator<Item = Key> {
         let all = self.listed(chunks);
         all.filter_map(|(slot, place)| slots.key_at(slot, place))

@@ -88,7 +88,6 @@ impl Line {
         self.chunks.try_reserve(additional)
     }
 
-    /// Returns the number of keys for which the lists have memory.
     #[cfg(all(test, feature = "std", not(anthill_loom)))]
     pub(super) fn capacity(&self) -> usize {
         self.chunks.capacity()
@@ -293,7 +292,6 @@ impl Line {
         }
     }
 
-    /// Removes all keys, and keeps the memory.
     pub(super) fn clear(&mut self) {
         let mut chunks = mem::replace(&mut self.chunks, Chunks::new());
         chunks.clear();
@@ -303,7 +301,6 @@ impl Line {
         };
     }
 
-    /// Frees memory beyond that for `capacity` keys.
     pub(super) fn shrink_to<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
         self.far.forget_rungs();
         self.sweep(capacity.min(self.chunks.capacity()), slots);
@@ -321,7 +318,6 @@ impl Line {
         self.desk = Vec::new();
     }
 
-    /// Iterates over the keys of the run in order.
     fn run<T>(&self, slots: &Slots<T>) -> impl Iterator<Item = Key> {
         let keys = self.run.iter().enumerate().rev();
         keys.filter_map(|(index, key)| slots.key_at(key.slot(), Place::run(index)))
@@ -379,7 +375,6 @@ impl Line {
         }
     }
 
-    /// Sorts the next keys of the far part.
     #[cold]
     fn pull<T>(&mut self, slots: &mut Slots<T>) {
         self.far.pull(&mut self.desk, &mut self.chunks, slots);

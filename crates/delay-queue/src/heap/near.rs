@@ -63,7 +63,6 @@ impl<const GATHERED: bool> Near<GATHERED> {
         }
     }
 
-    /// Returns the number of keys that are due by `now`, up to `limit`.
     pub(super) fn count_ready(&self, now: u64, limit: usize) -> usize {
         let mut count = 0;
         self.visit(|key| {
@@ -74,7 +73,6 @@ impl<const GATHERED: bool> Near<GATHERED> {
         count
     }
 
-    /// Returns the least due time after `now`.
     pub(super) fn next_after(&self, now: u64) -> Option<u64> {
         let mut next: Option<u64> = None;
         self.visit(|key| {

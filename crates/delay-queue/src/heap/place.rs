@@ -13,11 +13,8 @@ pub(super) enum Where {
     Heap(usize),
     /// In the heap of gathered keys.
     Gathered(usize),
-    /// In the run.
     Run(usize),
-    /// In the chunks.
     Chunks(usize),
-    /// In none of them.
     Nowhere,
 }
 

@@ -75,7 +75,6 @@ impl<T> Slots<T> {
         self.all.reserve(self.missing(capacity));
     }
 
-    /// Like [`reserve`](Self::reserve), but returns an error.
     pub(super) fn try_reserve(&mut self, capacity: usize) -> Result<(), ReserveError> {
         if capacity > LIMIT {
             return Err(ReserveError::TooMany);
@@ -220,7 +219,6 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Gives the entry another key and place.
     #[inline]
     pub(super) fn reset(&mut self, key: Key, there: Place) {
         if let Some(Slot::Taken {
@@ -272,7 +270,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Puts back a value that was checked out.
     pub(super) fn check_in(&mut self, key: Key, place: Place, value: T) {
         if let Some(slot) = self.all.get_mut(key.slot() as usize) {
             let generation = slot.generation();
@@ -351,7 +348,6 @@ impl<T> Slot<T> {
     }
 }
 
-/// Converts an index below [`LIMIT`].
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the index is below the limit"

@@ -26,7 +26,6 @@ pub(super) struct Leases<T> {
     recalled: bool,
 }
 
-/// One leased entry.
 struct Lease {
     /// Makes the feeder return the entry. Not user code: it may be cloned and dropped under the
     /// lock.
@@ -92,7 +91,6 @@ mod leasing {
     use crate::state::{Effects, State};
     use crate::wait::{Effects as _, Unavailable};
 
-    /// A lease of an entry by a feeder.
     pub(crate) enum Leased<T> {
         /// The feeder holds the entry.
         Now(CheckedOut<T>),

@@ -42,11 +42,9 @@ impl Discarded {
     }
 }
 
-/// The alarm, and the requests that are being carried out.
 #[derive(Debug, Default)]
 pub(super) struct QueueAlarm {
     state: State,
-    /// Turn of the latest request.
     turn: u64,
     /// Number of requests whose outcome has not been reported.
     being_set: usize,
@@ -139,7 +137,6 @@ impl QueueAlarm {
         Discarded::alarm(self.unset())
     }
 
-    /// Unsets the alarm, and returns it.
     fn unset(&mut self) -> Option<Alarm> {
         match std::mem::take(&mut self.state) {
             State::Set { alarm, .. } => Some(alarm),
