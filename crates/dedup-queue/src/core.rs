@@ -19,8 +19,8 @@ use sync_shim::Clock;
 pub(crate) use sync_shim::ManualClock as DefaultClock;
 #[cfg(not(anthill_loom))]
 pub(crate) use sync_shim::MonotonicClock as DefaultClock;
+use sync_shim::Process;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
-use sync_shim::fork_count;
 
 use crate::keys::{Keys, MetricChanges, Place, Settings};
 use crate::limiter::RateLimiter;
@@ -69,8 +69,8 @@ pub(crate) struct Core<K, S, C> {
     pub(crate) clock: C,
     pub(crate) epoch: Epoch,
     pub(crate) config: Config<K>,
-    /// The fork count of the process that created the queue.
-    forks: usize,
+    /// The process that created the queue.
+    process: Process,
     /// Settles this queue when its alarm fires.
     alarm_waker: Waker,
     /// Reference to itself, for guards that need shared ownership of the queue.
@@ -106,8 +106,8 @@ impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
         &self.clock
     }
 
-    fn is_forked(&self) -> bool {
-        fork_count() != self.forks
+    fn process(&self) -> Process {
+        self.process
     }
 
     fn now(&self) -> u64 {
@@ -176,7 +176,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             epoch: Epoch::new(clock.now()),
             clock,
             config,
-            forks: fork_count(),
+            process: Process::current(),
             alarm_waker: Waker::from(Arc::new(AlarmWaker(Weak::clone(core)))),
             me: Weak::clone(core),
         })

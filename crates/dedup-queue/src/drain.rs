@@ -177,7 +177,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 return drained;
             }
             match deadline {
-                _ if self.is_forked() => self.stop_drain(id, Outcome::Forked),
+                _ if !self.process().is_current() => self.stop_drain(id, Outcome::Forked),
                 None => parker.park(),
                 Some(when) => {
                     if !self.clock.park_until(&parker, when) {
@@ -295,8 +295,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
         };
         let core = self.queue.core();
         let answer = answer.or_else(|| {
-            core.is_forked()
-                .then(|| core.stop_drain(id, Outcome::Forked))?;
+            (!core.process().is_current()).then(|| core.stop_drain(id, Outcome::Forked))?;
             core.ask(id, None)
         });
         self.progress = match answer {

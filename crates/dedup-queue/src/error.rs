@@ -66,8 +66,7 @@ pub enum GetError {
     Empty,
     /// Only futures wait, and nothing will wake them in time: the alarm could not be set.
     NoAlarm(Arc<io::Error>),
-    /// No key is ready, and the queue belongs to the parent of this forked process, which does not
-    /// have the threads that would add or release one.
+    /// The call would wait, and the queue belongs to the parent of this forked process.
     Forked,
 }
 

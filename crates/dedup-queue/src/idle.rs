@@ -134,7 +134,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> IdleWait<K, S, C, L> {
         if answer.is_some() {
             self.id = None;
             Poll::Ready(true)
-        } else if core.is_forked() {
+        } else if !core.process().is_current() {
             Poll::Ready(self.give_up())
         } else {
             Poll::Pending

@@ -102,10 +102,10 @@
 //! itself panics only where a method documents it.
 //!
 //! # Forks
-//! In a process that was forked after a queue was created, no call waits for threads of the parent:
-//! `get` and its variants return [`GetError::Forked`] when no key is ready, a drain ends with
-//! [`Outcome::Forked`] and the remaining keys, and `wait_idle` returns `false`. A forked process
-//! should create its own queue.
+//! In a process that was forked after a queue was created, `get` and every other call that would
+//! wait for a key return [`GetError::Forked`]. A drain ends with [`Outcome::Forked`] and the
+//! remaining keys, and `wait_idle` returns `false` unless the queue is idle. A forked process should
+//! create its own queue.
 //!
 //! # Features
 //! | feature | default | effect |

@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 
 use crossbeam_channel::{Receiver, Select, Sender, bounded};
 use sync_shim::thread::{JoinHandle, ThreadOptions, set_precise_timers, spawn_thread};
-use sync_shim::{Clock, fork_count};
+use sync_shim::{Clock, Process};
 
 use crate::error::STAYED;
 use crate::feeder::{Control, Unsent, feed};
@@ -59,7 +59,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
                 "the buffer is larger than a queue can be",
             ));
         }
-        if self.0.is_forked() {
+        if !self.0.process().is_current() {
             return Err(io::Error::other(STAYED));
         }
         let (sender, receiver) = bounded(size);
@@ -83,7 +83,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
             Feeder {
                 control,
                 thread,
-                forks: fork_count(),
+                process: Process::current(),
             },
         ))
     }
@@ -142,15 +142,15 @@ impl Wake for Interrupt {
 pub struct Feeder {
     control: Control,
     thread: JoinHandle,
-    /// The fork count of the process in which the thread runs.
-    forks: usize,
+    /// The process in which the thread runs.
+    process: Process,
 }
 
 impl Feeder {
     /// Stops the thread, and waits until it has ended. The entry that it was about to send returns
     /// to the queue. Does nothing in a forked child, where the thread does not exist.
     pub fn stop(self) {
-        if fork_count() != self.forks {
+        if !self.process.is_current() {
             return;
         }
         self.control.stop();

@@ -119,8 +119,7 @@ pub enum TakeError {
     NotDue,
     /// Only futures wait, and nothing will wake them in time: the alarm could not be set.
     NoAlarm(Arc<io::Error>),
-    /// No entry is due, and the queue belongs to the parent of this forked process, which does not
-    /// have the threads that share it.
+    /// The call would wait, and the queue belongs to the parent of this forked process.
     Forked,
 }
 

@@ -67,8 +67,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// Other threads may push at any time, so the queue may be busy again when the call returns.
     /// Entries that were taken no longer count, although their consumers may still work on them.
     ///
-    /// Returns `true`, except in a forked child, where the threads that would take the entries do
-    /// not exist.
+    /// Returns `true`, except in a forked child, where it does not wait.
     ///
     /// ```
     /// use std::{thread, time::Duration};
@@ -115,17 +114,16 @@ impl<T, C: Clock> DelayQueue<T, C> {
 
 impl<T, C: Clock> Shared<T, C> {
     fn wait_idle(&self, deadline: Option<Instant>) -> bool {
+        if !self.process().is_current() {
+            return false;
+        }
         let parker = Parker::of_thread();
-        let is_forked = self.is_forked();
         let enqueued = self.section(|state, _| {
-            let is_idle = state.is_idle();
-            let waits = !is_idle && !is_forked;
             let waiter = || Waiter::Thread(parker.clone());
-            waits.then(|| state.idle.enqueue(waiter())).ok_or(is_idle)
+            (!state.is_idle()).then(|| state.idle.enqueue(waiter()))
         });
-        let id = match enqueued {
-            Ok(id) => id,
-            Err(is_idle) => return is_idle,
+        let Some(id) = enqueued else {
+            return true;
         };
         let _place = Place { shared: self, id };
         loop {
@@ -185,20 +183,17 @@ impl<T, C: Clock> Future for WaitIdleFuture<T, C> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
         let Self { shared, id } = &mut *self;
-        let is_forked = shared.is_forked();
+        if !shared.process().is_current() {
+            return Poll::Ready(false);
+        }
         // Cloned before the lock is taken and dropped after it is released: both are user code.
         let waiter = Waiter::Task(Waker::clone(context.waker()));
         let (unused, polled) = shared.section(|state, _| match *id {
-            Some(queued) if is_forked => match state.idle.leave(queued) {
-                Some(old) => (Some(old), Poll::Ready(false)),
-                None => (Some(waiter), Poll::Ready(true)),
-            },
             Some(queued) => match state.idle.replace(queued, waiter) {
                 Ok(old) => (Some(old), Poll::Pending),
                 Err(waiter) => (Some(waiter), Poll::Ready(true)),
             },
             None if state.is_idle() => (Some(waiter), Poll::Ready(true)),
-            None if is_forked => (Some(waiter), Poll::Ready(false)),
             None => {
                 *id = Some(state.idle.enqueue(waiter));
                 (None, Poll::Pending)

@@ -37,8 +37,7 @@
 //!    waiter takes costs one wake-up; a notified future that is dropped passes its notification to
 //!    the next waiter.
 //!
-//! In a forked child no call waits for threads of the parent: due entries can be taken, and a call
-//! that would wait returns `Forked`.
+//! In a forked child each call that would wait returns `Forked` instead (`wait_idle`: `false`).
 //!
 //! # Features
 //! | feature | default | effect |

@@ -143,7 +143,6 @@ impl<T> State<T> {
         &mut self,
         value: T,
         due: u64,
-        is_forked: bool,
         waiter: impl FnOnce() -> Waiter,
         effects: &mut Effects,
     ) -> Entered<T> {
@@ -151,8 +150,6 @@ impl<T> State<T> {
             Entered::Over(Err(PushError::Closed(value)))
         } else if self.has_room() {
             Entered::Over(Ok(self.push_at_last(value, due, effects)))
-        } else if is_forked {
-            Entered::Over(Err(PushError::Forked(value)))
         } else {
             let waiter = waiter();
             Entered::Waits(self.pushers.enqueue(Pusher { value, due, waiter }))
@@ -184,9 +181,10 @@ impl<T, C: Clock> Shared<T, C> {
     ) -> Result<EntryId, PushError<T>> {
         let parker = Parker::of_thread();
         let waiter = || Waiter::Thread(parker.clone());
-        let is_forked = self.is_forked();
-        let entered =
-            self.section(|state, effects| state.enter(value, due, is_forked, waiter, effects));
+        if !self.process().is_current() {
+            return Err(PushError::Forked(value));
+        }
+        let entered = self.section(|state, effects| state.enter(value, due, waiter, effects));
         let id = match entered {
             Entered::Over(done) => return done,
             Entered::Waits(id) => id,
@@ -272,11 +270,12 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
         let mut waker = Some(context.waker().clone());
         let mut waiter = || Waiter::Task(waker.take().expect("the waiter is used once"));
         let this = &mut *self;
-        let is_forked = this.shared.is_forked();
+        let is_forked = !this.shared.process().is_current();
         let polled = match std::mem::replace(&mut this.stage, Stage::Over) {
+            Stage::Outside(value, _) if is_forked => Poll::Ready(Err(PushError::Forked(value))),
             Stage::Outside(value, due) => {
                 let entered = |state: &mut State<T>, effects: &mut Effects| {
-                    state.enter(value, due, is_forked, &mut waiter, effects)
+                    state.enter(value, due, &mut waiter, effects)
                 };
                 match this.shared.section(entered) {
                     Entered::Over(done) => Poll::Ready(done),

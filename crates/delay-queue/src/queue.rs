@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::foreign::{discard, drop_quietly, guarded};
-use sync_shim::{Clock, Parker, fork_count};
+use sync_shim::{Clock, Parker, Process};
 
 use crate::builder::{Builder, Config, DefaultClock, default_clock};
 use crate::epoch::Epoch;
@@ -84,8 +84,8 @@ pub(crate) struct Shared<T, C> {
     state: Lock<State<T>>,
     pub(crate) config: Config<C>,
     pub(crate) epoch: Epoch,
-    /// The fork count of the process that created the queue.
-    forks: usize,
+    /// The process that created the queue.
+    process: Process,
     /// The earliest due time, for a leader that spins until then. Written under the lock, and only
     /// if leaders spin.
     pub(crate) earliest: AtomicU64,
@@ -136,7 +136,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
             state: Lock::new(State::new(config.bound, config.capacity)),
             epoch: Epoch::new(config.clock.now()),
             earliest: AtomicU64::new(crate::NEVER),
-            forks: fork_count(),
+            process: Process::current(),
             alarm_waker: Waker::from(Arc::new(AlarmWaker(Weak::clone(shared)))),
             config,
         }))
@@ -526,8 +526,8 @@ impl<T, C: Clock> Driver for Shared<T, C> {
         &self.config.clock
     }
 
-    fn is_forked(&self) -> bool {
-        fork_count() != self.forks
+    fn process(&self) -> Process {
+        self.process
     }
 
     #[inline]
@@ -615,7 +615,7 @@ impl<T, C: Clock> Shared<T, C> {
     }
 
     fn close_now(&self) -> DelayHeap<T> {
-        let parker = (!self.is_forked()).then(Parker::of_thread);
+        let parker = self.process().is_current().then(Parker::of_thread);
         loop {
             let closed = |state: &mut State<T>, effects: &mut Effects| {
                 state.close_now(parker.as_deref(), effects)

@@ -188,7 +188,7 @@ impl<R: Runner> Admit<R> for Shared<R> {
     }
 
     fn end(self: &Arc<Self>) {
-        if !self.first().is_forked() {
+        if self.first().process().is_current() {
             self.release_all();
         }
         self.members.iter().for_each(PoolHandle::end);

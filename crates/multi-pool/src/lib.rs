@@ -66,8 +66,8 @@ pub use builder::MultiBuilder;
 pub use error::{IndexError, MultiBuildError, MultiWaitError};
 pub use keyed::MultiKeyed;
 pub use multi::{
-    MultiFuncPool, MultiPool, MultiPoolExt, MultiWorkerPool, WeakMultiFuncPool, WeakMultiPool,
-    WeakMultiWorkerPool,
+    MultiFuncPool, MultiPool, MultiPoolExt, MultiReserveFuture, MultiWorkerPool, WeakMultiFuncPool,
+    WeakMultiPool, WeakMultiWorkerPool,
 };
 pub use strategy::{LeastTasks, Load, Loads, RoundRobin, Strategy};
 

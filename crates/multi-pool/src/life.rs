@@ -26,7 +26,7 @@ impl<R: Runner> Shared<R> {
     /// Step 4 of `waiter.rs`, in every pool. Whether it was open, and the generations that end. In a forked
     /// child there is nothing to release.
     pub(crate) fn release_all(&self) -> (bool, Generations) {
-        if self.first().is_forked() {
+        if !self.first().process().is_current() {
             return (false, self.generations());
         }
         let released = self.each(PoolHandle::release);
@@ -40,7 +40,7 @@ impl<R: Runner> Shared<R> {
     /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
     /// must not panic.
     pub(crate) fn release_all_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
-        if self.first().is_forked() {
+        if !self.first().process().is_current() {
             return 0;
         }
         let jobs = self.each(PoolHandle::release_now);
@@ -88,7 +88,7 @@ impl<R: Runner> Shared<R> {
     /// What a wait for the end waits for. In a forked child none is asked for, for a thread that stayed in the
     /// parent may hold the locks, and each wait says so.
     pub(crate) fn generations(&self) -> Generations {
-        if self.first().is_forked() {
+        if !self.first().process().is_current() {
             return vec![0; self.members.len()];
         }
         let _alike = self.lifecycle_lock.lock();

@@ -4,7 +4,9 @@ use std::borrow::Borrow;
 use std::hash::{Hash, RandomState};
 
 use pool_core::internals::{AdmitHandle, PoolHandle};
-use pool_core::{Builder, Closures, Func, Runner, Stats, WeakWorkerPool, WorkerPool};
+use pool_core::{
+    Builder, Closures, Func, ReserveFuture, Runner, Stats, WeakWorkerPool, WorkerPool,
+};
 
 use crate::builder::MultiBuilder;
 use crate::error::IndexError;
@@ -33,6 +35,9 @@ pub type MultiWorkerPool<R> = WorkerPool<R, Shared<R>>;
 
 /// A [`MultiWorkerPool`]'s handle that keeps nothing open.
 pub type WeakMultiWorkerPool<R> = WeakWorkerPool<R, Shared<R>>;
+
+/// Resolves to a permit: see [`WorkerPool::reserve_async`].
+pub type MultiReserveFuture<R> = ReserveFuture<R, Shared<R>>;
 
 /// Several pools of closures behind one handle.
 ///

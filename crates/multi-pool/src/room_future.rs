@@ -68,15 +68,12 @@ impl<R: Runner> Future for RoomFuture<R> {
         // waker's clone is user code: if it panics, the drop of this future does steps 5 and 6.
         if let Stage::Waiting(waiter) = &self.stage {
             let shared = Arc::clone(&self.shared);
-            answer = if shared.first().is_forked() {
-                Some(Err(SubmitError::Forked(())))
-            } else {
-                let settled = waiter.ticket.poll(context.waker());
-                if settled.is_some() {
-                    waiter.dequeue(&shared); // Step 6.
-                }
-                settled.map(|settled| settled.map_err(|refusal| refusal.map(drop)))
-            };
+            shared.first().process().check(SubmitError::Forked(()))?;
+            let settled = waiter.ticket.poll(context.waker());
+            if settled.is_some() {
+                waiter.dequeue(&shared); // Step 6.
+            }
+            answer = settled.map(|settled| settled.map_err(|refusal| refusal.map(drop)));
         }
         // Also if it is polled again after it was ready.
         let Some(answer) = answer else {
@@ -93,7 +90,7 @@ impl<R: Runner> Drop for RoomFuture<R> {
             return;
         };
         let shared = Arc::clone(&self.shared);
-        if shared.first().is_forked() {
+        if !shared.first().process().is_current() {
             return; // Threads that stayed in the parent may hold the locks.
         }
         // Step 5, then step 6: the request leaves the ticket before its places go.

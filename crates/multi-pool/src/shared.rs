@@ -126,7 +126,7 @@ impl<R: Runner> Shared<R> {
         asked: Q,
         ask: impl Fn(&PoolHandle<R>, Q) -> Result<(), SubmitError<Q>>,
     ) -> Result<usize, NoRoom<Q>> {
-        if self.first().is_forked() {
+        if !self.first().process().is_current() {
             return Err(NoRoom::Refused(SubmitError::Forked(asked)));
         }
         // User code: no lock is held, and if it panics nothing has changed.

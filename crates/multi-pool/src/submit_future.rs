@@ -87,7 +87,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
         // Step 2: leaves the waker with the ticket, also at once after step 1, which had none. The
         // waker's clone is user code: if it panics, the drop of this future does steps 5 and 6.
         if let Stage::Waiting(waiter) = &self.stage
-            && self.shared.first().is_forked()
+            && !self.shared.first().process().is_current()
         {
             // Threads that stayed in the parent may hold the locks, so no place is given back.
             answer = Some(of_task::<R>(waiter.ticket.abandon()));
@@ -124,7 +124,7 @@ impl<R: Runner> Drop for SubmitFuture<R> {
         let Stage::Waiting(waiter) = &self.stage else {
             return;
         };
-        if self.shared.first().is_forked() {
+        if !self.shared.first().process().is_current() {
             return; // Threads that stayed in the parent may hold the locks.
         }
         // Step 5, then step 6: the job leaves the ticket before its places go, so no pool takes it.

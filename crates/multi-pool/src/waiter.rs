@@ -37,7 +37,7 @@
 
 use std::time::Instant;
 
-use pool_core::internals::{Enqueued, OwnWorker, PoolHandle, Request, Ticket, WaitLimits};
+use pool_core::internals::{Enqueued, PoolHandle, Request, Ticket, WaitLimits, WhenFull};
 use pool_core::{CancelToken, OnFull, Runner, SubmitError};
 use sync_shim::Parker;
 
@@ -67,37 +67,32 @@ impl<R: Runner> Shared<R> {
         on_full: OnFull,
         limits: Option<&WaitLimits>,
     ) -> RequestAnswer<R> {
-        let discards = matches!(on_full, OnFull::DiscardOldest | OnFull::DiscardNewest);
-        // A discard hook submits, and its task is discarded, and so on: there is an end to that.
-        let refuses = on_full == OnFull::Refuse || discards && !self.first().may_discard();
-        let request = match (on_full, request) {
-            (_, request) if refuses => {
+        let asked = self.first().asked(on_full, &request);
+        let request = match (asked, request) {
+            (WhenFull::Refuse, request) => {
                 return Err(self.count_refusal(SubmitError::Full(request)));
             }
-            (OnFull::DiscardOldest, Request::Task(job)) => return Ok(self.replace_oldest(job)),
-            (OnFull::DiscardNewest, Request::Task(job)) => {
-                self.first().discard_newest(job);
-                return Ok(0);
-            }
-            // A permit has no task yet to be run or discarded.
-            (_, request) => request,
-        };
-        let request = match (self.first().own_worker(), request) {
-            (OwnWorker::Stranger, Request::Task(job))
-                if on_full == OnFull::RunInCaller && self.first().may_run_in_caller() =>
-            {
-                self.first().run_in_caller(job);
-                return Ok(0);
-            }
-            (OwnWorker::Stranger, request) => request,
-            (OwnWorker::RunInPlace, Request::Task(job)) => {
+            (WhenFull::Enqueue, request) => request,
+            (WhenFull::RunInPlace, Request::Task(job)) => {
                 self.first().run_in_place(job);
                 return Ok(0);
             }
-            // There is no task yet that could be run in place.
-            (OwnWorker::RunInPlace | OwnWorker::Refuse, request) => {
-                return Err(self.count_refusal(SubmitError::Full(request)));
+            (WhenFull::RunInCaller, Request::Task(job)) => {
+                self.first().run_in_caller(job);
+                return Ok(0);
             }
+            (WhenFull::DiscardOldest, Request::Task(job)) => return Ok(self.replace_oldest(job)),
+            (WhenFull::DiscardNewest, Request::Task(job)) => {
+                self.first().discard_newest(job);
+                return Ok(0);
+            }
+            (
+                WhenFull::RunInPlace
+                | WhenFull::RunInCaller
+                | WhenFull::DiscardOldest
+                | WhenFull::DiscardNewest,
+                Request::Permit,
+            ) => unreachable!("a permit has no task yet to be run or discarded"),
         };
         let parker = Parker::of_thread();
         let deadline = WaitLimits::deadline(limits, on_full);
@@ -275,8 +270,10 @@ impl<R: Runner> GroupWaiter<R> {
 mod tests {
     use pool_core::Pool;
 
+    use pool_core::internals::AdmitHandle;
+
     use super::*;
-    use crate::MultiPool;
+    use crate::{MultiPool, MultiPoolExt};
 
     /// It meets the first pool released; before it comes to the second, both may be released and
     /// rebooted, and the first have room then, whose freeing it would not hear of.
@@ -290,7 +287,7 @@ mod tests {
             let held = gate.clone();
             pool.submit(move || held.wait()).expect("there is room");
         }
-        let shared = pool.shared();
+        let shared = pool.admit();
         let (_, effects) = shared.members[0].release();
         effects.run();
         let answer = shared.enqueue(Request::Permit, false, None);

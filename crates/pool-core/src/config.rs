@@ -115,6 +115,7 @@ pub enum WithinWorker {
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 #[doc(alias = "RejectedExecutionHandler")]
 pub enum OnFull {
     /// It is refused.
@@ -147,7 +148,18 @@ pub enum OnFull {
 impl OnFull {
     /// Whether it may give a task up.
     pub(crate) fn discards(self) -> bool {
-        matches!(self, Self::DiscardOldest | Self::DiscardNewest)
+        match self {
+            Self::DiscardOldest | Self::DiscardNewest => true,
+            Self::Refuse | Self::Wait(_) | Self::RunInCaller => false,
+        }
+    }
+
+    /// The time limit of the policy itself.
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Wait(deadline) => deadline,
+            Self::Refuse | Self::RunInCaller | Self::DiscardOldest | Self::DiscardNewest => None,
+        }
     }
 }
 

@@ -206,7 +206,9 @@ impl<T> fmt::Display for SubmitError<T> {
                     "the pool has no worker and none could be started: {refused}"
                 )
             }
-            Self::Forked(_) => f.write_str("the pool's workers stayed in the process that forked"),
+            Self::Forked(_) => {
+                f.write_str("the pool belongs to the parent process (this one was forked)")
+            }
             Self::NoDiscardHook(_) => {
                 f.write_str("a full pool would discard a task, and has no discard hook")
             }
@@ -257,7 +259,7 @@ impl fmt::Display for WaitError {
             Self::TimedOut => "the time was up",
             Self::WouldDeadlock => "the caller would wait for itself",
             Self::Rebooted => "the pool was rebooted meanwhile",
-            Self::Forked => "the pool's workers stayed in the process that forked",
+            Self::Forked => "the pool belongs to the parent process (this one was forked)",
         })
     }
 }
@@ -421,7 +423,9 @@ impl fmt::Display for JoinError {
             Self::Released => f.write_str("the pool was released before the task started"),
             Self::Discarded => f.write_str("the full pool discarded the task before it started"),
             Self::Taken => f.write_str("the task's value was taken before"),
-            Self::Forked => f.write_str("the task stayed in the process that forked"),
+            Self::Forked => {
+                f.write_str("the task belongs to the parent process (this one was forked)")
+            }
             Self::WouldDeadlock => {
                 f.write_str("a worker cannot wait for a task that has not started")
             }

@@ -98,8 +98,9 @@
 //! library itself panics only where a method says so, and none does on a user's input.
 //!
 //! # Forks
-//! In a forked child the workers are missing. Submits, waits and handles say so
-//! ([`SubmitError::Forked`], ..) instead of hanging; an inherited handle that is dropped leaks.
+//! In a forked child the workers are missing. Each call that submits, spawns, reserves or waits returns an
+//! error there ([`SubmitError::Forked`], ..), without taking a lock. An inherited handle that is dropped
+//! leaks.
 //!
 //! # Ancestry
 //! The face, and the idle workers with their one binary search for the expired, come from

@@ -127,9 +127,7 @@ impl<R: Runner> Permit<R> {
     pub(crate) fn use_for(mut self, job: R::Job) {
         self.room.is_used = true;
         let core = &self.room.core;
-        if core.is_forked() {
-            drop(job); // The lock may be held by a thread that is not there.
-        } else {
+        if core.process().is_current() {
             // Step P2.
             core.section(|state, effects| state.redeem(job, effects));
         }
@@ -147,7 +145,7 @@ impl<R: Runner> Drop for Room<R> {
 impl<R: Runner> Core<R> {
     /// Step P3: an unused permit goes.
     pub(crate) fn give_back_room(self: &Arc<Self>) {
-        if !self.is_forked() {
+        if self.process().is_current() {
             self.section(State::give_back_room);
         }
     }

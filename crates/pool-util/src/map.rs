@@ -300,12 +300,7 @@ where
     /// ```
     pub fn into_unstarted(self) -> impl Iterator<Item = I::Item> {
         let take = |mapped: &mut Mapped<_, _>| mem::take(&mut mapped.pending);
-        let pending = if self.queue.is_forked() {
-            VecDeque::new() // They belong to the other process.
-        } else {
-            self.queue.look(take)
-        };
-        pending.into_iter()
+        self.queue.look(take).into_iter()
     }
 
     /// The results as a stream: polled, it pulls the source and waits for results, and for room in
@@ -334,7 +329,7 @@ where
     /// Waits until nothing of it runs any more.
     fn join(&mut self) {
         self.source = None;
-        if self.queue.is_forked() {
+        if !self.queue.process().is_current() {
             return; // Nothing of it runs here.
         }
         let unstarted = self.queue.look(|mapped| mapped.stop(Stage::Stopped));
@@ -450,8 +445,8 @@ where
     fn begin(&mut self) -> ControlFlow<Option<Fetched<T, E>>> {
         if self.over {
             ControlFlow::Break(None)
-        } else if self.queue.is_forked() || self.queue.pool().is_forked() {
-            ControlFlow::Break(Some(self.refuse(SubmitError::Forked(()))))
+        } else if let Err(forked) = self.queue.pool().process().check(SubmitError::Forked(())) {
+            ControlFlow::Break(Some(self.refuse(forked)))
         } else {
             ControlFlow::Continue(())
         }
@@ -578,7 +573,7 @@ impl<I: Iterator, T, E> fmt::Debug for MapStream<I, T, E> {
 
 impl<I: Iterator, T, E> Drop for Map<I, T, E> {
     fn drop(&mut self) {
-        if self.queue.is_forked() {
+        if !self.queue.process().is_current() {
             // The lock may be held by a thread that is not there.
             mem::forget(Arc::clone(&self.queue));
             return;
@@ -628,11 +623,10 @@ trait Cancel: Send + Sync {
 
 impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Cancel for Queue<I, T, E> {
     fn cancel(&self) {
-        if self.is_forked() {
-            return; // The lock may be held by a thread that is not there.
+        if self.process().is_current() {
+            let unstarted = self.change(|mapped| mapped.stop(Stage::Cancelled));
+            drop(unstarted);
         }
-        let unstarted = self.change(|mapped| mapped.stop(Stage::Cancelled));
-        drop(unstarted);
     }
 }
 

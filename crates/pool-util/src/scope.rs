@@ -372,7 +372,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             match waited {
                 Ok(Ok(panic)) => return panic,
                 // What ran stayed in the other process, and so did what it refers to.
-                Ok(Err(_)) if self.queue.is_forked() => return None,
+                Ok(Err(_)) if !self.queue.process().is_current() => return None,
                 Ok(Err(_)) => unreachable!("an owner that helps needs no drain task"),
                 // Not of a piece: those are settled. So no drain task is submitted any more.
                 Err(payload) => {
@@ -449,16 +449,14 @@ impl<T> ScopedJoinHandle<'_, T> {
         if !self.is_finished() {
             self.queue.start(self.number)?;
         }
-        if self.queue.is_forked() {
-            return Err(JoinError::Forked);
-        }
+        self.queue.process().check(JoinError::Forked)?;
         let joined = join(&*self.packet, &**self.queue.pool().clock(), None);
         joined.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome"))
     }
 
     /// Whether the task has ended; or a join says at once why it does not wait for that.
     pub fn is_finished(&self) -> bool {
-        self.queue.is_forked() || self.packet.0.lock().is_kept()
+        !self.queue.process().is_current() || self.packet.0.lock().is_kept()
     }
 }
 
@@ -487,7 +485,7 @@ impl SubQueue<Scoped> {
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
-        if !self.queue.is_forked() {
+        if self.queue.process().is_current() {
             let unneeded = self.packet.0.lock().detach();
             drop_quietly(unneeded);
         }

@@ -51,7 +51,7 @@ use sync_shim::foreign::{Payload, drop_quietly, guarded};
 use sync_shim::waiter::Waiter;
 #[cfg(not(anthill_loom))]
 use sync_shim::{Clock, MonotonicClock};
-use sync_shim::{Parker, fork_count};
+use sync_shim::{Parker, Process};
 
 mod drain_task;
 mod lanes;
@@ -115,8 +115,8 @@ pub(crate) struct SubQueue<B: Backlog> {
     work: AtomicBool,
     run: Box<Run<B>>,
     site: Site,
-    /// `fork_count()` where its drain tasks and its owner are.
-    forks: usize,
+    /// See [`process`](Self::process).
+    process: Process,
 }
 
 struct State<B> {
@@ -277,7 +277,7 @@ impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
     }
 
     fn abandon(&self, lane: usize) {
-        if self.is_forked() {
+        if !self.process.is_current() {
             return;
         }
         let mut state = self.state.lock();
@@ -310,7 +310,7 @@ impl<B: Backlog> SubQueue<B> {
             work: AtomicBool::new(false),
             run,
             site,
-            forks: fork_count(),
+            process: Process::current(),
         })
     }
 
@@ -318,10 +318,9 @@ impl<B: Backlog> SubQueue<B> {
         &self.site.pool
     }
 
-    /// Whether this is a child of the process in which the queue was made. Its drain tasks stayed
-    /// there, and a thread that is not here may hold the lock.
-    pub(crate) fn is_forked(&self) -> bool {
-        fork_count() != self.forks
+    /// The process of its drain tasks and its owner.
+    pub(crate) fn process(&self) -> Process {
+        self.process
     }
 
     /// A look at the backlog that adds no piece.
@@ -361,7 +360,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         let context = self.site.pool.context();
         let ran = guarded(|| (self.run)(piece, context));
         let done = ran.unwrap_or_else(|payload| B::panicked(payload, context));
-        if self.is_forked() {
+        if !self.process.is_current() {
             mem::forget(done); // Its owner is in the other process.
             return After::Ended;
         }
@@ -518,9 +517,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         may_wait: bool,
         add: impl FnOnce(&mut B) -> T,
     ) -> Result<(T, Option<Reserved>), SubmitError> {
-        if self.is_forked() {
-            return Err(SubmitError::Forked(()));
-        }
+        self.process.check(SubmitError::Forked(()))?;
         // Step D1.
         let mut state = self.state.lock();
         let added = add(&mut state.backlog);
@@ -545,9 +542,8 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
     /// Submits a drain task that was reserved. One that is refused is uncounted.
     fn submit(&self, this: Arc<dyn Drain>, reserved: &Reserved) -> Result<(), SubmitError> {
         let task = DrainTask::new(this, reserved.lane);
-        if self.site.pool.is_forked() {
-            Err(SubmitError::Forked(()))
-        } else if reserved.waits {
+        self.site.pool.process().check(SubmitError::Forked(()))?;
+        if reserved.waits {
             Arc::clone(&self.site.submitter).submit(task)
         } else {
             self.site.member(reserved.lane).offer(task)
@@ -573,9 +569,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         // Whether members without a drain task are asked now. In a model no nap ends.
         let mut spreads = cfg!(anthill_loom);
         loop {
-            if self.is_forked() {
-                return Err(SubmitError::Forked(()));
-            }
+            self.process.check(SubmitError::Forked(()))?;
             // Step D5.
             let mut state = self.state.lock();
             let previous = state.owner.take();
@@ -659,9 +653,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
     ) -> Poll<Result<T, SubmitError>> {
         let (mut asked, mut spreads) = (false, true);
         loop {
-            if self.is_forked() {
-                return Poll::Ready(Err(SubmitError::Forked(())));
-            }
+            self.process.check(SubmitError::Forked(()))?;
             if let Some(waiting) = submission
                 && let Poll::Ready(submitted) = waiting.as_mut().poll(context)
             {

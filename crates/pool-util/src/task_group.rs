@@ -337,7 +337,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         TaskBuilder::of(self)
     }
 
-    /// Tasks that have not ended, and those whose values were not taken. None in a forked child.
+    /// Tasks that have not ended, and those whose values were not taken.
     pub fn len(&self) -> usize {
         self.group.len()
     }

@@ -8,12 +8,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pool_core::internals::{PoolHandle, are_at_rest};
-use pool_core::{Pool, WaitError, WeakPool};
+use pool_core::internals::{Admit, AdmitHandle, PoolHandle, are_at_rest};
+use pool_core::{Closures, WaitError, WeakWorkerPool, WorkerPool};
+use sync_shim::Process;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A pool that a [`ScheduledPool`](crate::ScheduledPool) can run its tasks in: a [`Pool`], or, with the
-/// feature `multi-pool`, a `MultiPool`. Not to be implemented elsewhere.
+/// A pool that a [`ScheduledPool`](crate::ScheduledPool) can run its tasks in: a [`Pool`](pool_core::Pool) or a
+/// `multi_pool::MultiPool`. Not to be implemented elsewhere.
 pub trait Base: Clone + Send + Sync + 'static + sealed::Sealed {}
 
 pub(crate) mod sealed {
@@ -35,13 +36,17 @@ pub(crate) mod sealed {
     }
 }
 
-impl Base for Pool {}
+impl<A: Admit<Closures>> Base for WorkerPool<Closures, A> {}
 
-impl sealed::Sealed for Pool {
-    type Weak = WeakPool;
+impl<A: Admit<Closures>> sealed::Sealed for WorkerPool<Closures, A> {
+    type Weak = WeakWorkerPool<Closures, A>;
 
     fn handles(&self) -> Vec<PoolHandle> {
-        vec![PoolHandle::of(self)]
+        let members = self.admit().members();
+        if members.is_empty() {
+            return vec![self.admit().pool_handle()];
+        }
+        members.to_vec()
     }
 
     fn label(&self) -> &str {
@@ -56,43 +61,11 @@ impl sealed::Sealed for Pool {
         self.release_now()
     }
 
-    fn weak(&self) -> WeakPool {
+    fn weak(&self) -> Self::Weak {
         self.downgrade()
     }
 
-    fn strong(weak: &WeakPool) -> Option<Self> {
-        weak.upgrade()
-    }
-}
-
-#[cfg(feature = "multi-pool")]
-impl Base for multi_pool::MultiPool {}
-
-#[cfg(feature = "multi-pool")]
-impl sealed::Sealed for multi_pool::MultiPool {
-    type Weak = multi_pool::WeakMultiPool;
-
-    fn handles(&self) -> Vec<PoolHandle> {
-        self.members().to_vec()
-    }
-
-    fn label(&self) -> &str {
-        self.name()
-    }
-
-    fn release_all(&self) {
-        self.release();
-    }
-
-    fn release_all_now(&self) -> usize {
-        self.release_now()
-    }
-
-    fn weak(&self) -> multi_pool::WeakMultiPool {
-        self.downgrade()
-    }
-
-    fn strong(weak: &multi_pool::WeakMultiPool) -> Option<Self> {
+    fn strong(weak: &Self::Weak) -> Option<Self> {
         weak.upgrade()
     }
 }
@@ -125,8 +98,8 @@ impl Members {
         &self.0.handles[0]
     }
 
-    pub(crate) fn is_forked(&self) -> bool {
-        self.first().is_forked()
+    pub(crate) fn process(&self) -> Process {
+        self.first().process()
     }
 
     /// Each, with the generation that the scheduled pool belongs to.

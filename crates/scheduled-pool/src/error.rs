@@ -103,7 +103,9 @@ impl<F> fmt::Display for ScheduleError<F> {
             Self::NoThread(_, refused) => {
                 write!(f, "the timer thread could not be started: {refused}")
             }
-            Self::Forked(_) => f.write_str("the pool's threads stayed in the process that forked"),
+            Self::Forked(_) => {
+                f.write_str("the pool belongs to the parent process (this one was forked)")
+            }
             Self::TooMany(_) => f.write_str("too many schedules are pending"),
         }
     }
@@ -138,7 +140,7 @@ impl fmt::Display for ResetError {
             Self::Due => "the run's time has come",
             Self::Ended => "the schedule has ended",
             Self::Released => "the scheduled pool is released",
-            Self::Forked => "the pool's threads stayed in the process that forked",
+            Self::Forked => "the pool belongs to the parent process (this one was forked)",
         })
     }
 }

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use delay_queue::epoch::Epoch;
-use pool_core::JoinError;
 use pool_core::internals::{Joined, PoolHandle, join, poll};
+use pool_core::{JoinError, Timeout};
 
 use crate::error::ResetError;
 use crate::schedule::Joinable;
@@ -22,7 +22,7 @@ use crate::schedule::Joinable;
 /// By the time a join returns, the figures of the pool and of the scheduled pool show the end.
 ///
 /// In a process that was forked since, a handle has ended with [`JoinError::Forked`], whatever its
-/// state in the parent, and its figures are 0.
+/// state in the parent.
 ///
 /// # On a worker of the same pool
 /// A join would hold the worker until the task is due, and for ever if the task then needs that
@@ -100,17 +100,9 @@ impl<R: Send + 'static> ScheduledHandle<R> {
     ///
     /// # Errors
     /// The handle again, if the time was up; the task goes on.
-    pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
-        let deadline = self.0.pool.clock().after(timeout);
+    pub fn join_timeout(self, timeout: impl Into<Timeout>) -> Result<Result<R, JoinError>, Self> {
+        let deadline = timeout.into().deadline(&**self.0.pool.clock());
         self.0.wait(deadline).ok_or(self)
-    }
-
-    /// Blocks until the task has ended, at most until then by the pool's clock.
-    ///
-    /// # Errors
-    /// The handle again, if the time was up; the task goes on.
-    pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, Self> {
-        self.0.wait(Some(deadline)).ok_or(self)
     }
 
     /// Takes the value if the task has ended. Never blocks.
@@ -216,17 +208,9 @@ impl<R: Send + 'static> SeriesHandle<R> {
     ///
     /// # Errors
     /// The handle again, if the time was up; the series goes on.
-    pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, Self> {
-        let deadline = self.0.pool.clock().after(timeout);
+    pub fn join_timeout(self, timeout: impl Into<Timeout>) -> Result<Result<R, JoinError>, Self> {
+        let deadline = timeout.into().deadline(&**self.0.pool.clock());
         self.0.wait(deadline).ok_or(self)
-    }
-
-    /// Blocks until the series has ended, at most until then by the pool's clock.
-    ///
-    /// # Errors
-    /// The handle again, if the time was up; the series goes on.
-    pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, Self> {
-        self.0.wait(Some(deadline)).ok_or(self)
     }
 
     /// Says how the series has ended. Never blocks.
@@ -312,10 +296,16 @@ impl<R: Send + 'static> SeriesHandle<R> {
 }
 
 impl<R: Send + 'static> Handle<R> {
+    /// In a forked child the locks of the schedule and the timer may be held by threads that are not
+    /// there.
+    fn check(&self) -> Result<(), JoinError> {
+        self.pool.process().check(JoinError::Forked)
+    }
+
     /// `None` if the time was up.
     fn wait(&self, deadline: Option<Instant>) -> Option<Joined<R>> {
-        if self.pool.is_forked() {
-            return Some(Err(JoinError::Forked)); // The fork may have left the schedule's lock held.
+        if let Err(forked) = self.check() {
+            return Some(Err(forked));
         }
         if !self.schedule.is_ended() && self.pool.is_own_worker() && !self.schedule.is_last_run() {
             return Some(Err(JoinError::WouldDeadlock));
@@ -325,26 +315,23 @@ impl<R: Send + 'static> Handle<R> {
 
     /// `None` if it has not ended.
     fn look(&self) -> Option<Joined<R>> {
-        if self.pool.is_forked() {
-            return Some(Err(JoinError::Forked));
+        match self.check() {
+            Ok(()) => self.schedule.take_or_wait(None),
+            Err(forked) => Some(Err(forked)),
         }
-        self.schedule.take_or_wait(None)
     }
 
     fn is_finished(&self) -> bool {
-        self.pool.is_forked() || self.schedule.is_ended()
+        self.check().is_err() || self.schedule.is_ended()
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<Joined<R>> {
-        if self.pool.is_forked() {
-            return Poll::Ready(Err(JoinError::Forked));
-        }
+        self.check()?;
         poll(&*self.schedule, context)
     }
 
     fn cancel(&self) -> bool {
-        // The fork may have left the timer's lock held.
-        !self.pool.is_forked() && self.schedule.cancel()
+        self.check().is_ok() && self.schedule.cancel()
     }
 
     fn reset_after(&self, delay: Duration) -> Result<(), ResetError> {
@@ -357,33 +344,20 @@ impl<R: Send + 'static> Handle<R> {
     }
 
     fn reset(&self, due: u64) -> Result<(), ResetError> {
-        if self.pool.is_forked() {
-            return Err(ResetError::Forked); // As in `cancel`.
-        }
+        self.pool.process().check(ResetError::Forked)?;
         self.schedule.reset(due)
     }
 
     fn next_due(&self) -> Option<Instant> {
-        if self.pool.is_forked() {
-            return None;
-        }
         self.epoch.instant(self.schedule.next_due()?)
     }
 
     fn runs(&self) -> u64 {
-        if self.pool.is_forked() {
-            0
-        } else {
-            self.schedule.runs()
-        }
+        self.schedule.runs()
     }
 
     fn missed(&self) -> u64 {
-        if self.pool.is_forked() {
-            0
-        } else {
-            self.schedule.missed()
-        }
+        self.schedule.missed()
     }
 
     fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -397,7 +371,7 @@ impl<R: Send + 'static> Handle<R> {
 
 impl<R> Drop for Handle<R> {
     fn drop(&mut self) {
-        if !self.pool.is_forked() {
+        if self.pool.process().is_current() {
             self.schedule.detach();
         }
     }

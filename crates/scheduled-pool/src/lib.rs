@@ -82,18 +82,13 @@
 //! waits for its end.
 //!
 //! # Several pools
-//! With the feature `multi-pool` it stands over a `MultiPool` as well. A due task goes to a pool that has a
+//! It stands over a `MultiPool` as well. A due task goes to a pool that has a
 //! worker free, or room, or the fewest tasks, and waits there if need be: in one pool's wait queue, where
 //! a submitter stands in all of them. The pools' strategy, which is user code, is not asked.
 //!
 //! # Panics
 //! As in the pool: caught, counted, shown to its panic hook, given to the handle. A panic ends a
 //! series, unless [`OnPanic`] says otherwise. The library panics on no input.
-//!
-//! # Features
-//! | feature | default | what it does |
-//! |---|---|---|
-//! | `multi-pool` | no | schedules over a `MultiPool` |
 #![forbid(unsafe_code)]
 
 mod base;

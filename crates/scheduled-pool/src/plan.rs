@@ -67,6 +67,9 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 }
 
 impl Plan {
+    /// The body says after each run when the next one is due.
+    pub(crate) const UNTIL_SAID: Self = Self::FixedDelay { delay: NEVER };
+
     pub(crate) fn is_series(self) -> bool {
         self != Self::Once
     }

@@ -5,9 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use delay_queue::NEVER;
 use pool_core::internals::{PoolHandle, Recorded, TaskOptions};
-use pool_core::{Pool, WaitError};
+use pool_core::{Pool, Timeout, WaitError};
 
 use crate::base::{Base, Members};
 use crate::body::{Body, Many, Paced, Step};
@@ -59,7 +58,7 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if !self.members.is_forked() {
+        if self.members.process().is_current() {
             self.core.release(false);
         }
     }
@@ -104,7 +103,7 @@ impl<P: Base> ScheduledPool<P> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        if self.pool_handle().is_forked() {
+        if !self.pool_handle().process().is_current() {
             return Err(ScheduleError::Forked(task)); // The fork may have left the lock held.
         }
         match self.core().once_with(due, self.recorded(options), task) {
@@ -353,7 +352,13 @@ impl<P: Base> ScheduledPool<P> {
         F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_paced(first, None, task)
+        self.spawn_body(
+            first,
+            Plan::UNTIL_SAID,
+            None,
+            Paced::new(task),
+            Paced::into_task,
+        )
     }
 
     /// Runs `task` now, and again after a back-off as long as it fails. The handle has its value, or the last
@@ -395,37 +400,14 @@ impl<P: Base> ScheduledPool<P> {
         T: Send + 'static,
         E: Send + 'static,
     {
-        self.spawn_attempts(policy, None, task)
-    }
-
-    pub(crate) fn spawn_attempts<F, T, E>(
-        &self,
-        policy: &Retry,
-        options: Option<TaskOptions>,
-        task: F,
-    ) -> Result<SeriesHandle<Result<T, E>>, ScheduleError<F>>
-    where
-        F: FnMut() -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        let plan = Plan::FixedDelay { delay: NEVER }; // Until the first attempt has failed.
         let body = Retrying::new(task, policy.clone());
-        self.spawn_body(Duration::ZERO, plan, options, body, Retrying::into_task)
-    }
-
-    pub(crate) fn spawn_paced<F, R>(
-        &self,
-        first: Duration,
-        options: Option<TaskOptions>,
-        task: F,
-    ) -> Result<SeriesHandle<R>, ScheduleError<F>>
-    where
-        F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
-        R: Send + 'static,
-    {
-        let plan = Plan::FixedDelay { delay: NEVER }; // Until the first run has said.
-        self.spawn_body(first, plan, options, Paced::new(task), Paced::into_task)
+        self.spawn_body(
+            Duration::ZERO,
+            Plan::UNTIL_SAID,
+            None,
+            body,
+            Retrying::into_task,
+        )
     }
 
     pub(crate) fn spawn_many<F, O>(
@@ -450,7 +432,7 @@ impl<P: Base> ScheduledPool<P> {
         self.spawn_body(first, plan, options, body, |body| body.task)
     }
 
-    fn spawn_body<B: Body, F>(
+    pub(crate) fn spawn_body<B: Body, F>(
         &self,
         first: Duration,
         plan: Plan,
@@ -458,7 +440,7 @@ impl<P: Base> ScheduledPool<P> {
         body: B,
         into_task: impl FnOnce(B) -> F,
     ) -> Result<SeriesHandle<B::Out>, ScheduleError<F>> {
-        if self.pool_handle().is_forked() {
+        if !self.pool_handle().process().is_current() {
             return Err(ScheduleError::Forked(into_task(body))); // As in `spawn_once`.
         }
         let (due, recorded) = (self.core().after(first), self.recorded(options));
@@ -522,7 +504,7 @@ impl<P: Base> ScheduledPool<P> {
     #[doc(alias = "shutdown")]
     pub fn release(&self) -> bool {
         // In a forked child nothing is left to release, and the lock may be held.
-        !self.pool_handle().is_forked() && self.core().release(true)
+        self.pool_handle().process().is_current() && self.core().release(true)
     }
 
     /// Takes no more schedules, ends all that have not started, and releases the pool with
@@ -534,7 +516,7 @@ impl<P: Base> ScheduledPool<P> {
     /// stop, as [`Pool::release_now`](pool_core::Pool::release_now) does.
     #[doc(alias = "shutdownNow")]
     pub fn release_now(&self) -> Unstarted {
-        if self.pool_handle().is_forked() {
+        if !self.pool_handle().process().is_current() {
             return Unstarted::default();
         }
         let schedules = self.core().release_now();
@@ -560,26 +542,15 @@ impl<P: Base> ScheduledPool<P> {
     ///
     /// # Errors
     /// Those, and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_released_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.wait(self.pool_handle().clock().after(timeout))
-    }
-
-    /// Waits as [`wait_released`](ScheduledPool::wait_released) does, at most until then.
-    ///
-    /// # Errors
-    /// Those, and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_released_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.wait(Some(deadline))
+    pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        self.wait(timeout.into().deadline(&**self.pool_handle().clock()))
     }
 
     pub(crate) fn may_wait(&self) -> Result<(), WaitError> {
         if self.pool_handle().is_own_worker() {
             return Err(WaitError::WouldDeadlock);
         }
-        if self.pool_handle().is_forked() {
-            return Err(WaitError::Forked);
-        }
-        Ok(())
+        self.pool_handle().process().check(WaitError::Forked)
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Result<(), WaitError> {

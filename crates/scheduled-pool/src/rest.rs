@@ -10,10 +10,10 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use pool_core::WaitError;
 use pool_core::internals::EventWait;
+use pool_core::{Timeout, WaitError};
 
 use crate::base::{Base, Members};
 use crate::executor::Executor;
@@ -91,16 +91,8 @@ impl<P: Base> ScheduledPool<P> {
     ///
     /// # Errors
     /// Those, and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_idle_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.wait_for_rest(self.core().clock.after(timeout))
-    }
-
-    /// Waits as [`wait_idle`](Self::wait_idle) does, at most until then.
-    ///
-    /// # Errors
-    /// Those, and [`TimedOut`](WaitError::TimedOut).
-    pub fn wait_idle_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.wait_for_rest(Some(deadline))
+    pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        self.wait_for_rest(timeout.into().deadline(&*self.core().clock))
     }
 
     /// As [`wait_idle`](Self::wait_idle), as a future, under any runtime: of an instant after its first

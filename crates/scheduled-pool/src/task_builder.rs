@@ -12,10 +12,12 @@ use pool_core::CancelToken;
 use pool_core::internals::TaskOptions;
 
 use crate::base::Base;
+use crate::body::Paced;
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
+use crate::plan::Plan;
 use crate::pool::ScheduledPool;
-use crate::retry::Retry;
+use crate::retry::{Retry, Retrying};
 use crate::series::Series;
 
 /// Gives a scheduled task a name, and a token that cancels it; then hands it over. Made by
@@ -165,7 +167,9 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
         F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
         R: Send + 'static,
     {
-        self.pool.spawn_paced(first, Some(self.options), task)
+        let (options, body) = (Some(self.options), Paced::new(task));
+        self.pool
+            .spawn_body(first, Plan::UNTIL_SAID, options, body, Paced::into_task)
     }
 
     /// See [`ScheduledPool::spawn_retrying`].
@@ -179,7 +183,14 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
         T: Send + 'static,
         E: Send + 'static,
     {
-        self.pool.spawn_attempts(policy, Some(self.options), task)
+        let (options, body) = (Some(self.options), Retrying::new(task, policy.clone()));
+        self.pool.spawn_body(
+            Duration::ZERO,
+            Plan::UNTIL_SAID,
+            options,
+            body,
+            Retrying::into_task,
+        )
     }
 }
 

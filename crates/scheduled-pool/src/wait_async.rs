@@ -91,9 +91,7 @@ impl Future for StateFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if this.members.is_forked() {
-            return Poll::Ready(Err(WaitError::Forked)); // The fork may have left the lock held.
-        }
+        this.members.process().check(WaitError::Forked)?;
         loop {
             let Some(event) = &this.event else {
                 if this.look() {
@@ -114,7 +112,7 @@ impl Future for StateFuture {
 
 impl Drop for StateFuture {
     fn drop(&mut self) {
-        if !self.members.is_forked() {
+        if self.members.process().is_current() {
             self.leave(); // Its drop leaves nothing behind.
         }
     }
@@ -161,9 +159,7 @@ impl<P: Base> ScheduledPool<P> {
     ) -> impl Future<Output = Result<(), WaitError>> + Send + use<P> {
         let (core, members) = (Arc::clone(self.core()), self.members().clone());
         async move {
-            if members.is_forked() {
-                return Err(WaitError::Forked); // The fork may have left the lock held.
-            }
+            members.process().check(WaitError::Forked)?;
             if releases {
                 core.release(true);
             }

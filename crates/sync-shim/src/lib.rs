@@ -64,7 +64,7 @@ pub use parker::{Parker, ThreadParker};
 #[cfg(anthill_loom)]
 #[doc(hidden)]
 pub use runtime::thread_local;
-pub use statics::{fork_count, unique_id};
+pub use statics::{Process, fork_count, unique_id};
 pub use timeout::Timeout;
 
 /// Declares thread-locals whose initial values are constants.

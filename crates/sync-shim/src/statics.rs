@@ -28,6 +28,43 @@ pub fn fork_count() -> usize {
     FORKS.load(Relaxed) // Written only in a child that still has a single thread.
 }
 
+/// The process that created an object.
+///
+/// In a forked child the threads of an inherited object are missing, and one of them may have held its
+/// lock. So the object's methods check this before they take the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process(usize);
+
+impl Process {
+    /// Not equal to any process.
+    pub const NONE: Self = Self(usize::MAX);
+
+    /// Returns the calling process. Costs one load after the first call.
+    #[inline]
+    pub fn current() -> Self {
+        Self(fork_count())
+    }
+
+    /// Returns whether this is the calling process.
+    #[inline]
+    pub fn is_current(self) -> bool {
+        self == Self::current()
+    }
+
+    /// Returns an error in a forked child.
+    ///
+    /// # Errors
+    /// `forked`.
+    #[inline]
+    pub fn check<E>(self, forked: E) -> Result<(), E> {
+        if self.is_current() {
+            Ok(())
+        } else {
+            Err(forked)
+        }
+    }
+}
+
 #[cfg(all(unix, not(anthill_loom)))]
 #[inline]
 fn watch_forks() {

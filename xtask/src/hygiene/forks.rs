@@ -77,6 +77,7 @@ const NEVER: &[(&str, &str, &str)] = &[
     ("pool-core", "WorkerPool::deadline", "reads the clock"),
     ("pool-core", "Workers::deadline", "reads the clock"),
     ("pool-core", "internals::*", INTERNAL),
+    ("scheduled-pool", "SeriesHandle::next_due", "a figure"),
     ("scheduled-pool", "UnstartedSchedule::*", VALUE),
     ("scheduled-pool", "internals::*", INTERNAL),
     ("worker-queue", "IdleQueue::*", CONTAINER),

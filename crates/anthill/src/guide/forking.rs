@@ -8,13 +8,12 @@
 //! [`JoinError::Forked`](crate::JoinError::Forked), even if its task had ended before. Releasing or dropping an
 //! inherited pool does nothing, and an inherited handle leaks its task.
 //!
-//! The same holds for every wait of this crate. A queue hands out what is ready, and where it would wait it says
-//! `Forked`; its `wait_idle` says `false` unless it is idle. A [`CancelToken`](crate::CancelToken) can be cancelled,
-//! and its `wait` says `false`.
+//! A call of a queue that would wait returns `Forked` too, and a `wait_idle` returns `false`. A
+//! [`CancelToken`](crate::CancelToken) can be cancelled, and its `wait` returns `false` until it is.
 //!
-//! Make no other calls on an inherited pool. Figures, `tune` and `reboot` take its lock, which may have been held,
-//! at the moment of the fork, by a thread that is not there. So may a queue's lock: fork while no other thread uses
-//! a queue that the child is to use.
+//! Make no other calls on what a child inherits. Figures, `tune` and `reboot` take a lock that a thread of the
+//! parent may have held at the moment of the fork. All calls of a queue take its lock, so fork while no other
+//! thread uses a queue that the child inherits.
 //!
 //! A child that wants a pool makes one. A program that forks without `exec` may key it by process:
 //!

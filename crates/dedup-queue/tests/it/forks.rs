@@ -79,7 +79,7 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     // These do not wait, there or elsewhere.
     "KeyQueue::try_get" => matches!(it.queue.try_get(), Err(GetError::Empty));
     "KeyQueue::try_get_batch" => matches!(it.queue.try_get_batch(THREE), Err(GetError::Empty));
-    "KeyQueue::shut_down" => it.queue.shut_down() && matches!(it.queue.get(), Err(GetError::Closed));
+    "KeyQueue::shut_down" => it.queue.shut_down() && matches!(it.queue.try_get(), Err(GetError::Closed));
     "Held::drop" => { drop(it.held.take()); it.queue.is_empty() };
     "Entries::next" => it.queue.entries().count() == 2;
 };

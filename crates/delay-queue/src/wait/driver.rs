@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use sync_shim::foreign::{discard, drop_quietly, guarded};
-use sync_shim::{Alarm, Clock, Parker};
+use sync_shim::{Alarm, Clock, Parker, Process};
 
 use super::{AlarmRequest, Left, WaiterId, Waiters, WakeList};
 
@@ -48,8 +48,7 @@ pub enum WaitError {
     TimedOut,
     /// Only futures wait, and the alarm that would wake them could not be set.
     NoAlarm(Arc<io::Error>),
-    /// The look found no entry in a forked child, which does not have the threads that share the
-    /// queue.
+    /// The call would wait in a forked child, which does not have the threads that share the queue.
     Forked,
 }
 
@@ -65,9 +64,8 @@ pub trait Driver: Sized {
     /// Returns the clock.
     fn clock(&self) -> &Self::Clock;
 
-    /// Returns whether this process was forked after the queue was created. In a forked child no
-    /// call waits.
-    fn is_forked(&self) -> bool;
+    /// Returns the process that created the queue.
+    fn process(&self) -> Process;
 
     /// Returns the clock's time as a number. User code: no lock may be held, or the section must
     /// not have changed the state yet.
@@ -181,6 +179,7 @@ pub trait Driver: Sized {
         deadline: Option<Instant>,
         mut look: impl FnMut(&mut Self::State, &mut Self::Effects) -> Result<R, Unavailable>,
     ) -> Result<R, WaitError> {
+        self.process().check(WaitError::Forked)?;
         let mut place = ThreadPlace {
             driver: self,
             id: None,
@@ -197,7 +196,6 @@ pub trait Driver: Sized {
                 let step = match look(state, effects) {
                     Ok(found) => Step::Return(Ok(found)),
                     Err(Unavailable::Closed) => Step::Return(Err(WaitError::Closed)),
-                    Err(_) if self.is_forked() => Step::Return(Err(WaitError::Forked)),
                     Err(_) if timed_out => Step::Return(Err(WaitError::TimedOut)),
                     Err(_) if Self::has_user_code(state) => Step::LookAgain,
                     Err(_) => {
@@ -229,6 +227,7 @@ pub trait Driver: Sized {
         context: &mut Context<'_>,
         mut look: impl FnMut(&mut Self::State, &mut Self::Effects) -> Result<R, Unavailable>,
     ) -> Poll<Result<R, WaitError>> {
+        self.process().check(WaitError::Forked)?;
         // Cloned before the lock is taken and dropped after it is released: both are user code.
         let mut waker = Some(context.waker().clone());
         let (mut before, mut left) = (None, None);
@@ -244,7 +243,6 @@ pub trait Driver: Sized {
                 let polled = match (look(state, effects), &left) {
                     (Ok(found), _) => Some(Poll::Ready(Ok(found))),
                     (Err(Unavailable::Closed), _) => Some(Poll::Ready(Err(WaitError::Closed))),
-                    (Err(_), _) if self.is_forked() => Some(Poll::Ready(Err(WaitError::Forked))),
                     (Err(_), Some(Left::NoAlarm(error))) => {
                         Some(Poll::Ready(Err(WaitError::NoAlarm(Arc::clone(error)))))
                     }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use multi_pool::{LeastTasks, Load, Loads, MultiPool, RoundRobin, Strategy};
+use multi_pool::{LeastTasks, Load, Loads, MultiPool, MultiPoolExt, RoundRobin, Strategy};
 use pool_core::{Capacity, Pool, QueueDepth, SubmitError};
 use testkit::{DropCounter, Gate};
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use multi_pool::{MultiFuncPool, MultiPool};
+use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
 use pool_core::{FuncPool, Pool, QueueDepth, SubmitError};
 use testkit::Gate;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use multi_pool::{LeastTasks, MultiBuildError, MultiFuncPool, MultiPool, RoundRobin};
+use multi_pool::{LeastTasks, MultiBuildError, MultiFuncPool, MultiPool, MultiPoolExt, RoundRobin};
 use pool_core::{BuildError, FuncPool, Pool};
 
 use crate::support::{bounded, end, multi};

@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use multi_pool::{MultiFuncPool, MultiPool};
+use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
 use pool_core::{CancelToken, FuncPool, JoinError, Pool, SubmitError};
 use testkit::{CountingWaker, Gate};
 

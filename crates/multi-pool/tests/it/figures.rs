@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use multi_pool::{
-    IndexError, LeastTasks, MultiBuilder, MultiFuncPool, MultiPool, MultiWorkerPool, RoundRobin,
-    Strategy,
+    IndexError, LeastTasks, MultiBuilder, MultiFuncPool, MultiPool, MultiPoolExt, MultiWorkerPool,
+    RoundRobin, Strategy,
 };
 use pool_core::{Capacity, Closures, FuncPool, Pool, Runner, SubmitError};
 use testkit::Gate;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 
-use multi_pool::MultiPool;
+use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{JoinError, Pool, QueueDepth, SubmitError};
 use pool_util::{MapError, PoolExt};
 use testkit::Gate;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use multi_pool::{MultiKeyed, MultiPool};
+use multi_pool::{MultiKeyed, MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
 use testkit::{Gate, block_on};
 

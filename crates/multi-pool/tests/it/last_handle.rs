@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 
-use multi_pool::MultiPool;
+use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
 use testkit::{DropCounter, Gate};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use multi_pool::{MultiFuncPool, MultiPool, WeakMultiPool};
+use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt, WeakMultiPool};
 use pool_core::{
     Capacity, FuncPool, JoinError, ManualClock, Pool, SubmitError, TuneError, WaitError,
 };

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_lite::{Stream, StreamExt};
-use multi_pool::{LeastTasks, Loads, MultiPool, RoundRobin, Strategy};
+use multi_pool::{LeastTasks, Loads, MultiPool, MultiPoolExt, RoundRobin, Strategy};
 use pool_core::{Pool, QueueDepth, SubmitError};
 use pool_util::{MapError, PoolExt};
 use testkit::{CountingWaker, Gate, watchdog};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use multi_pool::{MultiBuildError, MultiFuncPool, MultiPool, RoundRobin};
+use multi_pool::{MultiBuildError, MultiFuncPool, MultiPool, MultiPoolExt, RoundRobin};
 use pool_core::{
     BuildError, Clock, FuncPool, JoinError, JoinHandle, ManualClock, OnFull, Pool, Spawn, Submit,
     SubmitError,

@@ -1,6 +1,6 @@
 //! Calls from within: a worker of any of the pools is a worker of all.
 
-use multi_pool::{MultiPool, MultiWaitError};
+use multi_pool::{MultiPool, MultiPoolExt, MultiWaitError};
 use pool_core::{Pool, SubmitError, WaitError, WithinWorker};
 use testkit::Gate;
 

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 use std::thread;
 
-use multi_pool::MultiPool;
+use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
 use testkit::{CountingWaker, Gate, block_on, waker_whose_clone_panics};
 

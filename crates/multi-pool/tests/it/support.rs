@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 
-use multi_pool::{MultiPool, MultiWorkerPool};
+use multi_pool::{MultiPool, MultiPoolExt, MultiWorkerPool};
 use pool_core::{Pool, Runner};
 use testkit::Gate;
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
 
-use multi_pool::{MultiFuncPool, MultiPool};
+use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
 use pool_core::{
     CancelToken, FuncPool, JoinError, JoinHandle, Pool, Priority, QueueDepth, TaskEnd, TaskHook,
     blocking, current,

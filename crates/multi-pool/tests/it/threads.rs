@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use multi_pool::MultiPool;
+use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{Pool, SubmitError};
 use testkit::Gate;
 

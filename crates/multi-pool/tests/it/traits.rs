@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use multi_pool::{MultiFuncPool, MultiPool};
+use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
+use pool_core::TimeoutExt;
 use pool_core::{Capacity, FuncPool, Pool, Spawn, Submit, SubmitError, WaitError, Workers};
 use testkit::{Gate, block_on};
 

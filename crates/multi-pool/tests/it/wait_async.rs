@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use multi_pool::MultiPool;
+use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{Clock, ManualClock, Pool, WaitError};
 use testkit::{CountingWaker, Gate, block_on};
 

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use multi_pool::{MultiFuncPool, MultiPool};
+use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
 use pool_core::{CancelToken, Clock, FuncPool, ManualClock, Pool, SubmitError};
 use testkit::{CountingWaker, DropCounter, Gate, waker_fn, waker_whose_clone_panics};
 

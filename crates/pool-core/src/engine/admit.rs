@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use sync_shim::{Clock, fork_count};
+use sync_shim::Clock;
 
 use crate::capacity::Capacity;
 use crate::config::OnFull;
@@ -497,9 +497,8 @@ impl<R: Runner> Admit<R> for Core<R> {
 
     #[inline]
     fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError> {
-        if self.is_forked() {
-            Err(SubmitError::Forked(()))
-        } else if self.refuses_full(on_full) {
+        self.process().check(SubmitError::Forked(()))?;
+        if self.refuses_full(on_full) {
             Err(SubmitError::Full(()))
         } else {
             Ok(())
@@ -680,7 +679,7 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) unsafe fn plain_place(&self) -> Option<Place<'_, R::Job>> {
         // One comparison for a fork and for records.
-        if fork_count() != self.plain_forks {
+        if !self.plain_process.is_current() {
             return None;
         }
         // SAFETY: the caller's.
@@ -695,7 +694,7 @@ impl<R: Runner> Core<R> {
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         // One comparison for a fork and for records.
-        if fork_count() != self.plain_forks {
+        if !self.plain_process.is_current() {
             return self.submit_recorded_job(job, TaskOptions::default(), on_full);
         }
         if self.refuses_full(on_full) {

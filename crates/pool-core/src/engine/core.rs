@@ -11,14 +11,14 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{
     Tag, ThreadOptions, as_starter_of, spawn_thread, starter_of, with_last_act,
 };
-use sync_shim::{Clock, Parker, ThreadParker, fork_count};
+use sync_shim::{Clock, Parker, Process, ThreadParker};
 
 use crate::config::{Config, OnFull, WithinWorker};
 use crate::engine::discard::Discards;
 use crate::engine::runner::Runner;
 use crate::engine::worker;
 use crate::error::{BuildError, Closed, Reason, SubmitError};
-use crate::sched::decide::{Admission, OnFullPolicy, OwnWorker, WhenFull};
+use crate::sched::decide::{Admission, Caller, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::exits::Gone;
@@ -51,11 +51,11 @@ pub struct Core<R: Runner> {
     pub(crate) group: u64,
     /// A member of a `MultiPool` shows its figures here, to readers without the lock.
     pub(crate) load_stats: Option<Arc<LoadStats>>,
-    /// `fork_count()` where the workers are.
-    forks: usize,
-    /// The same; no count where each task has a record. So one comparison tells a plain call that it
+    /// Where the workers are.
+    process: Process,
+    /// The same; none where each task has a record. So one comparison tells a plain call that it
     /// may go on.
-    pub(crate) plain_forks: usize,
+    pub(crate) plain_process: Process,
 }
 
 /// The time limit of a call was up.
@@ -108,11 +108,11 @@ impl<R: Runner> Core<R> {
             state.load_stats = Some(Arc::clone(&load_stats));
             load_stats
         });
-        let forks = fork_count();
-        let plain_forks = if context.records_all() {
-            usize::MAX
+        let process = Process::current();
+        let plain_process = if context.records_all() {
+            Process::NONE
         } else {
-            forks
+            process
         };
         Ok(Arc::new(Self {
             state: Shared::new(state),
@@ -123,8 +123,8 @@ impl<R: Runner> Core<R> {
             config,
             group,
             load_stats,
-            forks,
-            plain_forks,
+            process,
+            plain_process,
         }))
     }
 
@@ -140,7 +140,7 @@ impl<R: Runner> Core<R> {
 
     /// Whether each task has a record.
     pub(crate) fn records_all(&self) -> bool {
-        self.plain_forks == usize::MAX
+        self.plain_process == Process::NONE
     }
 
     /// Counts a refusal without the lock.
@@ -351,22 +351,7 @@ impl<R: Runner> Core<R> {
 
     /// A submit has met a full pool, and is still in that section.
     fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
-        let policy = match on_full {
-            OnFull::Refuse => OnFullPolicy::Try,
-            // A discard hook submits, and its task is discarded, and so on: there is an end to that.
-            OnFull::DiscardOldest | OnFull::DiscardNewest if !self.may_discard() => {
-                OnFullPolicy::Try
-            }
-            // A stranger's task that runs here and submits, too: there is an end to that. And a
-            // paused pool starts nothing.
-            OnFull::RunInCaller if self.may_nest() && !state.paused => {
-                OnFullPolicy::RunInCaller(self.own_worker())
-            }
-            OnFull::Wait(_) | OnFull::RunInCaller => OnFullPolicy::Block(self.own_worker()),
-            OnFull::DiscardOldest => OnFullPolicy::DiscardOldest,
-            OnFull::DiscardNewest => OnFullPolicy::DiscardNewest,
-        };
-        match state.view().when_full(policy) {
+        match state.view().when_full(self.asked(on_full)) {
             WhenFull::Refuse => AtFull::GiveBack(state.refuse(Closed::<Late>::Full), job),
             WhenFull::RunInPlace => {
                 state.counts.submitted += 1;
@@ -623,9 +608,14 @@ impl<R: Runner> Core<R> {
         (outcome, resolve)
     }
 
-    /// Whether the caller is not in a discard at the limit of its thread's nesting.
-    pub(crate) fn may_discard(&self) -> bool {
-        Tag::get().depth <= self.config.nesting_limit
+    /// What a call with that policy asks a full pool for.
+    pub(crate) fn asked(&self, on_full: OnFull) -> WhenFull {
+        let caller = Caller {
+            worker: self.own_worker(),
+            may_nest: self.may_nest(),
+            may_discard: Tag::get().depth <= self.config.nesting_limit,
+        };
+        WhenFull::asked(on_full, caller)
     }
 
     pub(crate) fn own_worker(&self) -> OwnWorker {
@@ -663,8 +653,8 @@ impl<R: Runner> PoolRef for Core<R> {
         Tag::get().group == self.group
     }
 
-    fn is_forked(&self) -> bool {
-        fork_count() != self.forks
+    fn process(&self) -> Process {
+        self.process
     }
 
     fn may_nest(&self) -> bool {

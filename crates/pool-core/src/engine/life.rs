@@ -24,19 +24,17 @@ enum End {
 }
 
 impl<R: Runner> Core<R> {
-    /// Stops acceptance. Whether it was open, and which generation ends. In a forked child there is nothing
-    /// to release, and the lock may be held.
+    /// Stops acceptance. Whether it was open, and which generation ends.
     pub(crate) fn release(self: &Arc<Self>) -> (bool, u64) {
-        if self.is_forked() {
-            return (false, 0);
+        if !self.process().is_current() {
+            return (false, 0); // There is nothing to release.
         }
         self.section(State::release)
     }
 
-    /// Releases, and takes out what has not started. Calls `keep` with each task's item. Nothing in a forked
-    /// child, as above.
+    /// Releases, and takes out what has not started. Calls `keep` with each task's item.
     pub(crate) fn release_now(self: &Arc<Self>, keep: impl FnMut(R::Item)) -> usize {
-        if self.is_forked() {
+        if !self.process().is_current() {
             return 0;
         }
         let jobs = self.section(|state, effects| self.take_unstarted(state, effects));
@@ -137,7 +135,7 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
-        self.may_wait()?; // Before the lock, which a fork may have left held.
+        self.may_wait()?;
         let generation = self.state.lock().generation;
         self.wait_for_end(generation, deadline)
     }
@@ -147,9 +145,7 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
-        if self.is_forked() {
-            return Err(WaitError::Forked); // The fork may have left the lock held.
-        }
+        self.process().check(WaitError::Forked)?;
         let (_, generation) = self.release();
         self.wait_for_end(generation, deadline)
     }
@@ -211,17 +207,15 @@ impl<R: Runner> Core<R> {
     fn may_wait(&self) -> Result<(), WaitError> {
         if self.is_own_worker() {
             Err(WaitError::WouldDeadlock)
-        } else if self.is_forked() {
-            Err(WaitError::Forked)
         } else {
-            Ok(())
+            self.process().check(WaitError::Forked)
         }
     }
 
     /// What the last handle's drop does. Does not unwind, so that it is safe while unwinding.
     pub(crate) fn end(self: &Arc<Self>) {
         use crate::config::DropPolicy;
-        if self.is_forked() {
+        if !self.process().is_current() {
             // The lock may be held by a thread that is not there. What is queued stays: a scope's
             // tasks borrow what is gone by now.
             std::mem::forget(Arc::clone(self));

@@ -15,9 +15,9 @@ use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// What a pool does with its jobs: calls closures, or one function with each argument.
 ///
-/// For bounds. Its methods are the pool's own affair, and as exempt from semantic versioning as
+/// For bounds; sealed. Its methods are the pool's own affair, and as exempt from semantic versioning as
 /// the `internals` that they speak of.
-pub trait Runner: Send + Sync + Sized + 'static {
+pub trait Runner: Sealed + Send + Sync + Sized + 'static {
     /// What lies in the queue.
     type Job: Send + 'static;
     /// What `release_now` gives back for a task that never ran.
@@ -89,3 +89,6 @@ pub trait Runner: Send + Sync + Sized + 'static {
         core.submit(job, on_full, limits)
     }
 }
+
+/// Implemented for the two runners.
+pub trait Sealed {}

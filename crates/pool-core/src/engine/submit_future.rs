@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
 use crate::error::{Closed, Reason, SubmitError};
-use crate::sched::decide::{OnFullPolicy, WhenFull};
+use crate::sched::decide::WhenFull;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::task::cancel::Cancelled;
 use crate::task::handle::PoolRef;
@@ -46,12 +46,12 @@ impl<R: Runner> SubmitFuture<R> {
 
     /// The first poll. `None`: the job waits in the wait queue.
     fn enter(&mut self, job: R::Job) -> Option<WaitResult<R::Job>> {
-        if self.core.is_forked() {
+        if !self.core.process().is_current() {
             return Some(Err((Reason::Forked, job)));
         }
         let admitted = self.core.admit(job, |state, why, job| {
             let enqueues = matches!(why, Closed::Full)
-                && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+                && state.view().when_full(WhenFull::Enqueue) == WhenFull::Enqueue;
             if !enqueues {
                 return Err((state.refuse(why), job));
             }
@@ -94,9 +94,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
         // Also at once after it entered the queue, which has no waker yet. The waker's clone is
         // user code: if it panics, the entry is still ours to give up.
         if let Stage::Waiting(entry, ticket) = &self.stage {
-            let answer = if self.core.is_forked() {
-                Some(entry.abandon())
-            } else {
+            let answer = if self.core.process().is_current() {
                 let answer = entry.poll(context.waker());
                 let answer = answer.or_else(|| {
                     // Step Q6: what has been accepted by now stays so.
@@ -105,6 +103,8 @@ impl<R: Runner> Future for SubmitFuture<R> {
                     cancelled.or_else(|| entry.outcome())
                 });
                 answer.map(|answer| answer.map(|_| ()))
+            } else {
+                Some(entry.abandon())
             };
             let of_task = |(reason, request): (_, Request<_>)| (reason, request.into_task());
             result = answer.map(|answer| answer.map_err(of_task));
@@ -124,7 +124,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
 impl<R: Runner> Drop for SubmitFuture<R> {
     fn drop(&mut self) {
         if let Stage::Waiting(entry, ticket) = &self.stage
-            && !self.core.is_forked()
+            && self.core.process().is_current()
         {
             drop(self.core.leave_wait_queue(entry, *ticket)); // No lock is held as the job drops.
             // What a release has just given back is dropped here too, not by the thread that wakes

@@ -110,9 +110,7 @@ impl<R: Runner> Future for WaitFuture<R> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if this.core.is_forked() {
-            return Poll::Ready(Err(WaitError::Forked)); // The fork may have left the lock held.
-        }
+        this.core.process().check(WaitError::Forked)?;
         loop {
             let has_come = match &this.event {
                 Some(event) => event.poll(context.waker()),
@@ -145,7 +143,7 @@ impl<R: Runner> Future for WaitFuture<R> {
 
 impl<R: Runner> Drop for WaitFuture<R> {
     fn drop(&mut self) {
-        if !self.core.is_forked() {
+        if self.core.process().is_current() {
             self.leave(); // Its drop leaves nothing behind.
         }
     }

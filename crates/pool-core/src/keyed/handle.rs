@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sync_shim::Clock;
+use sync_shim::{Clock, Process};
 
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
@@ -34,8 +34,8 @@ impl<R: Runner> PoolRef for InLane<R> {
         self.0.is_own_worker()
     }
 
-    fn is_forked(&self) -> bool {
-        self.0.is_forked()
+    fn process(&self) -> Process {
+        self.0.process()
     }
 
     /// Others of its key may come first, or run at this moment.

@@ -8,51 +8,39 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use sync_shim::{Parker, ThreadParker};
+use sync_shim::Parker;
 
 use crate::config::OnFull;
 use crate::engine::core::{Core, Late};
 use crate::engine::runner::Runner;
 use crate::error::{Closed, Reason, SubmitError};
-use crate::sched::decide::{OnFullPolicy, OwnWorker, WhenFull};
+use crate::sched::decide::WhenFull;
 use crate::sched::event::EventWait;
 use crate::sched::waiters::{Request, WaiterEntry};
 use crate::sister::pool_handle::PoolHandle;
 use crate::task::handle::PoolRef;
 
-/// What a reservation does that no room was found for.
-enum AtFull<J> {
-    Refused(Reason),
-    Wait(Arc<WaiterEntry<J>>, u64, ThreadParker),
-}
-
 impl<R: Runner> Core<R> {
     /// Reserves room, waits for some as long as `on_full` says, or says why there is none.
     pub(crate) fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
-        if self.is_forked() {
-            return Err(Reason::Forked);
-        }
+        self.process().check(Reason::Forked)?;
         if self.refuses_full(on_full) {
             return Err(Reason::Full);
         }
-        let (deadline, policy) = match on_full {
-            OnFull::Refuse => (None, OnFullPolicy::Try),
-            OnFull::Wait(deadline) => (deadline, OnFullPolicy::Block(self.waits_for_permit())),
-            // There is no task yet to be run or discarded.
-            _ => (None, OnFullPolicy::Block(self.waits_for_permit())),
-        };
+        let deadline = on_full.deadline();
+        let asked = WhenFull::asked_by_permit(on_full, self.own_worker());
         let admitted = self.admit_permit(
             |state, why| {
                 let enqueues = matches!(why, Closed::Full)
-                    && state.view().when_full(policy) == WhenFull::Enqueue;
+                    && state.view().when_full(asked) == WhenFull::Enqueue;
                 if !enqueues {
-                    return AtFull::Refused(state.refuse(why));
+                    return Err(state.refuse(why));
                 }
                 let parker = Parker::of_thread();
                 let entry = WaiterEntry::of_thread(Request::Permit, parker.clone());
                 // Step Q1.
                 let ticket = state.enqueue_waiter(Arc::clone(&entry));
-                AtFull::Wait(entry, ticket, parker)
+                Ok((entry, ticket, parker))
             },
             |start: &EventWait| {
                 let came = start.wait_until(self.clock(), deadline);
@@ -61,19 +49,11 @@ impl<R: Runner> Core<R> {
         );
         match admitted {
             Ok(()) => Ok(()),
-            Err(AtFull::Refused(reason)) => Err(reason),
-            Err(AtFull::Wait(entry, ticket, parker)) => {
+            Err(Err(reason)) => Err(reason),
+            Err(Ok((entry, ticket, parker))) => {
                 let waited = self.wait_for_room(&entry, ticket, &parker, deadline, None);
                 waited.map_err(|(reason, _)| reason)
             }
-        }
-    }
-
-    /// What an own worker does that would wait for a permit: there is no task to be run in place.
-    fn waits_for_permit(&self) -> OwnWorker {
-        match self.own_worker() {
-            OwnWorker::RunInPlace => OwnWorker::Refuse,
-            other => other,
         }
     }
 }
@@ -104,13 +84,10 @@ impl<R: Runner> RoomFuture<R> {
     /// The first poll. `None`: it waits in the wait queue.
     fn enter(&mut self) -> Option<Result<(), Reason>> {
         let core = &self.core;
-        if core.is_forked() {
-            return Some(Err(Reason::Forked));
-        }
         let admitted = core.admit_permit(
             |state, why: Closed| {
                 let enqueues = matches!(why, Closed::Full)
-                    && state.view().when_full(OnFullPolicy::Await) == WhenFull::Enqueue;
+                    && state.view().when_full(WhenFull::Enqueue) == WhenFull::Enqueue;
                 if !enqueues {
                     return Err(state.refuse(why));
                 }
@@ -139,6 +116,7 @@ impl<R: Runner> Future for RoomFuture<R> {
     type Output = Result<PoolHandle<R>, SubmitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.core.process().check(SubmitError::Forked(()))?;
         let mut result = None;
         if let Stage::Outside = self.stage {
             self.stage = Stage::Over;
@@ -147,12 +125,8 @@ impl<R: Runner> Future for RoomFuture<R> {
         // Also at once after it entered the queue, which has no waker yet. The waker's clone is
         // user code: if it panics, the entry is still ours to give up.
         if let Stage::Waiting(entry, _) = &self.stage {
-            result = if self.core.is_forked() {
-                Some(Err(Reason::Forked)) // What it had stayed there.
-            } else {
-                let answer = entry.poll(context.waker());
-                answer.map(|answer| answer.map(drop).map_err(|(reason, _)| reason))
-            };
+            let answer = entry.poll(context.waker());
+            result = answer.map(|answer| answer.map(drop).map_err(|(reason, _)| reason));
         }
         // Polled after it was ready, it has nothing more to say.
         let Some(result) = result else {
@@ -170,7 +144,7 @@ impl<R: Runner> Drop for RoomFuture<R> {
     fn drop(&mut self) {
         let core = &self.core;
         if let Stage::Waiting(entry, ticket) = &self.stage
-            && !core.is_forked()
+            && core.process().is_current()
             && core.leave_wait_queue(entry, *ticket).is_none()
             && matches!(entry.outcome(), Some(Ok(_)))
         {

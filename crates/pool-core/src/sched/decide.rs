@@ -5,6 +5,7 @@
 //! answers leave no task stranded.
 
 use crate::capacity::{UNLIMITED, limit};
+use crate::config::OnFull;
 
 /// Workers that are woken at the same time, each by a call to the system. A burst of tasks is not
 /// to wait for one after the other to wake up; nor are all of a thousand to be woken for tasks that
@@ -58,21 +59,6 @@ pub(crate) enum Admission {
     Full,
 }
 
-/// The on-full policy of one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnFullPolicy {
-    /// Refuse.
-    Try,
-    /// Wait, or run in place on an own worker down to so many tasks inside one another.
-    Block(OwnWorker),
-    /// Wait, wherever it is called.
-    Await,
-    /// Run in the caller; on an own worker as `Block`.
-    RunInCaller(OwnWorker),
-    DiscardOldest,
-    DiscardNewest,
-}
-
 /// What a pool's workers are wanted for, as a drain task asks at the end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
@@ -86,7 +72,7 @@ pub enum Demand {
 
 /// What a full pool does with a blocking submit of one of its own workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnWorker {
+pub(crate) enum OwnWorker {
     /// The caller is no worker of this pool, or own workers wait like any other thread.
     Stranger,
     /// Run the task in place.
@@ -95,15 +81,61 @@ pub enum OwnWorker {
     Refuse,
 }
 
-/// What a full pool does.
+/// The caller of a full pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) worker: OwnWorker,
+    /// Its thread's nesting has room for another task. A task that runs in its caller submits, and so on: there
+    /// is an end to that.
+    pub(crate) may_nest: bool,
+    /// The same for a discard, whose hook submits.
+    pub(crate) may_discard: bool,
+}
+
+/// What a full pool does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenFull {
+pub enum WhenFull {
+    /// Refuses it.
     Refuse,
+    /// Has its task run inside the one that its thread runs.
     RunInPlace,
+    /// Has its task run by a thread that is no worker.
     RunInCaller,
+    /// Lets it wait for room.
     Enqueue,
+    /// Discards the oldest task for its own.
     DiscardOldest,
+    /// Discards its task.
     DiscardNewest,
+}
+
+impl WhenFull {
+    /// What the policy asks for.
+    pub(crate) fn asked(on_full: OnFull, caller: Caller) -> Self {
+        match (on_full, caller.worker) {
+            (OnFull::DiscardOldest, _) if caller.may_discard => Self::DiscardOldest,
+            (OnFull::DiscardNewest, _) if caller.may_discard => Self::DiscardNewest,
+            (OnFull::Refuse | OnFull::DiscardOldest | OnFull::DiscardNewest, _)
+            | (OnFull::Wait(_) | OnFull::RunInCaller, OwnWorker::Refuse) => Self::Refuse,
+            (OnFull::Wait(_) | OnFull::RunInCaller, OwnWorker::RunInPlace) => Self::RunInPlace,
+            (OnFull::RunInCaller, OwnWorker::Stranger) if caller.may_nest => Self::RunInCaller,
+            (OnFull::Wait(_) | OnFull::RunInCaller, OwnWorker::Stranger) => Self::Enqueue,
+        }
+    }
+
+    /// The same for a permit, which has no task yet to be run or discarded.
+    pub(crate) fn asked_by_permit(on_full: OnFull, worker: OwnWorker) -> Self {
+        match (on_full, worker) {
+            (OnFull::Refuse, _) | (_, OwnWorker::RunInPlace | OwnWorker::Refuse) => Self::Refuse,
+            (
+                OnFull::Wait(_)
+                | OnFull::RunInCaller
+                | OnFull::DiscardOldest
+                | OnFull::DiscardNewest,
+                OwnWorker::Stranger,
+            ) => Self::Enqueue,
+        }
+    }
 }
 
 /// Which worker is notified of work in the queue: the wake policy's answer.
@@ -153,22 +185,23 @@ impl View {
         self.in_flight + self.reserved
     }
 
-    pub(crate) fn when_full(&self, policy: OnFullPolicy) -> WhenFull {
-        let enqueue_waiter = if self.waiting < self.max_waiting {
-            WhenFull::Enqueue
-        } else {
+    /// What comes of what a call [asked](WhenFull::asked) for.
+    pub(crate) fn when_full(&self, asked: WhenFull) -> WhenFull {
+        match asked {
+            WhenFull::RunInCaller if !self.paused => WhenFull::RunInCaller,
+            // A paused pool starts nothing.
+            WhenFull::Enqueue | WhenFull::RunInCaller => {
+                if self.waiting < self.max_waiting {
+                    WhenFull::Enqueue
+                } else {
+                    WhenFull::Refuse
+                }
+            }
+            WhenFull::DiscardOldest if self.queued == 0 => WhenFull::DiscardNewest,
             WhenFull::Refuse
-        };
-        match policy {
-            OnFullPolicy::Try
-            | OnFullPolicy::Block(OwnWorker::Refuse)
-            | OnFullPolicy::RunInCaller(OwnWorker::Refuse) => WhenFull::Refuse,
-            OnFullPolicy::Block(OwnWorker::RunInPlace)
-            | OnFullPolicy::RunInCaller(OwnWorker::RunInPlace) => WhenFull::RunInPlace,
-            OnFullPolicy::Block(OwnWorker::Stranger) | OnFullPolicy::Await => enqueue_waiter,
-            OnFullPolicy::RunInCaller(OwnWorker::Stranger) => WhenFull::RunInCaller,
-            OnFullPolicy::DiscardOldest if self.queued > 0 => WhenFull::DiscardOldest,
-            OnFullPolicy::DiscardOldest | OnFullPolicy::DiscardNewest => WhenFull::DiscardNewest,
+            | WhenFull::RunInPlace
+            | WhenFull::DiscardOldest
+            | WhenFull::DiscardNewest => asked,
         }
     }
 

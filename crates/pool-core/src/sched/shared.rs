@@ -52,6 +52,14 @@ struct Flags {
     wanted: AtomicBool,
 }
 
+impl Flags {
+    /// A task ends undecided, and frees its room. Called before its end can be observed (invariant 4).
+    #[inline]
+    fn show_room(&self) {
+        store_if_changed(&self.full, false);
+    }
+}
+
 /// Where tasks enter a busy pool.
 pub(crate) struct Inbox<J> {
     /// Fast-path credits: how many more tasks may enter without a decision.
@@ -150,12 +158,12 @@ impl<J> Shared<J> {
         outcome: Outcome,
     ) -> Result<J, Whole<'a, J>> {
         if state.half().may_go_on_by_level() {
-            store_if_changed(&self.flags.full, false); // As in `go_on`.
+            self.flags.show_room();
             return Ok(popped(state.half().go_on_by_level(outcome)));
         }
         let mut whole = self.whole(state);
         if whole.may_go_on_by_level() {
-            store_if_changed(&self.flags.full, false); // As in `go_on`.
+            self.flags.show_room();
             return Ok(popped(whole.state_mut().go_on_by_level(outcome)));
         }
         Err(whole)
@@ -164,7 +172,7 @@ impl<J> Shared<J> {
     /// Step W6, with a lock that is held.
     #[inline]
     fn go_on(&self, state: &mut State<J>, outcome: Outcome) -> J {
-        store_if_changed(&self.flags.full, false); // Before the end can be observed.
+        self.flags.show_room();
         popped(state.go_on(outcome))
     }
 
@@ -175,7 +183,7 @@ impl<J> Shared<J> {
     pub(crate) fn pass_on(&self, outcome: Outcome, yields: bool) -> Result<(), Whole<'_, J>> {
         let mut state = self.halves.first();
         if !yields && state.half().pass_on(outcome) {
-            store_if_changed(&self.flags.full, false); // As in `next`.
+            self.flags.show_room();
             return Ok(());
         }
         // Permits that were reserved undecided are counted now.

@@ -18,14 +18,14 @@ use crate::engine::runner::Runner;
 use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
 use crate::face::builder::Builder;
 use crate::permit::Permit;
-use crate::sched::decide::{Admission, OwnWorker};
+use crate::sched::decide::{Admission, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::load::LoadStats;
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterCount, WaiterEntry};
 use crate::sister::pool_handle::PoolHandle;
 use crate::task::cancel::CancelToken;
-use crate::task::handle::{PoolRef, RawHandle};
+use crate::task::handle::RawHandle;
 
 /// The deferred effects of a section, to be run once no lock is held: they may be user code.
 #[must_use = "deferred effects have to be run"]
@@ -298,19 +298,15 @@ impl<R: Runner> PoolHandle<R> {
         self.0.discard(discards);
     }
 
-    /// Whether the caller may run a task itself.
-    pub fn may_run_in_caller(&self) -> bool {
-        self.0.may_nest() && !self.is_paused()
-    }
-
-    /// Whether the caller may discard a task.
-    pub fn may_discard(&self) -> bool {
-        self.0.may_discard()
-    }
-
-    /// What the calling thread does at a full pool, by the pool's policy.
-    pub fn own_worker(&self) -> OwnWorker {
-        self.0.own_worker()
+    /// What a call with that policy asks for, if all pools of the group are full.
+    pub fn asked(&self, on_full: OnFull, request: &Request<R::Job>) -> WhenFull {
+        match request {
+            Request::Permit => WhenFull::asked_by_permit(on_full, self.0.own_worker()),
+            Request::Task(_) => match self.0.asked(on_full) {
+                WhenFull::RunInCaller if self.is_paused() => WhenFull::Enqueue,
+                asked => asked,
+            },
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub use crate::face::batch::submit_batch;
 pub use crate::face::task_builder::{
     AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions,
 };
-pub use crate::sched::decide::{Demand, OwnWorker};
+pub use crate::sched::decide::{Demand, WhenFull};
 pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::event::{EventFuture, EventWait, Events};
 pub use crate::sched::join_spin::{has_unparked_joiner, look_before_join, take_woken_joiner};

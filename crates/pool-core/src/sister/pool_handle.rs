@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sync_shim::Clock;
+use sync_shim::{Clock, Process};
 
 use crate::capacity::Capacity;
 use crate::engine::admit::Admit;
@@ -80,9 +80,9 @@ impl<R: Runner> PoolHandle<R> {
         PoolRef::is_own_worker(&*self.0)
     }
 
-    /// Whether the workers stayed in another process.
-    pub fn is_forked(&self) -> bool {
-        self.0.is_forked()
+    /// The process of the workers.
+    pub fn process(&self) -> Process {
+        self.0.process()
     }
 }
 

@@ -131,7 +131,7 @@ impl Queued {
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        if !self.core.is_forked() {
+        if self.core.process().is_current() {
             drop(self.core.leave_wait_queue(&self.entry, self.number)); // The lock is free again.
             // What a release gave back refers to its owner, which may refer to this place.
             drop(self.entry.outcome());

@@ -27,7 +27,7 @@ use sync_shim::atomic::{
     Ordering::{Acquire, Release},
 };
 use sync_shim::waiter::{Waiter, WakeList};
-use sync_shim::{Clock, Mutex, MutexGuard, Parker, Timeout, fork_count};
+use sync_shim::{Clock, Mutex, MutexGuard, Parker, Process, Timeout};
 
 use crate::clock::default_clock;
 use crate::foreign::drop_quietly;
@@ -64,8 +64,8 @@ use crate::foreign::drop_quietly;
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// In a forked child an inherited token can be looked at and cancelled; what waits there takes a new
-/// one: of an inherited one, waits without a limit say `false` at once, for its threads stayed behind.
+/// In a forked child an inherited token can be looked at and cancelled; waits for its cancelling
+/// return `false` at once.
 ///
 /// From tokio-util's `CancellationToken`, and Go's `context`.
 #[derive(Clone)]
@@ -76,8 +76,8 @@ pub struct CancelToken(Arc<Node>);
 
 struct Node {
     cancelled: AtomicBool,
-    /// `fork_count()` where it was made.
-    forks: usize,
+    /// That made it.
+    process: Process,
     inner: Mutex<Inner>,
 }
 
@@ -186,7 +186,7 @@ impl CancelToken {
 
     /// Blocks until it is cancelled: `true`. In a forked child it does not wait for an inherited token.
     pub fn wait(&self) -> bool {
-        if self.0.is_forked() {
+        if !self.0.process.is_current() {
             return self.is_cancelled();
         }
         let parker = Parker::of_thread();
@@ -313,22 +313,14 @@ impl Node {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             cancelled: AtomicBool::new(false),
-            forks: fork_count(),
+            process: Process::current(),
             inner: Mutex::new(Inner::default()),
         })
     }
 
-    fn is_forked(&self) -> bool {
-        fork_count() != self.forks
-    }
-
-    /// The lock; in a forked child only if no thread that stayed in the parent holds it.
+    /// The lock. `None` in a forked child, where a thread that is not there may hold it.
     fn inner(&self) -> Option<MutexGuard<'_, Inner>> {
-        if self.is_forked() {
-            self.inner.try_lock()
-        } else {
-            Some(self.inner.lock())
-        }
+        self.process.is_current().then(|| self.inner.lock())
     }
 
     /// The listeners to be notified, and the links to the parents, which have nothing to tell it any
@@ -367,8 +359,9 @@ impl Node {
 
     /// A listener leaves, if it has not been notified.
     fn remove(&self, key: u64) {
-        if !self.is_forked() {
-            let removed = self.inner.lock().listeners.remove(&key);
+        if let Some(mut inner) = self.inner() {
+            let removed = inner.listeners.remove(&key);
+            drop(inner);
             drop_quietly(removed); // Perhaps a waker: the lock is free.
         }
     }
@@ -414,7 +407,7 @@ impl Future for Cancelled {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
         let is_cancelled = self.token.is_cancelled();
-        if is_cancelled || self.token.0.is_forked() {
+        if is_cancelled || !self.token.0.process.is_current() {
             return Poll::Ready(is_cancelled);
         }
         // Cloned first: a waker's clone is user code.

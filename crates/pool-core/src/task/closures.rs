@@ -262,6 +262,8 @@ where
     }
 }
 
+impl crate::engine::runner::Sealed for Closures {}
+
 impl<F, T> Sealed<F> for Closures
 where
     F: FnOnce() -> T + Send + 'static,

@@ -258,6 +258,8 @@ impl<T, R> Func<T, R> {
     }
 }
 
+impl<T, R> crate::engine::runner::Sealed for Func<T, R> {}
+
 impl<T: Send + 'static, R: Send + 'static> Sealed<T> for Func<T, R> {}
 
 impl<T, R> Clone for Func<T, R> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use sync_shim::{Clock, Timeout};
+use sync_shim::{Clock, Process, Timeout};
 
 use crate::error::JoinError;
 use crate::sched::join_spin::look_before_join;
@@ -27,8 +27,8 @@ pub(crate) trait PoolRef: Send + Sync {
     fn clock(&self) -> &dyn Clock;
     /// Whether the caller is a worker of the pool.
     fn is_own_worker(&self) -> bool;
-    /// Whether the workers stayed in another process.
-    fn is_forked(&self) -> bool;
+    /// The process of the workers.
+    fn process(&self) -> Process;
     /// Whether the caller, an own worker, may run another task inside its own.
     fn may_nest(&self) -> bool;
     /// Whether the calling thread is ending tasks that it took out of the queue.
@@ -263,16 +263,22 @@ impl TaskRef {
         outcome.unwrap_or_else(|| unreachable!("it has ended"))
     }
 
+    /// In a forked child the cell's lock may be held by a thread that is not there, and what it protects
+    /// be half changed: it is neither taken nor dropped.
+    fn check(&self) -> Joined<()> {
+        self.pool.process().check(JoinError::Forked)
+    }
+
     fn try_take(&self) -> Option<Joined<Stored>> {
-        if self.pool.is_forked() {
-            return Some(Err(JoinError::Forked));
+        match self.check() {
+            Ok(()) => self.cell.take_or_wait(None),
+            Err(forked) => Some(Err(forked)),
         }
-        self.cell.take_or_wait(None)
     }
 
     /// As [`JoinHandle::cancel`].
     pub fn cancel(&self) -> bool {
-        if self.pool.is_forked() {
+        if self.check().is_err() {
             return false;
         }
         let ours = self.withdraw(&mut || {
@@ -296,9 +302,8 @@ impl TaskRef {
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Option<Joined<Stored>> {
-        // Before the cell's lock, which a fork may have left held.
-        if self.pool.is_forked() {
-            return Some(Err(JoinError::Forked));
+        if let Err(forked) = self.check() {
+            return Some(Err(forked));
         }
         if !self.cell.is_ended() {
             let taken_out = match self.cell.claimed() {
@@ -354,9 +359,7 @@ impl TaskRef {
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<Joined<Stored>> {
-        if self.pool.is_forked() {
-            return Poll::Ready(Err(JoinError::Forked));
-        }
+        self.check()?;
         promise::poll(&*self.cell, context)
     }
 }
@@ -366,9 +369,7 @@ impl Drop for RawHandle {
         let Some(task) = &self.task else {
             return;
         };
-        if task.pool.is_forked() {
-            // The lock may be held by a thread that is not there, and what it protects be half
-            // changed: it is neither taken nor dropped.
+        if task.check().is_err() {
             std::mem::forget(Arc::clone(&task.cell));
         } else {
             task.cell.detach();

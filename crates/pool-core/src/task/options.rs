@@ -41,12 +41,8 @@ impl WaitLimits {
 
     /// When a wait for room is over, of a call that does this at a full pool.
     pub fn deadline(limits: Option<&Self>, on_full: OnFull) -> Option<Instant> {
-        let of_call = match on_full {
-            OnFull::Wait(deadline) => deadline,
-            _ => None,
-        };
         let of_task = limits.and_then(|limits| limits.start_before);
-        of_call.into_iter().chain(of_task).min()
+        on_full.deadline().into_iter().chain(of_task).min()
     }
 
     /// What else ends it.

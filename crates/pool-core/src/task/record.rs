@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::foreign::{Payload, drop_quietly};
 use crate::sched::ready::Priority;
 use crate::task::cancel::CancelToken;
+use crate::task::current::Running;
 use crate::task::hook::TaskOutcome;
 use crate::task::label::Label;
 use crate::task::options::{TaskOptions, WaitLimits};
@@ -118,5 +119,24 @@ impl TaskRecord {
         if let Some(given) = &self.token {
             token.cancel_with(given);
         }
+    }
+}
+
+/// A task that runs by its record alone.
+pub(crate) trait HasRecord: Send + Sync + 'static {
+    fn record(&self) -> &TaskRecord;
+}
+
+impl<T: HasRecord> Running for T {
+    fn name(&self) -> Option<&str> {
+        self.record().name.as_deref()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.record().is_cancelled()
+    }
+
+    fn cancel_with_task(&self, token: &CancelToken) {
+        self.record().cancel_with_task(token);
     }
 }

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use crate::foreign::{Payload, drop_quietly};
 use crate::sister::pool_handle::PoolHandle;
-use crate::task::cancel::CancelToken;
-use crate::task::current::{Frame, Running};
+use crate::task::current::Frame;
 use crate::task::hook::TaskOutcome;
 use crate::task::options::TaskOptions;
-use crate::task::record::TaskRecord;
+use crate::task::record::{HasRecord, TaskRecord};
 use crate::task::run::TaskContext;
 
 /// What the task was given, as it is handed over; and the task, as the code that runs in it sees it.
@@ -77,16 +76,8 @@ impl Recorded {
     }
 }
 
-impl Running for Recorded {
-    fn name(&self) -> Option<&str> {
-        self.0.name.as_deref()
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.0.is_cancelled()
-    }
-
-    fn cancel_with_task(&self, token: &CancelToken) {
-        self.0.cancel_with_task(token);
+impl HasRecord for Recorded {
+    fn record(&self) -> &TaskRecord {
+        &self.0
     }
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use sync_shim::Mutex;
 
 use crate::foreign::drop_quietly;
-use crate::task::cancel::CancelToken;
-use crate::task::current::{Frame, Running};
-use crate::task::record::TaskRecord;
+use crate::task::current::Frame;
+use crate::task::record::{HasRecord, TaskRecord};
 use crate::task::run::{Outcome, TaskContext, TaskResult};
 
 /// A job without a record, in one allocation with the record that it is given.
@@ -54,16 +53,8 @@ impl<J: Send + 'static> RecordedJob<J> {
     }
 }
 
-impl<J: Send + 'static> Running for RecordedJob<J> {
-    fn name(&self) -> Option<&str> {
-        self.record.name.as_deref()
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.record.is_cancelled()
-    }
-
-    fn cancel_with_task(&self, token: &CancelToken) {
-        self.record.cancel_with_task(token);
+impl<J: Send + 'static> HasRecord for RecordedJob<J> {
+    fn record(&self) -> &TaskRecord {
+        &self.record
     }
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use pool_core::{
     BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock,
-    OnFull, Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, WaitError, Workers,
-    blocking,
+    OnFull, Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, TimeoutExt,
+    WaitError, Workers, blocking,
 };
 use pool_util::{Map, MapError, PoolExt, ScopedJoinHandle, ScopedMap, TaskGroup};
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
@@ -147,14 +147,14 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
 
 const TRAITS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "Submit::submit" => refused(Submit::submit(&it.full, || ()));
-    "Submit::submit_timeout" => refused(Submit::submit_timeout(&it.full, || (), SECOND));
-    "Submit::submit_timeout" => refused(Submit::submit_timeout(&it.full, || (), it.later));
+    "TimeoutExt::submit_timeout" => refused(TimeoutExt::submit_timeout(&it.full, || (), SECOND));
+    "TimeoutExt::submit_timeout" => refused(TimeoutExt::submit_timeout(&it.full, || (), it.later));
     "Submit::submit_with" => refused(Submit::submit_with(&it.full, || (), wait()));
     "Submit::submit_async" => refused(ready(Submit::submit_async(&it.full, || ())));
     "Submit::try_submit" => refused(Submit::try_submit(&it.full, || ()));
     "Spawn::spawn" => refused(Spawn::spawn(&it.full, || ()));
-    "Spawn::spawn_timeout" => refused(Spawn::spawn_timeout(&it.full, || (), SECOND));
-    "Spawn::spawn_timeout" => refused(Spawn::spawn_timeout(&it.full, || (), it.later));
+    "TimeoutExt::spawn_timeout" => refused(TimeoutExt::spawn_timeout(&it.full, || (), SECOND));
+    "TimeoutExt::spawn_timeout" => refused(TimeoutExt::spawn_timeout(&it.full, || (), it.later));
     "Spawn::spawn_with" => refused(Spawn::spawn_with(&it.full, || (), wait()));
     "Spawn::spawn_async" => refused(ready(Spawn::spawn_async(&it.full, || ())));
     "Spawn::try_spawn" => refused(Spawn::try_spawn(&it.full, || ()));
@@ -165,19 +165,19 @@ const TRAITS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "Reserve::reserve_async" => refused(ready(Reserve::reserve_async(&it.full)));
     "Reserve::try_reserve" => refused(Reserve::try_reserve(&it.full));
     "Workers::wait_idle" => Workers::wait_idle(&it.full) == STAYED;
-    "Workers::wait_idle_timeout" => Workers::wait_idle_timeout(&it.full, SECOND) == STAYED;
-    "Workers::wait_idle_timeout" => Workers::wait_idle_timeout(&it.full, it.later) == STAYED;
+    "TimeoutExt::wait_idle_timeout" => TimeoutExt::wait_idle_timeout(&it.full, SECOND) == STAYED;
+    "TimeoutExt::wait_idle_timeout" => TimeoutExt::wait_idle_timeout(&it.full, it.later) == STAYED;
     "Workers::wait_idle_until" | "WorkerPool::wait_idle_until" => {
         Workers::wait_idle_until(&it.full, None) == STAYED
     };
     "Workers::wait_released" => Workers::wait_released(&it.full) == STAYED;
-    "Workers::wait_released_timeout" => Workers::wait_released_timeout(&it.full, SECOND) == STAYED;
-    "Workers::wait_released_timeout" => Workers::wait_released_timeout(&it.full, it.later) == STAYED;
+    "TimeoutExt::wait_released_timeout" => TimeoutExt::wait_released_timeout(&it.full, SECOND) == STAYED;
+    "TimeoutExt::wait_released_timeout" => TimeoutExt::wait_released_timeout(&it.full, it.later) == STAYED;
     "Workers::wait_released_until" | "WorkerPool::wait_released_until" => {
         Workers::wait_released_until(&it.full, None) == STAYED
     };
-    "Workers::release_timeout" => Workers::release_timeout(&it.full, SECOND) == STAYED;
-    "Workers::release_timeout" => Workers::release_timeout(&it.full, it.later) == STAYED;
+    "TimeoutExt::release_timeout" => TimeoutExt::release_timeout(&it.full, SECOND) == STAYED;
+    "TimeoutExt::release_timeout" => TimeoutExt::release_timeout(&it.full, it.later) == STAYED;
     "Workers::release_until" | "WorkerPool::release_until" => Workers::release_until(&it.full, None) == STAYED;
 };
 

@@ -3,6 +3,7 @@
 //!
 //! None of this unwinds, whatever the pool's clock, its hooks and the submitter's span do.
 
+use std::mem;
 use std::sync::Arc;
 
 use pool_core::internals::{Recorded, TaskContext};
@@ -33,18 +34,6 @@ impl Ended {
             Self::NotRun(_) => JoinError::Cancelled,
         })
     }
-
-    /// Something that is a part of the task has ended so. The first panic counts.
-    fn and(self, part: Result<(), Payload>) -> Self {
-        match (self, part) {
-            (ended, Ok(())) => ended,
-            (Self::Panicked(first), Err(payload)) => {
-                discard(payload);
-                Self::Panicked(first)
-            }
-            (_, Err(payload)) => Self::Panicked(payload),
-        }
-    }
 }
 
 /// Drops a closure that is not run.
@@ -65,25 +54,24 @@ pub(super) fn run(
     body: &mut dyn FnMut(Body),
 ) -> Ended {
     let Some(recorded) = recorded else {
-        let ran = guarded(|| context.execute(name, || body(Body::Run)));
-        return ran
-            .and_then(|ran| ran)
-            .map_or_else(Ended::Panicked, |()| Ended::Returned);
+        let ran = context.execute(name, || body(Body::Run));
+        return ran.map_or_else(Ended::Panicked, |()| Ended::Returned);
     };
-    let ran = guarded(|| match recorded.drop_unrun(name, context, Unrun(body)) {
-        Ok(why) => Err(why),
-        Err(task) => Ok(recorded.execute(name, context, || (task.0)(Body::Run))),
-    });
-    // A span's end is its subscriber's code. And something may have panicked before the closure was
-    // called.
-    let closed = guarded(|| drop(recorded));
+    match recorded.drop_unrun(name, context, Unrun(body)) {
+        Ok(why) => return Ended::NotRun(why),
+        Err(unrun) => mem::forget(unrun),
+    }
+    let ran = recorded.execute(name, context, || body(Body::Run));
+    // A subscriber may have panicked before the closure was called.
     let dropped = guarded(|| body(Body::Drop));
-    let ended = match ran {
-        Ok(Ok(Ok(()))) => Ended::Returned,
-        Ok(Ok(Err(payload))) | Err(payload) => Ended::Panicked(payload),
-        Ok(Err(why)) => Ended::NotRun(why),
-    };
-    ended.and(closed).and(dropped)
+    match (ran, dropped) {
+        (Ok(()), Ok(())) => Ended::Returned,
+        (Err(payload), Ok(())) | (Ok(()), Err(payload)) => Ended::Panicked(payload),
+        (Err(first), Err(payload)) => {
+            discard(payload);
+            Ended::Panicked(first)
+        }
+    }
 }
 
 /// As [`run`], of a task without a handle: what it panicked with.

@@ -132,13 +132,13 @@ impl Site {
     /// How many drain tasks each member may have: in a forked child there are no workers, and a
     /// thread that is not there may hold their pools' locks.
     pub(super) fn limits(&self) -> impl Iterator<Item = usize> {
-        let forked = self.pool.is_forked();
+        let has_workers = self.pool.process().is_current();
         let lanes = 0..self.members.len().max(1);
         lanes.map(move |lane| {
-            if forked {
-                0
-            } else {
+            if has_workers {
                 self.member(lane).workers()
+            } else {
+                0
             }
         })
     }

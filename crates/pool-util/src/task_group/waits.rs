@@ -77,28 +77,21 @@ impl Group {
         });
     }
 
-    fn is_forked(&self) -> bool {
-        self.pool.is_forked()
-    }
-
-    /// What a wait finds in a forked child, where the locks may be held by threads that are not there: the
-    /// first time an error, and then the end, so that no loop over the ends goes on for ever.
-    fn forked(&self) -> Option<Ended> {
-        let has_told = self.has_told.swap(true, Relaxed);
-        (!has_told).then(|| Ended::Error(JoinError::Forked))
+    /// # Errors
+    /// The next end in a forked child, where the locks may be held by threads that are not there: the
+    /// first time an error, and then none, so that no loop over the ends goes on for ever.
+    fn check_next(&self) -> Result<(), Option<Ended>> {
+        self.pool.process().check(()).map_err(|()| {
+            let has_told = self.has_told.swap(true, Relaxed);
+            (!has_told).then(|| Ended::Error(JoinError::Forked))
+        })
     }
 
     pub(super) fn len(&self) -> usize {
-        if self.is_forked() {
-            return 0;
-        }
         self.shared.len()
     }
 
     pub(super) fn cancel(&self) -> usize {
-        if self.is_forked() {
-            return 0;
-        }
         self.shared.cancel()
     }
 
@@ -136,9 +129,7 @@ impl Group {
 
     /// An end that is there.
     pub(super) fn try_next(&self) -> Option<Ended> {
-        if self.is_forked() {
-            return None;
-        }
+        self.pool.process().check(()).ok()?;
         match self.shared.take() {
             Poll::Ready(next) => next,
             Poll::Pending => None,
@@ -150,8 +141,8 @@ impl Group {
         deadline: Option<Instant>,
         until: Until,
     ) -> Result<Option<Ended>, WaitError> {
-        if self.is_forked() {
-            return Ok(self.forked());
+        if let Err(next) = self.check_next() {
+            return Ok(next);
         }
         self.cancel_in_time();
         if let Poll::Ready(next) = self.shared.take() {
@@ -211,8 +202,8 @@ impl Group {
         until: Until,
         deadline: Option<Instant>,
     ) -> Result<Result<(), JoinError>, WaitError> {
-        if self.is_forked() {
-            return Ok(Err(JoinError::Forked));
+        if let Err(forked) = self.pool.process().check(JoinError::Forked) {
+            return Ok(Err(forked));
         }
         let mut tally = Tally::new();
         loop {
@@ -228,8 +219,8 @@ impl Group {
     }
 
     pub(super) fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Ended>> {
-        if self.is_forked() {
-            return Poll::Ready(self.forked());
+        if let Err(next) = self.check_next() {
+            return Poll::Ready(next);
         }
         self.cancel_by_alarm();
         self.shared.poll(context)
@@ -249,9 +240,7 @@ impl Group {
     }
 
     pub(super) async fn wait_async(&self, until: Until) -> Result<(), JoinError> {
-        if self.is_forked() {
-            return Err(JoinError::Forked);
-        }
+        self.pool.process().check(JoinError::Forked)?;
         let mut tally = Tally::new();
         while let Some(ended) = self.next_async_until(until).await {
             tally.add(|| ended.drop_value());
@@ -262,11 +251,10 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if self.is_forked() {
-            // The locks may be held by threads that are not there.
-            mem::forget(Arc::clone(&self.shared));
-        } else {
+        if self.pool.process().is_current() {
             self.shared.close();
+        } else {
+            mem::forget(Arc::clone(&self.shared));
         }
     }
 }
@@ -290,8 +278,8 @@ impl Future for Next<'_> {
     type Output = Option<Ended>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Ended>> {
-        if self.group.is_forked() {
-            return Poll::Ready(self.group.forked());
+        if let Err(next) = self.group.check_next() {
+            return Poll::Ready(next);
         }
         self.group.cancel_by_alarm();
         self.leave();
@@ -309,7 +297,7 @@ impl Future for Next<'_> {
 
 impl Drop for Next<'_> {
     fn drop(&mut self) {
-        if !self.group.is_forked() {
+        if self.group.pool.process().is_current() {
             self.leave();
         }
     }

@@ -90,7 +90,6 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "SeriesHandle::cancel" => !it.series.as_ref().expect("it is there").cancel() && it.series.as_ref().expect("it is there").is_finished();
     "SeriesHandle::reset_after" => it.series.as_ref().expect("it is there").reset_after(SECOND) == Err(ResetError::Forked);
     "SeriesHandle::reset_at" => it.series.as_ref().expect("it is there").reset_at(it.later) == Err(ResetError::Forked);
-    "SeriesHandle::next_due" => it.series.as_ref().expect("it is there").next_due().is_none();
     "ScheduledPool::wait_idle" => it.scheduled.wait_idle() == STAYED;
     "ScheduledPool::wait_idle_timeout" => it.scheduled.wait_idle_timeout(SECOND) == STAYED;
     "ScheduledPool::wait_idle_timeout" => it.scheduled.wait_idle_timeout(it.later) == STAYED;

@@ -24,7 +24,6 @@ mod reset;
 mod rest;
 mod retrying;
 mod series;
-#[cfg(feature = "multi-pool")]
 mod several;
 mod support;
 mod task_options;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use multi_pool::MultiPool;
+use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{JoinError, ManualClock, WaitError};
 use scheduled_pool::{ScheduledHandle, ScheduledPool, WeakScheduledPool};
 use testkit::Gate;

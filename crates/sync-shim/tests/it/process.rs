@@ -22,7 +22,7 @@ fn no_two_calls_get_the_same_identifier() {
 mod forked {
     use std::time::{Duration, Instant};
 
-    use sync_shim::{Clock, MonotonicClock, fork_count};
+    use sync_shim::{Clock, MonotonicClock, Process, fork_count};
     use testkit::{CountingWaker, LIMIT, in_child, watchdog};
 
     /// Runs `check` in a forked copy of this process and says whether it held there.
@@ -51,6 +51,16 @@ mod forked {
         assert!(in_fork(|| fork_count() == before + 1));
         assert!(!in_fork(|| false), "a check that fails is noticed");
         assert_eq!(fork_count(), before);
+    }
+
+    #[test]
+    fn a_process_is_current_in_itself_and_refused_in_its_forked_child() {
+        let process = Process::current();
+        assert!(in_fork(
+            || !process.is_current() && process.check(7) == Err(7)
+        ));
+        assert!(process.is_current() && process.check(7) == Ok(()));
+        assert!(!Process::NONE.is_current());
     }
 
     #[test]

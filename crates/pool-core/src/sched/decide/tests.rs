@@ -72,29 +72,95 @@ fn nobody_is_told_that_there_is_room_while_no_worker_lives() {
     });
 }
 
+fn every_caller(mut check: impl FnMut(Caller)) {
+    for worker in [
+        OwnWorker::Stranger,
+        OwnWorker::RunInPlace,
+        OwnWorker::Refuse,
+    ] {
+        for (may_nest, may_discard) in [(false, false), (false, true), (true, true)] {
+            check(Caller {
+                worker,
+                may_nest,
+                may_discard,
+            });
+        }
+    }
+}
+
+#[test]
+fn an_own_worker_never_waits_and_a_stranger_waits_or_does_what_its_policy_says() {
+    every_caller(|caller| {
+        let asked = |on_full| WhenFull::asked(on_full, caller);
+        let wait = asked(OnFull::Wait(None));
+        assert_eq!(asked(OnFull::Refuse), WhenFull::Refuse);
+        match caller.worker {
+            OwnWorker::Stranger => {
+                assert_eq!(wait, WhenFull::Enqueue);
+                let runs = asked(OnFull::RunInCaller) == WhenFull::RunInCaller;
+                assert_eq!(runs, caller.may_nest);
+            }
+            OwnWorker::RunInPlace => assert_eq!(wait, WhenFull::RunInPlace),
+            OwnWorker::Refuse => assert_eq!(wait, WhenFull::Refuse),
+        }
+        if asked(OnFull::RunInCaller) != WhenFull::RunInCaller {
+            assert_eq!(asked(OnFull::RunInCaller), wait);
+        }
+        for (on_full, discards) in [
+            (OnFull::DiscardOldest, WhenFull::DiscardOldest),
+            (OnFull::DiscardNewest, WhenFull::DiscardNewest),
+        ] {
+            let refuses = WhenFull::Refuse;
+            let answer = if caller.may_discard {
+                discards
+            } else {
+                refuses
+            };
+            assert_eq!(asked(on_full), answer);
+        }
+    });
+}
+
+#[test]
+fn a_permit_waits_or_is_refused() {
+    let policies = [
+        OnFull::Wait(None),
+        OnFull::RunInCaller,
+        OnFull::DiscardOldest,
+        OnFull::DiscardNewest,
+    ];
+    every_caller(|Caller { worker, .. }| {
+        let refused = WhenFull::asked_by_permit(OnFull::Refuse, worker);
+        assert_eq!(refused, WhenFull::Refuse);
+        for on_full in policies {
+            let waits = WhenFull::asked_by_permit(on_full, worker) == WhenFull::Enqueue;
+            assert_eq!(waits, worker == OwnWorker::Stranger);
+        }
+    });
+}
+
 #[test]
 fn a_full_pool_lets_wait_who_may_and_as_many_as_may() {
     every_view(|view| {
-        for waiting in 0..3 {
-            let view = View { waiting, ..view };
+        for (waiting, paused) in (0..3).flat_map(|waiting| [(waiting, false), (waiting, true)]) {
+            let view = View {
+                paused,
+                waiting,
+                ..view
+            };
             let wait = if waiting < view.max_waiting {
                 WhenFull::Enqueue
             } else {
                 WhenFull::Refuse
             };
-            assert_eq!(view.when_full(OnFullPolicy::Try), WhenFull::Refuse);
-            assert_eq!(view.when_full(OnFullPolicy::Await), wait);
-            let block = |worker| view.when_full(OnFullPolicy::Block(worker));
-            assert_eq!(block(OwnWorker::Stranger), wait);
-            assert_eq!(block(OwnWorker::Refuse), WhenFull::Refuse);
-            assert_eq!(block(OwnWorker::RunInPlace), WhenFull::RunInPlace);
-            let caller = |worker| view.when_full(OnFullPolicy::RunInCaller(worker));
-            assert_eq!(caller(OwnWorker::Stranger), WhenFull::RunInCaller);
-            assert_eq!(caller(OwnWorker::Refuse), WhenFull::Refuse);
-            assert_eq!(caller(OwnWorker::RunInPlace), WhenFull::RunInPlace);
-            let newest = view.when_full(OnFullPolicy::DiscardNewest);
+            assert_eq!(view.when_full(WhenFull::Refuse), WhenFull::Refuse);
+            assert_eq!(view.when_full(WhenFull::Enqueue), wait);
+            assert_eq!(view.when_full(WhenFull::RunInPlace), WhenFull::RunInPlace);
+            let runs = if paused { wait } else { WhenFull::RunInCaller };
+            assert_eq!(view.when_full(WhenFull::RunInCaller), runs);
+            let newest = view.when_full(WhenFull::DiscardNewest);
             assert_eq!(newest, WhenFull::DiscardNewest);
-            let oldest = view.when_full(OnFullPolicy::DiscardOldest);
+            let oldest = view.when_full(WhenFull::DiscardOldest);
             assert_eq!(oldest == WhenFull::DiscardOldest, view.queued > 0);
         }
     });
