@@ -29,7 +29,7 @@ struct Format {
 pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
     let lists = workspace.root.join(LISTS);
     let mut differ = Vec::new();
-    for folder in packages::published(workspace)? {
+    for folder in packages::libraries(workspace)? {
         let json = document(workspace, &folder)?;
         let written: Format = serde_json::from_str(&fs::read_to_string(&json)?)?;
         if written.format_version != FORMAT {

@@ -11,7 +11,10 @@ use crate::workspace::Workspace;
 const KILLS: u64 = 200;
 const SEED: u64 = 1;
 
-const PACKAGE: [&str; 3] = ["-p", "anthill-durable-queue", "--all-features"];
+/// The tests of each store.
+const EACH: [&str; 3] = ["--workspace", "--all-features", "--test=stores"];
+/// The tests that run on all of them.
+const ALL: [&str; 3] = ["-p", "durable-queue-tests", "--test=crash"];
 /// A test of each store on a server.
 const PROXY: &str = "a_party_behind_a_proxy";
 
@@ -25,8 +28,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
         return stores::with_servers(workspace, |shell| {
             let _disturbances = shell.push_env("DURABLE_DISTURBANCES", disturbances.to_string());
             let _seed = shell.push_env("ANTHILL_SEED", &seed);
-            let test = ["--test", "stores", "--", "--nocapture", PROXY];
-            Ok(cmd!(shell, "cargo test --quiet {PACKAGE...} {test...}").run()?)
+            let test = ["--nocapture", PROXY];
+            Ok(cmd!(shell, "cargo test --quiet {EACH...} -- {test...}").run()?)
         });
     }
     if let Some(restarts) = flags.restarts {
@@ -37,21 +40,15 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
             // That of PostgreSQL is left out otherwise, for it kills the server of all tests.
             let ignored = restart.is_some().then_some("--include-ignored");
             let _restart = restart.map(|restart| shell.push_env(stores::RESTART, restart));
-            let test = ["--test", "stores", "--", "--nocapture", "--test-threads=1"];
+            let test = ["--nocapture", "--test-threads=1"];
             let test = [&test[..], ignored.as_slice(), &[RESTARTS]].concat();
-            Ok(cmd!(shell, "cargo test --quiet {PACKAGE...} {test...}").run()?)
+            Ok(cmd!(shell, "cargo test --quiet {EACH...} -- {test...}").run()?)
         });
     }
     let kills = flags.kills.unwrap_or(KILLS).to_string();
     let store = flags.on.as_deref().unwrap_or("sqlite");
     let of_run = ["--kills", &kills, "--seed", &seed, "--on", store];
-    let kill = |shell: &Shell| {
-        cmd!(
-            shell,
-            "cargo test --quiet {PACKAGE...} --test crash -- {of_run...}"
-        )
-        .run()
-    };
+    let kill = |shell: &Shell| cmd!(shell, "cargo test --quiet {ALL...} -- {of_run...}").run();
     if store == "sqlite" {
         return Ok(kill(&workspace.shell()?)?);
     }

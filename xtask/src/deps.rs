@@ -7,6 +7,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use xshell::cmd;
 
+use crate::packages;
 use crate::workspace::{Workspace, package};
 
 /// Relative to the root.
@@ -43,7 +44,7 @@ pub(crate) fn run(workspace: &Workspace, check: bool) -> Result<()> {
 fn page(workspace: &Workspace) -> Result<String> {
     let shell = workspace.shell()?;
     let mut page = HEAD.to_owned();
-    for name in workspace.crates()? {
+    for name in packages::libraries(workspace)? {
         let package = package(&name);
         let tree = cmd!(
             shell,

@@ -15,13 +15,7 @@ use crate::workspace::{MissingTool, Workspace, file_name, package, succeeds};
 /// What is allowed, also for cargo-deny. Relative to the root.
 const RULES: &str = "deny.toml";
 /// What each package holds beside its sources.
-const HELD: [&str; 5] = [
-    "Cargo.toml",
-    "LICENSE-APACHE",
-    "LICENSE-MIT",
-    "README.md",
-    "src/lib.rs",
-];
+const HELD: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
 /// What cargo says where there is no network.
 const NO_REGISTRY: [&str; 3] = [
@@ -39,6 +33,13 @@ pub(crate) fn published(workspace: &Workspace) -> Result<Vec<String>> {
             crates.push(folder);
         }
     }
+    Ok(crates)
+}
+
+/// The published crates but for programs, which nobody depends on.
+pub(crate) fn libraries(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut crates = published(workspace)?;
+    crates.retain(|name| workspace.folder(name).join("src/lib.rs").exists());
     Ok(crates)
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask stores up|down`: the servers that the stores of `durable-queue` are tested against.
 //!
 //! Not for: anything that is to last. `down` deletes all that they hold; machines with docker have
-//! `crates/durable-queue/compose.yaml` as well.
+//! `crates/durable-queue-tests/compose.yaml` as well.
 //!
 //! # What always holds
 //! 1. A server lies below `target/stores`, listens on this machine alone, on a port that was free,
@@ -248,8 +248,6 @@ fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
     let tests = [
         "--test", "stores", "--test", "cli", "--test", "orders", "--test", "memory",
     ];
-    // What the last of them kills, which is not built with it.
-    cmd!(shell, "cargo build {WHOLE...} --example orders").run()?;
     cmd!(shell, "cargo test {WHOLE...} {tests...}").run()?;
     for server in &SERVERS {
         let kills = ["--test", "crash", "--", "--on", server.name];

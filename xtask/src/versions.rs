@@ -1,8 +1,8 @@
 //! `cargo xtask versions`: processes of an older version of durable-queue and of this one share a store, as during a
 //! rolling upgrade, and after going back.
 //!
-//! The tree of the older version comes from git's history, and gets the program of this tree's `tests/crash`: one
-//! source, built with each version of the crate. Nothing is fetched: if the history lacks the commit, nothing runs.
+//! The tree of the older version comes from git's history, and gets the program of this tree's
+//! `crates/durable-queue-tests/tests/crash`: one source, but for a file of imports, built with each version of the crates. Nothing is fetched: if the history lacks the commit, nothing runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::stores;
 use crate::test::WHOLE;
 use crate::workspace::{Workspace, package};
 
-/// The older version: its stores record the oldest version that may work on them (the crate's `src/version.rs`), as version
+/// The older version: its stores record the oldest version that may work on them (`durable_queue::internals::Version`), as version
 /// 8 of `PostgreSQL`'s tables, 6 of `SQLite`'s and 3 of Redis's keys.
 ///
 /// It stays until a store's `OLDEST` is raised. The commit that raises it then takes its place.
@@ -30,7 +30,21 @@ const SEED: u64 = 1;
 /// Only ends what hangs in spite of the programs' own limits, which say where.
 const LIMIT: Duration = Duration::from_secs(600);
 /// The sources of the program, which the older tree gets.
-const PROGRAM: [&str; 2] = ["tests/crash", "tests/servers"];
+const PROGRAM: [&str; 3] = ["tests/crash", "src/address.rs", "src/databases.rs"];
+const FROM: &str = "crates/durable-queue-tests";
+const TO: &str = "crates/durable-queue";
+/// The file that differs there: the stores were features of one crate.
+const IMPORTS: (&str, &str) = (
+    "tests/crash/version.rs",
+    r#"#[path = "../servers/address.rs"]
+mod address;
+#[path = "../servers/databases.rs"]
+pub(crate) mod databases;
+
+pub(crate) use durable_queue::{PostgresStore, RedisStore, SqliteStore};
+pub(crate) use {postgres, redis, rusqlite};
+"#,
+);
 const STORES: [&str; 3] = ["sqlite", "postgres", "redis"];
 
 /// With the older version that is recorded, on all stores.
@@ -141,12 +155,22 @@ fn old_tree(workspace: &Workspace, commit: &str) -> Result<Workspace> {
         root: tree,
         target: workspace.target.clone(),
     };
-    for part in PROGRAM {
-        let part = Path::new("crates/durable-queue").join(part);
-        let part = part.to_str().context("it is text")?;
-        for file in workspace.files(part)? {
-            write_if_changed(&old.root.join(&file), workspace.read(&file)?.as_bytes())?;
+    let (imports, text) = IMPORTS;
+    for file in workspace.files(FROM)? {
+        let part = file.strip_prefix(FROM)?;
+        if !PROGRAM.iter().any(|of_it| part.starts_with(of_it)) {
+            continue;
         }
+        let text = if part == Path::new(imports) {
+            text.to_owned()
+        } else {
+            workspace.read(&file)?
+        };
+        let place = part.strip_prefix("src").map_or_else(
+            |_| part.to_owned(),
+            |shared| Path::new("tests/servers").join(shared),
+        );
+        write_if_changed(&old.root.join(TO).join(place), text.as_bytes())?;
     }
     Ok(old)
 }
@@ -167,6 +191,6 @@ fn build(workspace: &Workspace, tree: &Workspace) -> Result<PathBuf> {
     let binaries = process::build_tests(&mut command)?;
     let program = binaries
         .into_iter()
-        .find(|it| it.package == "durable-queue");
+        .find(|it| it.package.starts_with("durable-queue"));
     Ok(program.context("cargo has built no program")?.path)
 }

@@ -37,7 +37,7 @@ impl Workspace {
     }
 
     /// The folders of the library crates, sorted. Their libraries bear these names, and but for
-    /// two their [`package`]s.
+    /// some their [`package`]s.
     pub(crate) fn crates(&self) -> Result<Vec<String>> {
         self.packages_in("crates")
     }
@@ -101,6 +101,10 @@ pub(crate) fn package(folder: &str) -> &str {
     match folder {
         "delay-queue" => "anthill-delay-queue",
         "durable-queue" => "anthill-durable-queue",
+        "durable-queue-cli" => "anthill-durable-queue-cli",
+        "durable-queue-postgres" => "anthill-durable-queue-postgres",
+        "durable-queue-redis" => "anthill-durable-queue-redis",
+        "durable-queue-sqlite" => "anthill-durable-queue-sqlite",
         other => other,
     }
 }

@@ -5,7 +5,9 @@ mod ours;
 mod outbox;
 mod slopes;
 
-use durable_queue::{PostgresStore, RedisStore, SqliteStore};
+use durable_queue_postgres::PostgresStore;
+use durable_queue_redis::RedisStore;
+use durable_queue_sqlite::SqliteStore;
 use stores::{Can, Contender, Needs, Outcome, Queue};
 
 use bare::{Insert, Memory, Set};

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use durable_queue::{DurableQueue, PostgresStore};
+use durable_queue::DurableQueue;
+use durable_queue_postgres::PostgresStore;
 use postgres::{Client, NoTls, Transaction};
 use stores::{Fault, Handler, Job, Outcome, Queue, Workers, now};
 

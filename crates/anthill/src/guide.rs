@@ -22,6 +22,7 @@
 //! | What do the figures mean? | [`numbers`] |
 //! | When do I want several pools? | [`several`] |
 //! | How do I make something fall due later: time-outs, leases? | [`later`] |
+//! | How do jobs survive the process? | [`durable`] |
 //! | How do I run a task later, or again and again? | [`schedules`] |
 //! | How do I retry after a failure? | [`retrying`] |
 //! | How do I write a controller? | [`controllers`] |
@@ -80,6 +81,7 @@ pub mod capacity;
 pub mod choosing;
 #[cfg(feature = "dedup-queue")]
 pub mod controllers;
+pub mod durable;
 pub mod errors;
 pub mod forking;
 pub mod from_ants;

@@ -42,11 +42,9 @@
 //! ```
 //!
 //! # The crates
-//! Each crate is a module: [`pool_core`], and with their features `multi_pool`, `delay_queue`, `dedup_queue` and
-//! `scheduled_pool`. What programs name is at the root as well. Types that only appear in signatures (futures,
+//! Each crate is a module: [`pool_core`], and with their features `multi_pool`, `delay_queue`, `dedup_queue`,
+//! `scheduled_pool`, and `durable_queue` with its stores. What programs name is at the root as well. Types that only appear in signatures (futures,
 //! markers, parts of hooks) are in the modules alone.
-//!
-//! Jobs in a database are a crate of their own, the package `anthill-durable-queue`.
 //!
 //! # Features
 //! | feature | default | what it does |
@@ -55,6 +53,8 @@
 //! | `delay-queue` | yes | `DelayHeap`, `DelayQueue` |
 //! | `dedup-queue` | yes | `DedupQueue`, the work queue for controllers |
 //! | `scheduled-pool` | yes | `ScheduledPool`: tasks that run later, or again and again |
+//! | `durable` | no | `durable_queue`: jobs that survive the process, in a database |
+//! | `durable-sqlite`, `durable-postgres`, `durable-redis` | no | its stores: `durable_queue_sqlite`, `durable_queue_postgres`, `durable_queue_redis` |
 //! | `log` | no | reports panics of tasks through the `log` facade |
 //! | `tracing` | no | reports them through `tracing`; tasks may run in their submitter's span: `Builder::carry_span` |
 //! | `channel` | no | `DelayQueue::channel`: due entries through a crossbeam channel |
@@ -78,6 +78,14 @@ pub use delay_queue;
 #[cfg(feature = "delay-queue")]
 #[doc(inline)]
 pub use delay_queue::{DelayHeap, DelayQueue};
+#[cfg(feature = "durable")]
+pub use durable_queue;
+#[cfg(feature = "durable-postgres")]
+pub use durable_queue_postgres;
+#[cfg(feature = "durable-redis")]
+pub use durable_queue_redis;
+#[cfg(feature = "durable-sqlite")]
+pub use durable_queue_sqlite;
 pub use functions::{
     capacity, for_each, free, map, map_unordered, reboot, release, release_timeout, running, scope,
     spawn, spawn_async, stats, submit, submit_async, submit_timeout, task, try_for_each, try_map,
@@ -97,8 +105,8 @@ pub use pool_core::{
     BatchError, BuildError, Builder, CancelToken, Capacity, Clock, Current, DEFAULT_KEEP_ALIVE,
     DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, JoinError, JoinHandle, Keyed,
     ManualClock, OnFull, Panicked, Permit, Pool, Priority, QueueDepth, Reserve, Spawn, Stats,
-    Submit, SubmitError, TaskBuilder, TaskHook, TuneError, WaitError, WeakFuncPool, WeakPool,
-    WithinWorker, WorkerPool, Workers, blocking, current,
+    Submit, SubmitError, TaskBuilder, TaskHook, Timeout, TimeoutExt, TuneError, WaitError,
+    WeakFuncPool, WeakPool, WithinWorker, WorkerPool, Workers, blocking, current,
 };
 pub use pool_util;
 #[doc(inline)]
@@ -112,7 +120,10 @@ pub use scheduled_pool::ScheduledPool;
 /// The extension traits, for `use anthill::prelude::*`.
 pub mod prelude {
     #[doc(no_inline)]
-    pub use crate::{PoolExt, Reserve, Spawn, Submit, Workers};
+    pub use crate::{PoolExt, Reserve, Spawn, Submit, TimeoutExt, Workers};
+    #[cfg(feature = "multi-pool")]
+    #[doc(no_inline)]
+    pub use multi_pool::MultiPoolExt;
 }
 
 // What the READMEs show is compiled and run.

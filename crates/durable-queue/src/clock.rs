@@ -9,10 +9,11 @@ use sync_shim::{Alarm, Clock, Parker};
 
 /// A clock whose type the queue need not name: a call through a pointer costs nothing here.
 #[derive(Clone)]
-pub(crate) struct SharedClock(Arc<dyn Clock>);
+pub struct SharedClock(Arc<dyn Clock>);
 
 impl SharedClock {
-    pub(crate) fn new(clock: impl Clock) -> Self {
+    /// Hides the type of `clock`.
+    pub fn new(clock: impl Clock) -> Self {
         Self(Arc::new(clock))
     }
 }

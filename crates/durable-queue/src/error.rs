@@ -7,11 +7,6 @@
 use std::sync::Arc;
 use std::{error, fmt};
 
-/// What a client of a server says whose handshake has failed.
-#[cfg(any(feature = "postgres", feature = "redis"))]
-pub(crate) const NO_TLS: &str =
-    "there is no TLS with this server: it does not speak it, or its certificate is not trusted";
-
 /// Kind of a store's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -114,7 +114,6 @@ impl Tokens {
 /// A job is open until it is started, and again when it comes back, unless another one of its key is open then. So
 /// a push beside a job that runs is a job of its own, and neither of the two ends in the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Merge {
     /// The pending job stays as it is.
     #[default]

@@ -6,7 +6,8 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use durable_queue::{Cancelled, DurableQueue, SqliteStore};
+//! use durable_queue::{Cancelled, DurableQueue};
+//! use durable_queue_sqlite::SqliteStore;
 //!
 //! # let folder = std::env::temp_dir().join(format!("durable-queue-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
@@ -29,6 +30,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Stores
+//! | crate | jobs are in |
+//! |---|---|
+//! | `durable_queue_sqlite` | a file of `SQLite` |
+//! | `durable_queue_postgres` | a database of `PostgreSQL` |
+//! | `durable_queue_redis` | the memory of Redis or Valkey |
+//!
+//! The packages are called `anthill-durable-queue-sqlite`, and so on. [`conformance`] has the tests of any store.
+//!
 //! # When not to use it
 //! - For what need not survive a restart: [`delay_queue::DelayQueue`] costs a thousandth.
 //! - For work that must not be done twice: see below. The store of the work, and its transactions,
@@ -36,8 +46,6 @@
 //! - In a forked process, with what the parent has made: the pump is the parent's, and so is an
 //!   open file. Each call answers `Forked` there. Make the queue, and open the file, after the fork.
 //! - For order: jobs start by their times, then by their ids, but handlers end as they end.
-//! - Next to another version of `libsqlite3-sys`, of which a program links one: rusqlite from 0.32 to 0.43, sqlx 0.8 and 0.9, `SeaORM` 1,
-//!   and diesel 2.2 and 2.3 go together with the store on `SQLite`. With others, build without the feature `sqlite`.
 //! - For many levels of priority: a job is [urgent](DurableQueue::urgent) or it is not. A further level is a
 //!   queue of its own.
 //!
@@ -70,23 +78,10 @@
 //! # Features
 //! | feature | default | what it does |
 //! |---|---|---|
-//! | `sqlite` | yes | [`SqliteStore`]: jobs in a file of `SQLite`, whose source is compiled in |
-//! | `postgres` | no | [`PostgresStore`]: jobs in a database of `PostgreSQL` |
-//! | `redis` | no | [`RedisStore`]: jobs in the memory of Redis or Valkey |
 //! | `cron` | no | [`Schedule`]: jobs that repeat |
-//! | `cli` | no | the program `durable-queue`, which looks into a queue from a shell |
-//! | `tls` | no | the same with TLS, for stores on servers |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
-#![cfg_attr(
-    not(all(
-        feature = "sqlite",
-        feature = "postgres",
-        feature = "redis",
-        feature = "testing"
-    )),
-    allow(rustdoc::broken_intra_doc_links)
-)]
+#![cfg_attr(not(feature = "testing"), allow(rustdoc::broken_intra_doc_links))]
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -100,49 +95,32 @@ pub mod conformance;
 mod control;
 mod error;
 mod horizon;
+pub mod internals;
 mod job;
-#[cfg(any(feature = "postgres", feature = "redis"))]
-mod listen;
 mod notify;
 mod offset;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
-mod own;
 mod payload;
-#[cfg(feature = "postgres")]
-pub mod postgres;
 mod pump;
 mod queue;
-#[cfg(feature = "redis")]
-pub mod redis;
 mod reply;
 mod running;
 mod schedule;
-#[cfg(any(feature = "postgres", feature = "redis"))]
-mod sizes;
-#[cfg(any(feature = "postgres", feature = "redis"))]
-mod slots;
-#[cfg(feature = "sqlite")]
-pub mod sqlite;
 mod stats;
 pub mod store;
 mod take;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
-mod version;
 mod worker;
 
 #[cfg(feature = "json")]
 pub use self::payload::Json;
-#[cfg(feature = "postgres")]
-pub use self::postgres::PostgresStore;
-#[cfg(feature = "redis")]
-pub use self::redis::RedisStore;
 #[cfg(feature = "cron")]
 pub use self::schedule::{Schedule, ScheduleError};
-#[cfg(feature = "sqlite")]
-pub use self::sqlite::SqliteStore;
+pub use dedup_queue::{
+    Exponential, FastSlow, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket, WithMaxWait,
+};
+
 pub use self::{
     batch::Push,
     builder::{
@@ -165,6 +143,6 @@ pub use self::{
 };
 
 // What the README shows is compiled and run.
-#[cfg(all(doctest, feature = "sqlite", not(anthill_loom)))]
+#[cfg(all(doctest, not(anthill_loom)))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -8,7 +8,7 @@ use sync_shim::Mutex;
 use crate::time::StoreTime;
 
 /// As early as can be: it is not said when.
-pub(crate) const ANYTHING: StoreTime = StoreTime::from_micros(i64::MIN);
+pub const ANYTHING: StoreTime = StoreTime::from_micros(i64::MIN);
 
 /// Given to a store's [`watch`](crate::Store::watch), which calls it. Clones are the same.
 #[derive(Clone)]

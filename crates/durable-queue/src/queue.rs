@@ -361,7 +361,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// setting.
     ///
     /// ```
-    /// use durable_queue::{DurableQueue, Merge, SqliteStore, When};
+    /// use durable_queue::{DurableQueue, Merge, When};
+    /// use durable_queue_sqlite::SqliteStore;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let queue = DurableQueue::new("accounts", SqliteStore::open(":memory:")?);

@@ -191,7 +191,6 @@ pub struct Settle<'a> {
 
 /// See [`Settle`]. All but `Start` are for jobs that were started; `Release` is for both.
 #[derive(Clone, Copy)]
-#[non_exhaustive]
 pub enum Act<'a> {
     /// A handler begins now, and the lease is so long from now. Counts as an attempt, once for each
     /// claim. From here on a cancel loses.
@@ -394,7 +393,6 @@ pub const LOCKED_AGAIN: Duration = Duration::from_millis(2);
 
 /// Figures of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct StoreStats {
     /// Jobs that are not done, at most [`COUNT_LIMIT`].
     pub jobs: u32,

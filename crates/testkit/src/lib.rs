@@ -8,6 +8,7 @@
 //!    turns a hang into a failure.
 //! 2. Nothing here depends on the crates under test, so it can be a dev-dependency of each.
 
+mod allocator;
 mod child;
 mod drops;
 mod example;
@@ -21,6 +22,7 @@ mod rng;
 mod wakers;
 mod watchdog;
 
+pub use allocator::{BYTES, CountingAllocator, PEAK};
 pub use child::in_child;
 pub use drops::{Counted, DropCounter, PanicOnDrop};
 pub use example::{Running, example};

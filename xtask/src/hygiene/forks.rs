@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::workspace::Workspace;
 
 /// Those whose calls wait for threads of the process. (`durable-queue` waits for stores as well:
-/// its `tests/it/process.rs` and `tests/stores` fork.)
+/// the tests of its stores fork.)
 const CRATES: [&str; 7] = [
     "anthill",
     "dedup-queue",

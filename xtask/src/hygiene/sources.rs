@@ -8,10 +8,13 @@ use anyhow::Result;
 use crate::workspace::Workspace;
 
 /// Crates that have no need of unsafe code and say so.
-const SAFE: [&str; 7] = [
+const SAFE: [&str; 10] = [
     "worker-queue",
     "delay-queue",
     "durable-queue",
+    "durable-queue-postgres",
+    "durable-queue-redis",
+    "durable-queue-sqlite",
     "dedup-queue",
     "multi-pool",
     "scheduled-pool",

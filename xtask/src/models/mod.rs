@@ -75,8 +75,8 @@ fn features(packages: &[String]) -> Vec<String> {
 
 /// Names what only `sync-shim` may use.
 const PRIMITIVES: &str = "xtask/primitives";
-/// That crate, and the one that watches tests from outside of any model.
-const EXEMPT: [&str; 2] = ["sync-shim", "testkit"];
+/// That crate, and those that watch tests from outside of any model.
+const EXEMPT: [&str; 3] = ["sync-shim", "testkit", "durable-queue-tests"];
 
 /// Lints what only stands under the models' cfg, and that what waits there waits through loom.
 pub(crate) fn lint(workspace: &Workspace) -> Result<()> {

@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 use std::env;
 use std::sync::{Mutex, PoisonError};
 
-use durable_queue::{PostgresStore, RedisStore, SqliteStore, Store};
+use durable_queue::Store;
+use durable_queue_postgres::PostgresStore;
+use durable_queue_redis::RedisStore;
+use durable_queue_sqlite::SqliteStore;
 use postgres::{Client, NoTls};
 use redis::{Connection as Session, cmd};
 use rusqlite::trace::{TraceEvent, TraceEventCodes};

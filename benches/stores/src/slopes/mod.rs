@@ -18,7 +18,10 @@ mod queue;
 use std::error::Error;
 use std::time::Instant;
 
-use durable_queue::{PostgresStore, RedisStore, SqliteStore, Store};
+use durable_queue::Store;
+use durable_queue_postgres::PostgresStore;
+use durable_queue_redis::RedisStore;
+use durable_queue_sqlite::SqliteStore;
 use measure::case::{Case, Run};
 use measure::percentiles::Percentiles;
 use measure::report::Report;

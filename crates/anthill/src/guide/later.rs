@@ -8,7 +8,7 @@
 //! | values handed out when they are due, to threads or futures | [`DelayQueue`](crate::delay_queue::DelayQueue) |
 //! | closures run when they are due, once or again and again | [`ScheduledPool`](crate::scheduled_pool::ScheduledPool) |
 //! | a task tried again until it succeeds | [`spawn_retrying`](crate::ScheduledPool::spawn_retrying): [another page](super::retrying) |
-//! | jobs that survive the process | the crate `anthill-durable-queue` |
+//! | jobs that survive the process | `DurableQueue`: [another page](super::durable) |
 //! | keys worked on again after a failure | [`DedupQueue`](crate::dedup_queue::DedupQueue): [another page](super::controllers) |
 //!
 //! # A time-out is mostly cancelled

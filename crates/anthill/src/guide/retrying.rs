@@ -6,7 +6,7 @@
 //! | the work on a key, for which many events come | [`DedupRetryQueue`](crate::DedupRetryQueue): `retry` of a key that was taken | per key and over all keys, a `RateLimiter` | after `max_attempts`; the key goes to `dead_letter` | none |
 //! | a value with its own count and time | [`DelayQueue`](crate::DelayQueue): push it again | yours | when you no longer push it | yours |
 //!
-//! All three are in memory. Jobs whose retries survive the process are in the crate `anthill-durable-queue`.
+//! All three are in memory. Jobs whose retries survive the process are in a [`DurableQueue`](super::durable).
 //! None of them holds a worker between two attempts; a loop with a sleep does.
 //!
 //! # A call

@@ -1,33 +1,12 @@
 //! What a heap keeps in memory. A binary of its own, for an allocator of its own.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
 use delay_queue::DelayHeap;
-use testkit::Rng;
-
-/// The system's allocator; counts the bytes that are in use.
-struct Counting;
-
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator with a counter beside it, which allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.fetch_add(layout.size(), SeqCst);
-        // SAFETY: the caller's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size(), SeqCst);
-        // SAFETY: the caller's.
-        unsafe { System.dealloc(memory, layout) };
-    }
-}
+use testkit::{BYTES, CountingAllocator, Rng};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const MILLION: usize = 1_000_000;
 

@@ -1,9 +1,8 @@
 //! Pushes that go together, each with a key, a policy and an urgency of its own.
 
 use durable_queue::testing::{Call, Fault, SimStore};
-use durable_queue::{
-    CarriedOut, DurableQueue, ErrorKind, Merge, Push, Put, SqliteStore, Store, When,
-};
+use durable_queue::{CarriedOut, DurableQueue, ErrorKind, Merge, Push, Put, Store, When};
+use durable_queue_sqlite::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::support::{Folder, LONG, SECOND, Time, bounded, job};

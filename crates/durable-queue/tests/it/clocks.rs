@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use durable_queue::store::{Claim, JobState};
 use durable_queue::testing::SimStore;
 use durable_queue::{
-    Claimed, DurableQueue, HORIZON, LEASE, SAFETY_LOOK, SqliteStore, Store, StoreClock, StoreTime,
-    Token, When,
+    Claimed, DurableQueue, HORIZON, LEASE, SAFETY_LOOK, Store, StoreClock, StoreTime, Token, When,
 };
+use durable_queue_sqlite::SqliteStore;
 use sync_shim::{Clock as _, ManualClock};
 
 use crate::support::{Folder, SECOND, Time, beside, bounded, job};

@@ -12,17 +12,12 @@
 
 mod batches;
 mod clocks;
-mod disk;
 mod faults;
 mod futures;
 mod horizon;
 mod leases;
 mod locked;
 mod party;
-#[cfg(unix)]
-mod process;
-mod processes;
-mod programs;
 mod rate;
 mod readme;
 mod refused;
@@ -31,11 +26,10 @@ mod repeating;
 mod settling;
 mod shutdown;
 mod sim;
-mod sqlite;
-mod support;
 mod taking;
-mod twin;
 mod unconfirmed;
 mod urgent;
 mod user_code;
 mod worker;
+
+use durable_queue_tests::support;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use durable_queue::sqlite::WATCH_EVERY;
 use durable_queue::{HORIZON, LEASE};
 
 #[test]
@@ -19,7 +18,6 @@ fn the_readme_names_the_numbers_of_the_code() {
             LEASE,
             Duration::from_secs(10),
         ),
-        ("every 25 ms a look", WATCH_EVERY, Duration::from_millis(25)),
     ] {
         assert!(readme.contains(text), "{text}");
         assert_eq!(value, meant, "{text}");

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use durable_queue::testing::{Call, Fault, SimStore};
-use durable_queue::{DurableQueue, FIRST_PAUSE, HORIZON, Merge, SqliteStore, Store, When};
+use durable_queue::{DurableQueue, FIRST_PAUSE, HORIZON, Merge, Store, When};
+use durable_queue_sqlite::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::support::{Folder, SECOND, Time, beside, bounded, job};

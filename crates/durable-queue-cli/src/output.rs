@@ -1,0 +1,165 @@
+//! What is written to standard output: lines for a person, or JSON for a program.
+
+use std::io::{self, Write};
+
+use durable_queue::store::{COUNT_LIMIT, DeadJob, JobState, ListedJob, StoreStats};
+use serde_json::{Value, json};
+
+use crate::times::shown;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+}
+
+impl Output {
+    /// One line: `text`, or `value` if JSON is wanted. At once: the next may be a long time off.
+    fn line(self, text: impl FnOnce() -> String, value: impl FnOnce() -> Value) -> io::Result<()> {
+        let line = if self.json {
+            value().to_string()
+        } else {
+            text()
+        };
+        let mut output = io::stdout().lock();
+        writeln!(output, "{line}")?;
+        output.flush()
+    }
+
+    /// The headings of a table, for a person.
+    pub(crate) fn head(self, text: &str) -> io::Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        writeln!(io::stdout().lock(), "{text}")
+    }
+
+    pub(crate) fn count(self, what: &str, count: usize) -> io::Result<()> {
+        self.line(|| format!("{what} {count}"), || json!({ what: count }))
+    }
+
+    pub(crate) fn id(self, id: u64, what: &str) -> io::Result<()> {
+        self.line(
+            || format!("{id} {what}"),
+            || json!({ "id": id, "state": what }),
+        )
+    }
+
+    pub(crate) fn job(self, job: &ListedJob) -> io::Result<()> {
+        let state = match job.state {
+            JobState::Waiting => "waiting",
+            JobState::Claimed => "claimed",
+            JobState::Running => "running",
+        };
+        let key = job.key.as_deref();
+        self.line(
+            || {
+                format!(
+                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}{}",
+                    job.id.as_u64(),
+                    shown(job.at),
+                    job.attempts,
+                    key.map(readable).unwrap_or_default(),
+                    repeats(job.schedule.as_deref()),
+                    urgent(job.urgent)
+                )
+            },
+            || {
+                json!({
+                    "id": job.id.as_u64(),
+                    "state": state,
+                    "at": shown(job.at),
+                    "due": shown(job.due),
+                    "attempts": job.attempts,
+                    "key": key.map(exact),
+                    "schedule": job.schedule,
+                    "urgent": job.urgent,
+                })
+            },
+        )
+    }
+
+    pub(crate) fn dead(self, dead: &DeadJob) -> io::Result<()> {
+        let key = dead.key.as_deref();
+        self.line(
+            || {
+                format!(
+                    "{:>12}  {:<27}  {:>8}  {}  {}{}{}",
+                    dead.id.as_u64(),
+                    shown(dead.buried),
+                    dead.attempts,
+                    key.map(readable).unwrap_or_default(),
+                    readable(dead.error.as_bytes()),
+                    repeats(dead.schedule.as_deref()),
+                    urgent(dead.urgent)
+                )
+            },
+            || {
+                json!({
+                    "id": dead.id.as_u64(),
+                    "buried": shown(dead.buried),
+                    "attempts": dead.attempts,
+                    "key": key.map(exact),
+                    "error": dead.error,
+                    "schedule": dead.schedule,
+                    "urgent": dead.urgent,
+                })
+            },
+        )
+    }
+
+    pub(crate) fn stats(self, stats: &StoreStats) -> io::Result<()> {
+        let StoreStats {
+            jobs,
+            due,
+            dead,
+            paused,
+            serial_keys,
+        } = *stats;
+        self.line(
+            || {
+                let count = |count: u32| match count {
+                    COUNT_LIMIT => format!("{count} or more"),
+                    _ => count.to_string(),
+                };
+                let paused = if paused { ", paused" } else { "" };
+                let [jobs, due, dead] = [jobs, due, dead].map(count);
+                let serial = if serial_keys { ", serial keys" } else { "" };
+                format!("{jobs} jobs, {due} of them due, {dead} dead letters{paused}{serial}")
+            },
+            || {
+                json!({
+                    "jobs": jobs,
+                    "due": due,
+                    "dead": dead,
+                    "limit": COUNT_LIMIT,
+                    "paused": paused,
+                    "serial_keys": serial_keys,
+                })
+            },
+        )
+    }
+}
+
+/// Towards the end of a line.
+fn repeats(schedule: Option<&str>) -> String {
+    let shown = schedule.map(|it| readable(format!("  ({it})").as_bytes()));
+    shown.unwrap_or_default()
+}
+
+/// The end of a line.
+fn urgent(is_urgent: bool) -> &'static str {
+    if is_urgent { "  (urgent)" } else { "" }
+}
+
+/// On one line, without what a terminal would act upon.
+fn readable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).escape_debug().to_string()
+}
+
+/// Text is text; other bytes are a list of numbers.
+fn exact(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => bytes.into(),
+    }
+}

@@ -1,0 +1,111 @@
+//! The program on databases of servers.
+
+use durable_queue::{DurableQueue, Store};
+#[cfg(feature = "postgres")]
+use durable_queue_postgres::PostgresStore;
+#[cfg(feature = "redis")]
+use durable_queue_redis::RedisStore;
+
+use crate::program;
+#[cfg(feature = "postgres")]
+use durable_queue_tests::databases::Postgres;
+#[cfg(feature = "redis")]
+use durable_queue_tests::databases::Redis;
+
+/// What it writes, if it ends with this status. The address is from the environment, as a password
+/// is to be given.
+fn run(address: &str, status: i32, arguments: &[&str]) -> String {
+    let mut command = program();
+    command.env("DURABLE_QUEUE_STORE", address);
+    let output = command
+        .args(["--queue", "mails"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    let password = address.split([':', '@']).nth(2).unwrap();
+    let shown = format!("{output:?}");
+    assert!(!shown.contains(password), "the password is shown");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn jobs_are_pushed_listed_and_cancelled(address: &str) {
+    let push = ["push", "report", "--key", "daily", "--cron", "0 3 * * *"];
+    assert_eq!(run(address, 0, &push), "1 new\n");
+    let listed = run(address, 0, &["list", "--json"]);
+    let job: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((&job["id"], &job["key"]), (&1.into(), &"daily".into()));
+    let cancel = ["cancel", "--key", "daily"];
+    assert_eq!(run(address, 0, &cancel), "cancelled 1\n");
+    run(address, 3, &cancel);
+}
+
+/// All that changes something, with what it says in JSON.
+fn what_was_done_is_said_in_json(address: &str, store: impl Store) {
+    let json =
+        |status, arguments: &[&str]| run(address, status, &[arguments, &["--json"]].concat());
+    assert_eq!(json(0, &["push", "a", "b"]), "{\"pushed\":2}\n");
+    let listed = json(0, &["list"]);
+    let ids: Vec<String> = listed
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string())
+        .collect();
+    let [first, last] = [&*ids[0], &*ids[1]];
+    assert_eq!(json(0, &["reset", first, "--in", "1h"]), "{\"moved\":1}\n");
+    assert_eq!(json(0, &["pause"]), "");
+    assert!(json(0, &["watch", "--once"]).contains("\"paused\":true"));
+    assert_eq!(json(0, &["resume"]), "");
+    for id in [first, last] {
+        assert_eq!(json(0, &["cancel", id]), "{\"cancelled\":1}\n");
+    }
+    assert_eq!(json(0, &["push", "a", "b"]), "{\"pushed\":2}\n");
+    let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("mails", store);
+    let buried = [(); 2].map(|()| {
+        let taken = queue.take().unwrap();
+        let id = taken.id().as_u64().to_string();
+        taken.bury("no").unwrap();
+        id
+    });
+    assert_eq!(json(0, &["dead"]).lines().count(), 2);
+    assert_eq!(json(0, &["redrive", &buried[0]]), "{\"redriven\":1}\n");
+    assert_eq!(json(3, &["redrive", &buried[0]]), "{\"redriven\":0}\n");
+    assert_eq!(json(0, &["purge", "--all"]), "{\"purged\":1}\n");
+    assert_eq!(json(3, &["purge", "--all"]), "{\"purged\":0}\n");
+    queue.take().unwrap().ack().unwrap();
+    assert!(json(0, &["stats"]).contains("\"jobs\":0"));
+}
+
+/// It is said, and nothing is sent in the open instead.
+#[cfg(feature = "postgres")]
+fn a_server_with_tls_is_not_for_this_program(address: &str) {
+    let mut command = program();
+    command.env("DURABLE_QUEUE_STORE", format!("{address}&sslmode=require"));
+    let output = command
+        .args(["--queue", "mails", "stats"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("TLS"), "{said}");
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn jobs_in_a_database_of_postgres_are_seen_and_changed_by_each_command() {
+    if let Some(database) = Postgres::new("cli") {
+        jobs_are_pushed_listed_and_cancelled(&database.address);
+        let store = PostgresStore::open(&database.address).unwrap();
+        what_was_done_is_said_in_json(&database.address, store);
+        a_server_with_tls_is_not_for_this_program(&database.address);
+    }
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn jobs_on_a_server_of_redis_are_seen_and_changed_by_each_command() {
+    if let Some(database) = Redis::new(15) {
+        jobs_are_pushed_listed_and_cancelled(&database.address);
+        let store = RedisStore::open(&database.address).unwrap();
+        what_was_done_is_said_in_json(&database.address, store);
+    }
+}

@@ -1,0 +1,206 @@
+//! What the server and the client say, in our words.
+//!
+//! # What always holds
+//! 1. A call whose answer may have been lost is never said to have failed.
+//! 2. No text of ours shows a user, a database, an address, a payload or a key: of what the server
+//!    says only the code is shown, and the message where it can hold none of these.
+
+use std::{error, fmt};
+
+use durable_queue::internals::NO_TLS;
+use durable_queue::{ErrorKind, StoreError};
+use postgres::error::{DbError, Severity, SqlState};
+
+/// What a server or a connection came to.
+struct Said {
+    code: Option<String>,
+    message: Option<String>,
+}
+
+impl Said {
+    /// Classes of codes whose messages name tables and settings, and neither values nor roles:
+    /// transactions, names, limits, locks, operators' interventions.
+    const HARMLESS: [&'static str; 6] = ["25", "40", "42", "54", "55", "57"];
+
+    fn by_server(error: &DbError) -> Self {
+        let code = error.code().code().to_owned();
+        let is_harmless = Self::HARMLESS.iter().any(|class| code.starts_with(class));
+        Self {
+            // What these say names what is lacking, or where: a database perhaps, or a file.
+            message: match error.code().code() {
+                "42501" => Some("the role lacks a right".to_owned()),
+                "53100" => Some("the server's disk is full".to_owned()),
+                "53200" => Some("the server has no memory left".to_owned()),
+                _ => is_harmless.then(|| error.message().to_owned()),
+            },
+            code: Some(code),
+        }
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.code, &self.message) {
+            (Some(code), Some(message)) => write!(f, "SQLSTATE {code}: {message}"),
+            (Some(code), None) => write!(f, "SQLSTATE {code}"),
+            (None, Some(message)) => f.write_str(message),
+            (None, None) => f.write_str("the connection failed"),
+        }
+    }
+}
+
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl error::Error for Said {}
+
+/// Of a call that was sent.
+pub(super) fn failure(error: &postgres::Error) -> StoreError {
+    let Some(db) = error.as_db_error() else {
+        return not_by_server(error, StoreError::lost_answer);
+    };
+    let kind = kind(db.code());
+    // The server ends the session: whether before or after a commit, it does not say.
+    let is_fatal = matches!(
+        db.parsed_severity(),
+        Some(Severity::Fatal | Severity::Panic)
+    );
+    let is_unclear = *db.code() == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN;
+    let error = if is_fatal || is_unclear {
+        StoreError::lost_answer(kind)
+    } else {
+        StoreError::new(kind)
+    };
+    error.with_source(Said::by_server(db))
+}
+
+/// Of a call that commits before it ends: what cancels it may have come after the commit.
+pub(super) fn failure_of_commit(error: &postgres::Error) -> StoreError {
+    let is_cancelled = |db: &&DbError| *db.code() == SqlState::QUERY_CANCELED;
+    match error.as_db_error().filter(is_cancelled) {
+        Some(db) => StoreError::lost_answer(kind(db.code())).with_source(Said::by_server(db)),
+        None => failure(error),
+    }
+}
+
+/// Of an attempt to connect: nothing was asked for yet.
+pub(super) fn no_session(error: &postgres::Error) -> StoreError {
+    match error.as_db_error() {
+        Some(db) => StoreError::new(kind(db.code())).with_source(Said::by_server(db)),
+        None => not_by_server(error, StoreError::new),
+    }
+}
+
+fn not_by_server(
+    error: &postgres::Error,
+    make: impl FnOnce(ErrorKind) -> StoreError,
+) -> StoreError {
+    let source = error::Error::source(error);
+    let io = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+    // A connector's: what it says of a certificate may name a host.
+    let has_no_tls = io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData);
+    let kind = if !has_no_tls && (io.is_some() || error.is_closed() || source.is_none()) {
+        ErrorKind::Unavailable
+    } else {
+        ErrorKind::Other // TLS, or what the client could not encode.
+    };
+    let message = match io {
+        _ if has_no_tls => Some(NO_TLS.to_owned()),
+        Some(io) => Some(io.kind().to_string()),
+        None if error.is_closed() => Some("the connection is closed".to_owned()),
+        None => Some(error.to_string()),
+    };
+    make(kind).with_source(Said {
+        code: None,
+        message,
+    })
+}
+
+/// Of a connection string, which may be anything: nothing of it is shown.
+pub(super) fn unreadable_address() -> StoreError {
+    StoreError::new(ErrorKind::Other).with_source(Said {
+        code: None,
+        message: Some("the connection string cannot be read".to_owned()),
+    })
+}
+
+/// Of a pooler that gives each transaction another session.
+pub(super) fn pooled() -> StoreError {
+    StoreError::new(ErrorKind::Other).with_source(Said {
+        code: None,
+        message: Some(
+            "a pooler gives each transaction another session of the server; connect past it, or pool by session"
+                .to_owned(),
+        ),
+    })
+}
+
+/// Of a schema's name.
+pub(super) fn bad_name() -> StoreError {
+    StoreError::new(ErrorKind::Other).with_source(Said {
+        code: None,
+        message: Some(
+            "a schema's name is up to 40 of a-z, 0-9 and _, and begins with no digit".to_owned(),
+        ),
+    })
+}
+
+/// Of a thread that could not be started.
+pub(super) fn no_thread(error: &std::io::Error) -> StoreError {
+    StoreError::new(ErrorKind::Other).with_source(Said {
+        code: None,
+        message: Some(format!("no thread could be started: {error}")),
+    })
+}
+
+fn kind(code: &SqlState) -> ErrorKind {
+    match code.code() {
+        // Another party holds a lock, or won it; or the server's own limit on a statement's time.
+        "55P03" | "57014" | "40001" | "40P01" | "23505" => ErrorKind::Busy,
+        // Its disk, or its memory.
+        "53100" | "53200" => ErrorKind::Full,
+        "25006" => ErrorKind::ReadOnly,
+        "XX001" | "XX002" => ErrorKind::Corrupt,
+        code if code.starts_with("54") => ErrorKind::TooLarge,
+        // Connections, resources, and a server that shuts down or starts up.
+        code if ["08", "53", "57"]
+            .iter()
+            .any(|class| code.starts_with(class)) =>
+        {
+            ErrorKind::Unavailable
+        }
+        _ => ErrorKind::Other,
+    }
+}
+
+/// Whether the call was undone because another was carried out at the same time, so that it may be
+/// made again: a deadlock, or a key that came meanwhile.
+pub(super) fn is_conflict(error: &postgres::Error) -> bool {
+    let conflicts = [
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::UNIQUE_VIOLATION,
+    ];
+    error.code().is_some_and(|code| conflicts.contains(code))
+}
+
+/// Whether the session may be used no more: it is closed, or what it has prepared is out of date.
+pub(super) fn is_over(error: &postgres::Error) -> bool {
+    let Some(db) = error.as_db_error() else {
+        return true;
+    };
+    let is_fatal = matches!(
+        db.parsed_severity(),
+        Some(Severity::Fatal | Severity::Panic)
+    );
+    let class = &db.code().code()[..2];
+    is_fatal || is_read_only(error) || matches!(class, "08" | "0A" | "26" | "42" | "XX")
+}
+
+/// Whether the database may only be read: for now, or on this server, which was the one to write to once.
+pub(super) fn is_read_only(error: &postgres::Error) -> bool {
+    error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+}

@@ -1,0 +1,163 @@
+//! The tables and functions, and how those of an older version become those of this one.
+//!
+//! # What always holds
+//! 1. A step that was released is never changed. Functions are replaced with each version: they keep
+//!    no state, and those of the older one stay callable, for processes that run it still. So one that
+//!    takes more is another function of the same name, and one that answers more has a new name, with
+//!    the number of its version.
+//! 2. The schema's name has passed [`Schema::new`], so it needs no escaping where it stands in a
+//!    statement; all else are parameters.
+
+use durable_queue::internals::Version;
+use durable_queue::store::Result;
+use durable_queue::{ErrorKind, SAFETY_LOOK, StoreError, StoreTime};
+use tokio_postgres::{Client, GenericClient};
+
+use super::failure::{bad_name, failure, no_session};
+
+/// Each step makes version `index + 1` of the one before.
+const STEPS: [&str; 9] = [
+    include_str!("sql/step_1.sql"),
+    include_str!("sql/step_2.sql"),
+    include_str!("sql/step_3.sql"),
+    include_str!("sql/step_4.sql"),
+    include_str!("sql/step_5.sql"),
+    include_str!("sql/step_6.sql"),
+    include_str!("sql/step_7.sql"),
+    include_str!("sql/step_8.sql"),
+    include_str!("sql/step_9.sql"),
+];
+
+const FUNCTIONS: [&str; 4] = [
+    include_str!("sql/enqueue.sql"),
+    include_str!("sql/turn.sql"),
+    include_str!("sql/serial.sql"),
+    include_str!("sql/control.sql"),
+];
+
+/// A procedure, which commits before it ends: with two values that it sets.
+pub(super) const PUSH_ONE: &str = "push_one_6";
+pub(super) const TURN: &str = "turn_9";
+
+/// The version that this crate writes.
+#[expect(clippy::cast_possible_truncation, reason = "there are few")]
+pub(super) const VERSION: u32 = STEPS.len() as u32;
+
+/// The oldest version that may work on what this one writes.
+const OLDEST: u32 = 8;
+
+/// The longest name: a channel's has 63 bytes, prefix included.
+const LONGEST_NAME: usize = 40;
+
+/// The name of a schema.
+#[derive(Clone)]
+pub(super) struct Schema(String);
+
+impl Schema {
+    pub(super) fn new(name: &str) -> Result<Self> {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        let mut bytes = name.bytes();
+        let is_good = bytes.next().is_some_and(is_letter)
+            && bytes.all(|byte| is_letter(byte) || byte.is_ascii_digit())
+            && name.len() <= LONGEST_NAME;
+        is_good.then(|| Self(name.to_owned())).ok_or_else(bad_name)
+    }
+
+    /// Where notifications about all queues of the schema go.
+    pub(super) fn channel(&self) -> String {
+        format!("durable_queue_{}", self.0)
+    }
+
+    /// A call of one of the functions.
+    pub(super) fn call(&self, function: &str, parameters: usize) -> String {
+        let parameters: Vec<String> = (1..=parameters)
+            .map(|number| format!("${number}"))
+            .collect();
+        let parameters = parameters.join(", ");
+        let schema = &self.0;
+        if function == PUSH_ONE {
+            format!("CALL \"{schema}\".{function}({parameters}, NULL, NULL)")
+        } else {
+            format!("SELECT * FROM \"{schema}\".{function}({parameters})")
+        }
+    }
+
+    /// A call that enters jobs, and tells the number of its transaction in a further column.
+    pub(super) fn enqueue_in(&self, function: &str, parameters: usize) -> String {
+        let call = self.call(function, parameters);
+        call.replacen('*', "*, pg_current_xact_id()::text::bigint", 1)
+    }
+
+    fn render(&self, text: &str) -> String {
+        // The double of what waiting processes look by anyway: the rest is for transactions that
+        // commit long after they have entered a job.
+        let soon = StoreTime::from_micros(0).after(SAFETY_LOOK * 2).as_micros();
+        text.replace("SCHEMA.", &format!("\"{}\".", self.0))
+            .replace("CHANNEL", &self.channel())
+            .replace("SOON", &soon.to_string())
+    }
+
+    /// Makes the tables, or those of an older version anew, or leaves them.
+    pub(super) async fn migrate(&self, client: &mut Client) -> Result<()> {
+        let failed = |error| no_session(&error);
+        // Looked at first without a write: a role that may change nothing may open what is current.
+        if self.version(client).await?.is_usable(VERSION)? {
+            return Ok(());
+        }
+        let transaction = client.transaction().await.map_err(failed)?;
+        // One process at a time, until the commit.
+        transaction
+            .execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
+                &[&self.channel()],
+            )
+            .await
+            .map_err(failed)?;
+        let found = self.version(&transaction).await?;
+        if found.is_usable(VERSION)? {
+            // Not by its drop, which would only be sent with the session's next call: it has the lock.
+            return transaction.rollback().await.map_err(failed);
+        }
+        let mut all = vec![format!("CREATE SCHEMA IF NOT EXISTS \"{}\";", self.0)];
+        let steps = STEPS[found.number as usize..].iter().chain(&FUNCTIONS);
+        all.extend(steps.map(|text| self.render(text)));
+        all.push(self.render(&format!(
+            "CREATE TABLE IF NOT EXISTS SCHEMA.version (version integer NOT NULL);
+            ALTER TABLE SCHEMA.version ADD COLUMN IF NOT EXISTS oldest integer;
+            DELETE FROM SCHEMA.version;
+            INSERT INTO SCHEMA.version (version, oldest) VALUES ({VERSION}, {OLDEST});"
+        )));
+        let all = transaction.batch_execute(&all.join("\n")).await;
+        all.map_err(failed)?;
+        transaction.commit().await.map_err(|error| failure(&error))
+    }
+
+    async fn version(&self, client: &impl GenericClient) -> Result<Version> {
+        let failed = |error| no_session(&error);
+        let is_there = client
+            .query_one(
+                "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
+                JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = $1 AND c.relname = 'version')",
+                &[&self.0],
+            )
+            .await;
+        if !is_there.map_err(failed)?.get::<_, bool>(0) {
+            return Ok(Version::NONE);
+        }
+        // Versions before 8 do not say it, and none of them may work on what another one wrote.
+        let version = self.render(
+            "SELECT v.version::bigint, coalesce((to_jsonb(v) ->> 'oldest')::bigint, v.version)
+            FROM SCHEMA.version v",
+        );
+        let version = client.query_opt(&version, &[]).await.map_err(failed)?;
+        let version = version.and_then(|row| {
+            let number = |column| u32::try_from(row.get::<_, i64>(column)).ok();
+            Some(Version {
+                number: number(0)?,
+                oldest: number(1)?,
+            })
+        });
+        version.ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
+    }
+}

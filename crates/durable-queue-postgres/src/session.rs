@@ -1,0 +1,580 @@
+//! Sessions: how they begin, who has one when, and when one is over.
+//!
+//! # What always holds
+//! 1. A call is made again only if the server said that it was undone.
+//! 2. A session that failed is not used again; the next call has a new one.
+//! 3. A session begins within a limit, or not at all.
+//! 4. Once [`Sessions::end_lost`] has answered, no turn whose answer was lost is under way: unless the role
+//!    may not end what it has begun.
+//! 5. A forked child does not reach the sessions, nor does it end them.
+//! 6. Once a session has failed, the others are asked first whether they are there still: what has cut
+//!    one may have cut all.
+//! 7. A session that met a database which may only be read is over, and so are those that began before it was: the
+//!    address may lead to another server by now.
+//! 8. A pump's call waits for no call of the application, and ends before the lease would.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use durable_queue::internals::{Caller, SharedClock, Slots};
+use durable_queue::store::Result;
+use durable_queue::{ErrorKind, StoreError};
+use futures_core::Stream as _;
+use postgres::Row;
+use postgres::types::ToSql;
+use sync_shim::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use sync_shim::{Clock, Mutex};
+use tokio_postgres::{Config, Statement};
+
+use super::driver::{Connect, Driver, Limit, Link};
+use super::failure::{
+    failure, failure_of_commit, is_conflict, is_over, is_read_only, no_session, pooled,
+};
+use super::schema::{PUSH_ONE, Schema, TURN};
+use super::unreadable;
+
+/// Parameters of a call.
+pub(super) type Values<'a> = [&'a (dyn ToSql + Sync)];
+
+/// A session that was not used for so long is asked first whether the server has ended it: or a call
+/// on it could not say whether it was carried out.
+const IDLE: Duration = Duration::from_secs(1);
+const IDLE_ANSWER: Duration = Duration::from_secs(5);
+/// So many sessions are remembered that the server may have to end.
+const MOST_LOST: usize = 64;
+/// So often a call is made that others undo.
+const TRIES: usize = 5;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server that does not answer at all is given up after about so long. The system's default is
+/// hours.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// A pump's call ends within this part of the lease: a renewal is sent after a third of it, and one that has no
+/// answer can be sent again before the lease ends.
+const PART_OF_LEASE: u32 = 4;
+/// And it waits for locks for this part of that, so that the server says that nothing was done.
+const PART_FOR_LOCKS: u32 = 2;
+/// A server has so long in any case.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Our statements find their rows by indexes whatever the statistics say: a plan that was made when
+/// the tables were empty serves as well when they are full. And each statement sees what was
+/// committed before it.
+const SETTINGS: &str = "SET default_transaction_isolation = 'read committed';
+    SET plan_cache_mode = force_generic_plan;
+    SET jit = off;
+    SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
+    SET enable_hashjoin = off;
+    SET enable_mergejoin = off;
+    SET enable_sort = off;
+    SET client_min_messages = error;
+    SELECT set_config('synchronous_commit', 'on', false)
+        WHERE current_setting('synchronous_commit') = 'off'";
+
+/// Answers with the session's own process, too.
+const LOCK_TIMEOUT: &str = "SELECT set_config('lock_timeout', $1, false), pid,
+        (extract(epoch FROM backend_start) * 1000000)::bigint
+    FROM pg_stat_get_activity(pg_backend_pid())";
+
+const NUMBER: &str = "SELECT pg_backend_pid()";
+
+/// Whether it has ended by then. It may have long since: then there is no row.
+const END: &str = "SELECT pg_terminate_backend(pid, $3) FROM pg_stat_get_activity($1)
+    WHERE (extract(epoch FROM backend_start) * 1000000)::bigint = $2";
+
+/// Those of transactions that have ended, and whether they are committed. The server forgets about old ones.
+const ENDED: &str = "SELECT i.number, s.status IS DISTINCT FROM 'aborted'
+    FROM unnest($1::bigint[]) AS i(number), LATERAL pg_xact_status(i.number::text::xid8) AS s(status)
+    WHERE s.status IS DISTINCT FROM 'in progress'";
+
+/// A process of the server: its number, and when it began, in microseconds, for numbers come again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Process {
+    number: i32,
+    begun: i64,
+}
+
+/// A session, and its process, unless the role may not see it.
+pub(super) type Begun = (Link, Option<Process>);
+
+/// How a session begins.
+#[derive(Clone)]
+pub(super) struct Connector {
+    pub(super) config: Config,
+    pub(super) connect: Arc<Connect>,
+    pub(super) busy_timeout: Duration,
+}
+
+/// The address is a secret.
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector(..)")
+    }
+}
+
+impl Connector {
+    /// What the caller has not set.
+    pub(super) fn set_defaults(&mut self) {
+        let config = &mut self.config;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENCE);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config
+                .keepalives_idle(SILENCE / 3)
+                .keepalives_interval(SILENCE / 3);
+            config.keepalives_retries(2);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("durable-queue");
+        }
+    }
+
+    /// A session, within its limit or by then.
+    pub(super) fn begin(
+        &self,
+        driver: &Driver,
+        clock: &SharedClock,
+        until: Option<Instant>,
+    ) -> Result<Begun> {
+        let now = clock.now();
+        let limit = now + self.limit();
+        let limit = until.map_or(limit, |until| until.min(limit));
+        let wait = limit.saturating_duration_since(now);
+        let mut link = driver.connect(&*self.connect, self.config.clone(), wait)?;
+        let millis = millis(self.busy_timeout);
+        let process = link.call(Limit::until(Some(limit)), async |client| {
+            client.batch_execute(SETTINGS).await?;
+            let row = client.query_one(LOCK_TIMEOUT, &[&millis]).await?;
+            let (number, begun): (_, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
+            Ok(begun.map(|begun| Process { number, begun }))
+        });
+        let process = process.ok_or(StoreError::new(ErrorKind::Unavailable))?;
+        Ok((link, process.map_err(|error| no_session(&error))?))
+    }
+
+    /// Whether each of two sessions has a process of the server to itself. A pooler that gives each transaction
+    /// another one would have both share one while neither is in a transaction, or move one of them while the other is.
+    ///
+    /// # Errors
+    /// That of a pooler.
+    pub(super) fn check_pooler(
+        &self,
+        driver: &Driver,
+        clock: &SharedClock,
+        first: &mut Begun,
+    ) -> Result<()> {
+        // A role may have one connection and no more, which is enough for pushes.
+        let Ok((mut other, process)) = self.begin(driver, clock, None) else {
+            return Ok(());
+        };
+        let (link, known) = first;
+        if process.is_some() && process == *known {
+            return Err(pooled());
+        }
+        let limit = Limit::until(Some(clock.now() + self.limit()));
+        let begun = other.call(limit, async |client| {
+            client.batch_execute("BEGIN; SELECT").await
+        });
+        let number = link.call(limit, async |client| {
+            client.query_one(NUMBER, &[]).await?.try_get(0)
+        });
+        let answers = begun
+            .zip(number)
+            .ok_or(StoreError::new(ErrorKind::Unavailable))?;
+        let number: i32 = answers
+            .0
+            .and(answers.1)
+            .map_err(|error| no_session(&error))?;
+        match known {
+            Some(known) if known.number != number => Err(pooled()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Until a session has begun: that of the connection to any host, and of the answers on it.
+    fn limit(&self) -> Duration {
+        let config = &self.config;
+        let connect = config.get_connect_timeout().copied();
+        let answers = config.get_tcp_user_timeout().copied();
+        let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
+        connect
+            .unwrap_or(CONNECT_TIMEOUT)
+            .saturating_mul(hosts)
+            .saturating_add(answers.unwrap_or(SILENCE))
+    }
+}
+
+/// As the server takes it.
+fn millis(span: Duration) -> String {
+    span.as_millis().clamp(1, i32::MAX as u128).to_string()
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy)]
+pub(super) enum By {
+    Application,
+    /// It ends by then, unless bytes go on to pass: with pauses of up to that.
+    Pump {
+        patience: Option<Duration>,
+        until: Option<Instant>,
+    },
+}
+
+impl By {
+    fn until(self) -> Option<Instant> {
+        match self {
+            Self::Application => None,
+            Self::Pump { until, .. } => until,
+        }
+    }
+
+    fn limit(self) -> Limit {
+        match self {
+            Self::Application => Limit::default(),
+            Self::Pump { patience, until } => Limit::until(until).or_silence(patience),
+        }
+    }
+
+    /// How long it waits for locks.
+    fn lock_timeout(self, most: Duration) -> Duration {
+        match self {
+            Self::Pump {
+                patience: Some(patience),
+                ..
+            } => most.min(patience / PART_FOR_LOCKS),
+            _ => most,
+        }
+    }
+}
+
+struct Session {
+    link: Link,
+    process: Option<Process>,
+    statements: BTreeMap<&'static str, Statement>,
+    lock_timeout: Duration,
+    used: Instant,
+    /// How many sessions had failed when it was used.
+    failures: usize,
+    /// How often a database that may only be read had been met when it began.
+    read_only: usize,
+}
+
+/// No answer by the limit, or one of the server or the connection.
+enum Failed {
+    Silent,
+    Said(postgres::Error),
+}
+
+impl Session {
+    fn new(
+        (link, process): Begun,
+        now: Instant,
+        lock_timeout: Duration,
+        (failures, read_only): (usize, usize),
+    ) -> Self {
+        Self {
+            link,
+            process,
+            statements: BTreeMap::new(),
+            lock_timeout,
+            used: now,
+            failures,
+            read_only,
+        }
+    }
+
+    /// The session, unless it was idle, or another has failed, and the server says no more.
+    fn asked(mut self, now: Instant, failures: usize, until: Option<Instant>) -> Option<Self> {
+        let is_sure = self.used + IDLE > now && self.failures == failures;
+        if is_sure {
+            return Some(self);
+        }
+        let limit = now + IDLE_ANSWER;
+        let limit = Limit::until(Some(until.map_or(limit, |until| until.min(limit))));
+        let answer = self
+            .link
+            .call(limit, async |client| client.simple_query("").await);
+        if matches!(answer, Some(Ok(_))) {
+            Some(self)
+        } else {
+            self.link.cut();
+            None
+        }
+    }
+
+    /// Each row is read as it comes, so that its memory is given back: the driver's buffers are up to twice as large
+    /// as what they hold.
+    fn call<R>(
+        &mut self,
+        name: &'static str,
+        text: impl FnOnce() -> String,
+        values: &Values<'_>,
+        read: impl Fn(Row) -> R,
+        (lock_timeout, limit): (Duration, Limit),
+    ) -> std::result::Result<Vec<R>, Failed> {
+        let Self {
+            link,
+            statements,
+            lock_timeout: current,
+            ..
+        } = self;
+        let answer = link.call(limit, async |client| {
+            if *current != lock_timeout {
+                let values: &Values<'_> = &[&millis(lock_timeout)];
+                client.query(LOCK_TIMEOUT, values).await?;
+                *current = lock_timeout;
+            }
+            let known = statements.get(name).cloned();
+            let statement = if let Some(statement) = known {
+                statement
+            } else {
+                let statement = client.prepare(&text()).await?;
+                statements.insert(name, statement.clone());
+                statement
+            };
+            let values = values.iter().copied();
+            let mut rows = pin!(client.query_raw(&statement, values).await?);
+            let mut found = Vec::new();
+            while let Some(row) = poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
+                found.push(read(row?));
+            }
+            Ok(found)
+        });
+        answer.ok_or(Failed::Silent)?.map_err(Failed::Said)
+    }
+}
+
+/// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
+pub(super) struct Sessions {
+    connector: Connector,
+    driver: Driver,
+    schema: Schema,
+    slots: Slots<Session>,
+    failures: AtomicUsize,
+    read_only: AtomicUsize,
+    /// In microseconds, that of the shortest lease that a claim has asked for; 0 before the first.
+    patience: AtomicU64,
+    /// Of sessions whose turns had no answer.
+    lost: Mutex<Vec<Process>>,
+    clock: SharedClock,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions")
+            .field("slots", &self.slots)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    pub(super) fn new(
+        connector: Connector,
+        driver: Driver,
+        schema: Schema,
+        first: Begun,
+        most: usize,
+    ) -> Self {
+        let clock = SharedClock::default();
+        let first = Session::new(first, clock.now(), connector.busy_timeout, (0, 0));
+        Self {
+            connector,
+            driver,
+            schema,
+            slots: Slots::new(first, most),
+            failures: AtomicUsize::new(0),
+            read_only: AtomicUsize::new(0),
+            patience: AtomicU64::new(0),
+            lost: Mutex::new(Vec::new()),
+            clock,
+        }
+    }
+
+    /// A session of its own, for the listener.
+    pub(super) fn begin(&self) -> Result<Link> {
+        let begun = self.connector.begin(&self.driver, &self.clock, None);
+        begun.map(|(link, _)| link)
+    }
+
+    pub(super) fn clock(&self) -> &SharedClock {
+        &self.clock
+    }
+
+    /// # Errors
+    /// In a forked child.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.slots.check_process()
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// A call, or several, of a pump, which leaves time for another before a lease ends. `lease`: that of a claim.
+    pub(super) fn by_pump(&self, lease: Option<Duration>) -> By {
+        let patience = lease.map_or(0, |lease| {
+            let patience = (lease / PART_OF_LEASE).max(LEAST_PATIENCE);
+            u64::try_from(patience.as_micros()).unwrap_or(u64::MAX)
+        });
+        // Relaxed: a number by itself.
+        let mut known = self.patience.load(Relaxed);
+        if patience != 0 && (known == 0 || patience < known) {
+            self.patience.store(patience, Relaxed);
+            known = patience;
+        }
+        let patience = (known != 0).then(|| Duration::from_micros(known));
+        By::Pump {
+            patience,
+            until: patience.and_then(|patience| self.clock.after(patience)),
+        }
+    }
+
+    /// Calls of the store's own, with one limit.
+    pub(super) fn by_pump_within(&self, limit: Duration) -> By {
+        By::Pump {
+            patience: None,
+            until: self.clock.after(limit),
+        }
+    }
+
+    /// Of transactions, those that have ended, and whether they are committed: what they did can be seen by then.
+    pub(super) fn ended(&self, by: By, transactions: &[i64]) -> Result<Vec<(i64, bool)>> {
+        let read = |row: Row| Ok((row.try_get(0)?, row.try_get(1)?));
+        let ended = self.query(by, "ended", || ENDED.to_owned(), &[&transactions], read)?;
+        let ended = ended.into_iter().collect::<std::result::Result<_, _>>();
+        ended.map_err(unreadable)
+    }
+
+    /// Calls one of the schema's functions: one round trip, one transaction.
+    pub(super) fn call(
+        &self,
+        by: By,
+        function: &'static str,
+        values: &Values<'_>,
+    ) -> Result<Vec<Row>> {
+        self.call_for(by, function, values, |row| row)
+    }
+
+    /// The same, with what is to be read of each row.
+    pub(super) fn call_for<R>(
+        &self,
+        by: By,
+        function: &'static str,
+        values: &Values<'_>,
+        read: impl Fn(Row) -> R,
+    ) -> Result<Vec<R>> {
+        let text = || self.schema.call(function, values.len());
+        self.query(by, function, text, values, read)
+    }
+
+    /// Has the server end the sessions whose turns had no answer: what such a turn was to claim, it has
+    /// claimed by then, or never will. It may have waited for a lock, or for the disk, and would else be
+    /// carried out after what asks for its claims has found none.
+    pub(super) fn end_lost(&self, by: By) -> Result<()> {
+        self.check_process()?;
+        let limit = by
+            .lock_timeout(self.connector.busy_timeout)
+            .as_millis()
+            .max(1);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let lost = self.lost.lock().clone();
+        for process in lost {
+            let Process { number, begun } = process;
+            let ended = match self.query(
+                by,
+                "end",
+                || END.to_owned(),
+                &[&number, &begun, &limit],
+                |row| row,
+            ) {
+                Ok(rows) => rows
+                    .first()
+                    .is_none_or(|row| row.try_get(0).unwrap_or(true)),
+                Err(error) if error.is_transient() => return Err(error),
+                Err(_) => true, // This role may not end it, and that cannot be helped.
+            };
+            if !ended {
+                return Err(StoreError::new(ErrorKind::Busy));
+            }
+            self.lost.lock().retain(|it| *it != process);
+        }
+        Ok(())
+    }
+
+    fn query<R>(
+        &self,
+        by: By,
+        name: &'static str,
+        text: impl Fn() -> String,
+        values: &Values<'_>,
+        read: impl Fn(Row) -> R,
+    ) -> Result<Vec<R>> {
+        let until = by.until();
+        let mut slot = self.slots.slot(match by {
+            By::Application => Caller::Application,
+            By::Pump { .. } => Caller::Pump,
+        })?;
+        // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this
+        // call fails as well.
+        let failures = self.failures.load(Relaxed);
+        let read_only = self.read_only.load(Relaxed);
+        let known = slot
+            .take()
+            .filter(|session| !session.link.is_closed() && session.read_only == read_only);
+        let known = known.and_then(|session| session.asked(self.clock.now(), failures, until));
+        let mut session = if let Some(session) = known {
+            session
+        } else {
+            let begun = self.connector.begin(&self.driver, &self.clock, until)?;
+            let timeout = self.connector.busy_timeout;
+            Session::new(begun, self.clock.now(), timeout, (failures, read_only))
+        };
+        let lock_timeout = by.lock_timeout(self.connector.busy_timeout);
+        let mut tries = 1;
+        let answer = loop {
+            match session.call(name, &text, values, &read, (lock_timeout, by.limit())) {
+                Err(Failed::Said(error)) if tries < TRIES && is_conflict(&error) => tries += 1,
+                answer => break answer,
+            }
+        };
+        let is_over = match &answer {
+            Ok(_) => false,
+            Err(Failed::Silent) => true,
+            Err(Failed::Said(error)) => is_over(error),
+        };
+        if let Err(Failed::Said(error)) = &answer
+            && is_read_only(error)
+        {
+            self.read_only.fetch_add(1, Relaxed);
+        }
+        if is_over {
+            self.failures.fetch_add(1, Relaxed);
+            if name == TURN {
+                let mut lost = self.lost.lock();
+                if lost.len() == MOST_LOST {
+                    lost.remove(0);
+                }
+                lost.extend(session.process);
+            }
+        } else {
+            session.used = self.clock.now();
+            session.failures = failures;
+            *slot = Some(session);
+        }
+        answer.map_err(|failed| match failed {
+            Failed::Silent => StoreError::lost_answer(ErrorKind::Unavailable),
+            Failed::Said(error) if name == PUSH_ONE => failure_of_commit(&error),
+            Failed::Said(error) => failure(&error),
+        })
+    }
+}

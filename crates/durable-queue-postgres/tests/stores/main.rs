@@ -1,0 +1,235 @@
+//! `PostgreSQL`: the contract, and what is particular to it, against a real server.
+//!
+//! `cargo xtask stores up` starts one, and `target/stores/env` says where it is. A test whose server is not
+//! named by its variable passes, and the binary says on the terminal what was left out.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod announcing;
+mod beside_transactions;
+mod crashing;
+mod encrypting;
+mod failing;
+mod opening;
+mod outbox;
+mod planning;
+mod racing;
+mod refusing;
+mod repeating;
+mod rights;
+mod sharing;
+mod sizes;
+mod snapshots;
+mod transactions;
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use ::postgres::{Client, NoTls};
+use durable_queue::conformance::Fixture;
+use durable_queue::testing::{ManualStoreClock, SimStore};
+use durable_queue::{Cancelled, NewJob, Store as _, Which};
+use durable_queue_postgres::PostgresOptions;
+use durable_queue_postgres::PostgresStore;
+use sync_shim::ManualClock;
+use testkit::Rng;
+
+use durable_queue_tests::address::{POSTGRES, address};
+use durable_queue_tests::anywhere::is_at_home_everywhere;
+use durable_queue_tests::{alike, disturbed, programs, proxy, tls};
+
+/// A schema of one test's own, removed at its end.
+struct Database {
+    store: PostgresStore,
+    admin: std::sync::Mutex<Client>,
+    schema: String,
+    address: String,
+}
+
+impl Database {
+    /// With the server's own clock.
+    fn new() -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let address = address(POSTGRES)?;
+        // Relaxed: a number of its own is all that is wanted.
+        let number = NEXT.fetch_add(1, Relaxed);
+        let schema = format!("test_{}_{number}", std::process::id());
+        let mut admin = Client::connect(&address, NoTls).unwrap();
+        let quiet = "SET client_min_messages = error";
+        admin.batch_execute(quiet).unwrap();
+        admin
+            .batch_execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE"))
+            .unwrap();
+        let store = options(&schema).open(&address).unwrap();
+        Some(Self {
+            store,
+            admin: std::sync::Mutex::new(admin),
+            schema,
+            address,
+        })
+    }
+
+    /// With one that the test moves: the schema's clock is a function like the others.
+    fn with_manual_clock() -> Option<Self> {
+        let database = Self::new()?;
+        let start = ManualStoreClock::START.as_micros();
+        database.sql(&format!(
+            "CREATE TABLE SCHEMA.test_clock AS SELECT {start}::bigint AS time;
+            CREATE OR REPLACE FUNCTION SCHEMA.clock() RETURNS bigint LANGUAGE sql VOLATILE
+            AS 'SELECT time FROM SCHEMA.test_clock'"
+        ));
+        Some(database)
+    }
+
+    /// Statements of the test's own session, on its schema.
+    fn sql(&self, text: &str) {
+        let text = text.replace("SCHEMA", &self.schema);
+        self.admin.lock().unwrap().batch_execute(&text).unwrap();
+    }
+
+    /// The one value of a query.
+    fn get<T: for<'r> ::postgres::types::FromSql<'r>>(&self, text: &str) -> T {
+        let text = text.replace("SCHEMA", &self.schema);
+        self.admin
+            .lock()
+            .unwrap()
+            .query_one(&text, &[])
+            .unwrap()
+            .get(0)
+    }
+
+    fn session(&self) -> Client {
+        Client::connect(&self.address, NoTls).unwrap()
+    }
+
+    /// Opens further ones, wherever it is called.
+    fn opener(&self) -> impl Fn() -> PostgresStore + Clone + Send + 'static {
+        let (options, address) = (self.options(), self.address.clone());
+        move || options.clone().open(&address).unwrap()
+    }
+
+    fn another_store(&self) -> PostgresStore {
+        self.options().open(&self.address).unwrap()
+    }
+
+    fn options(&self) -> PostgresOptions {
+        options(&self.schema)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let mut admin = Client::connect(&self.address, NoTls);
+        if let Ok(admin) = &mut admin {
+            admin.batch_execute("SET client_min_messages = error").ok();
+            let dropped = admin.batch_execute(&format!("DROP SCHEMA {} CASCADE", self.schema));
+            assert!(dropped.is_ok() || std::thread::panicking(), "{dropped:?}");
+        }
+    }
+}
+
+fn options(schema: &str) -> PostgresOptions {
+    PostgresStore::options().schema(schema).sessions(2)
+}
+
+impl Fixture for Database {
+    type Store = PostgresStore;
+
+    fn store(&self) -> &PostgresStore {
+        &self.store
+    }
+
+    fn advance(&self, by: Duration) {
+        let by = i64::try_from(by.as_micros()).unwrap();
+        self.sql(&format!("UPDATE SCHEMA.test_clock SET time = time + {by}"));
+    }
+
+    fn another(&self) -> PostgresStore {
+        self.another_store()
+    }
+}
+
+mod conformance {
+    use super::Database;
+
+    durable_queue::conformance_tests!(if Database::with_manual_clock());
+}
+
+#[test]
+fn a_store_on_postgres_is_at_home_on_any_thread() {
+    if let Some(database) = Database::new() {
+        is_at_home_everywhere(database.opener());
+    }
+}
+
+#[test]
+fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    alike::a_clock_that_is_set_moves_jobs_and_leases(database.store(), |by| {
+        database.sql(&format!("UPDATE SCHEMA.test_clock SET time = time + {by}"));
+    });
+}
+
+/// As after a restart with another configuration, or by an `ALTER ROLE`.
+#[test]
+fn sessions_of_any_settings_see_the_same_times_and_jobs() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let mut config: ::postgres::Config = database.address.parse().unwrap();
+    config.options(
+        "-c TimeZone=Pacific/Apia -c DateStyle=German -c IntervalStyle=sql_standard -c extra_float_digits=0
+        -c default_transaction_isolation=serializable -c default_transaction_deferrable=on
+        -c standard_conforming_strings=off -c bytea_output=escape -c search_path= -c synchronous_commit=off
+        -c enable_seqscan=off -c jit=on -c lock_timeout=1 -c statement_timeout=0",
+    );
+    let other = database.options().open_config(config).unwrap();
+    let now = |store: &PostgresStore| store.turn("queue", &[], None).unwrap().now;
+    for (here, there) in [(database.store(), &other), (&other, database.store())] {
+        let key = Some(&b"key"[..]);
+        let clocks = [here, there, here].map(now);
+        assert!(clocks.is_sorted(), "{clocks:?}");
+        let at = clocks[0].after(Duration::from_micros(3_600_000_001));
+        let job = NewJob {
+            payload: b"\\x00 it's \0",
+            when: at.into(),
+            key,
+            ..alike::JOB
+        };
+        let id = here.enqueue("queue", &[job]).unwrap()[0].id();
+        let [found] = &there.list("queue", None, 10).unwrap()[..] else {
+            panic!("it is there");
+        };
+        assert_eq!((found.id, found.at, found.key.as_deref()), (id, at, key));
+        let gone = there.cancel("queue", Which::Key(b"key")).unwrap();
+        assert!(matches!(gone, Cancelled::Gone { payload, .. } if payload == job.payload));
+    }
+}
+
+const PROGRAMS: usize = 8;
+
+#[test]
+fn random_programs_have_the_same_answers_from_postgres_and_from_the_simulation() {
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    let mut rng = Rng::from_env();
+    for _ in 0..PROGRAMS {
+        let start = ManualStoreClock::START.as_micros();
+        database.sql(&format!(
+            "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue RESTART IDENTITY;
+            UPDATE SCHEMA.test_clock SET time = {start}"
+        ));
+        let clock = ManualStoreClock::new(&ManualClock::new());
+        let sim = SimStore::new(clock.clone());
+        programs::run(&mut rng, &[&database.store, &sim], |by| {
+            clock.advance(by);
+            database.advance(by);
+        });
+    }
+}

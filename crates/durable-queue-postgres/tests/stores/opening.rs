@@ -1,0 +1,215 @@
+//! Tables of other versions, and names.
+
+use std::str::FromStr as _;
+use std::thread;
+use std::time::Duration;
+
+use ::postgres::Config;
+use durable_queue::store::{Act, Settle};
+use durable_queue::{ErrorKind, SAFETY_LOOK, Store, Token};
+use durable_queue_postgres::PostgresStore;
+use durable_queue_postgres::{PROBE_EVERY, SCHEMA};
+
+use super::{Database, options};
+use crate::alike::{JOB, claim_of, count};
+
+#[test]
+fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("UPDATE SCHEMA.version SET version = version + 1, oldest = version + 1");
+    let error = database.options().open(&database.address).unwrap_err();
+    let ErrorKind::Newer { found, known } = error.kind() else {
+        panic!("{error}");
+    };
+    assert_eq!(found, known + 1);
+    assert!(error.to_string().contains(&found.to_string()));
+    assert_eq!(
+        database.get::<i32>("SELECT version FROM SCHEMA.version"),
+        found.cast_signed()
+    );
+}
+
+/// As while a program is replaced, and processes of the version before are started again.
+#[test]
+fn tables_of_a_newer_version_that_says_so_are_used_as_they_are() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("UPDATE SCHEMA.version SET version = version + 1");
+    let newer: i32 = database.get("SELECT version FROM SCHEMA.version");
+    let store = database.another_store();
+    store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&store), 1);
+    assert_eq!(
+        database.get::<i32>("SELECT version FROM SCHEMA.version"),
+        newer
+    );
+}
+
+#[test]
+fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
+    // What each version has added, and how it is taken away.
+    const ADDED: [(i32, &str); 7] = [
+        (
+            9,
+            "DROP INDEX SCHEMA.job_free; DROP INDEX SCHEMA.job_held;
+            CREATE INDEX job_due ON SCHEMA.job (queue, due, id) WHERE due IS NOT NULL",
+        ),
+        (8, "ALTER TABLE SCHEMA.version DROP COLUMN oldest"),
+        (7, "ALTER TABLE SCHEMA.queue DROP COLUMN serial_keys"),
+        (
+            6,
+            "DROP INDEX SCHEMA.job_urgent; DROP INDEX SCHEMA.job_due;
+            ALTER TABLE SCHEMA.job DROP COLUMN urgent;
+            CREATE INDEX job_due ON SCHEMA.job (queue, due, id)",
+        ),
+        (5, "ALTER FUNCTION SCHEMA.named_5 RENAME TO named"),
+        (3, "ALTER TABLE SCHEMA.job DROP COLUMN schedule"),
+        (2, "DROP TABLE SCHEMA.dead"),
+    ];
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let version = "SELECT version FROM SCHEMA.version";
+    let current: i32 = database.get(version);
+    assert_eq!(current, ADDED[0].0);
+    // What a process of an older version goes on calling.
+    database.sql(
+        "CREATE FUNCTION SCHEMA.held_by(p_queue text, p_token uuid, p_lease bigint)
+        RETURNS TABLE (o_id bigint) LANGUAGE sql AS 'SELECT 7::bigint'",
+    );
+    for (jobs, older) in (1..current).rev().enumerate() {
+        database.store.enqueue("queue", &[JOB]).unwrap();
+        for (version, added) in ADDED {
+            if version > older {
+                database.sql(added);
+            }
+        }
+        // Dead letters had columns that went with the table, or are one of these.
+        for (version, column) in [(6, "urgent"), (3, "schedule")] {
+            if (2..version).contains(&older) {
+                database.sql(&format!("ALTER TABLE SCHEMA.dead DROP COLUMN {column}"));
+            }
+        }
+        database.sql(&format!("UPDATE SCHEMA.version SET version = {older}"));
+        let store = database.options().open(&database.address).unwrap();
+        assert_eq!(count(&store) as usize, jobs + 1, "from version {older}");
+        assert!(store.dead("queue", None, 1).unwrap().is_empty());
+        assert_eq!(database.get::<i32>(version), current);
+        let claim = claim_of(100);
+        let claimed = store.turn("queue", &[], Some(claim)).unwrap().claimed;
+        let leases = claimed.unwrap().leases;
+        assert_eq!(leases.len(), jobs + 1);
+        let release = leases.iter().map(|lease| Settle {
+            id: lease.id,
+            token: lease.token,
+            act: Act::Release,
+        });
+        let release: Vec<_> = release.collect();
+        store.turn("queue", &release, None).unwrap();
+    }
+    let held = "SELECT o_id FROM SCHEMA.held_by('queue', gen_random_uuid(), 0)";
+    assert_eq!(database.get::<i64>(held), 7);
+}
+
+#[test]
+fn processes_that_open_a_database_for_the_first_time_at_once_make_its_tables_once() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("DROP schema SCHEMA CASCADE");
+    thread::scope(|scope| {
+        let opened: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| database.options().open(&database.address)))
+            .collect();
+        for store in opened {
+            store
+                .join()
+                .unwrap()
+                .unwrap()
+                .enqueue("queue", &[JOB])
+                .unwrap();
+        }
+    });
+    assert_eq!(database.get::<i64>("SELECT count(*) FROM SCHEMA.job"), 4);
+}
+
+/// As when a backup is put back: what a session has prepared is for tables that are gone.
+#[test]
+fn tables_that_were_made_anew_are_used_by_the_stores_that_were_open() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.store.enqueue("queue", &[JOB]).unwrap();
+    database.sql("DROP schema SCHEMA CASCADE");
+    database.options().open(&database.address).unwrap();
+    database.store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&database.store), 1);
+}
+
+/// The server shows it nothing of its own session either, which belongs to the role that has logged in.
+#[test]
+fn a_role_that_is_set_for_a_session_uses_the_tables() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let role = format!("{}_role", database.schema);
+    database.sql(&format!(
+        "CREATE ROLE {role}; GRANT ALL ON schema SCHEMA TO {role};
+        GRANT ALL ON ALL TABLES IN schema SCHEMA TO {role};
+        GRANT ALL ON ALL SEQUENCES IN schema SCHEMA TO {role}"
+    ));
+    let mut config = Config::from_str(&database.address).unwrap();
+    config.options(&format!("-c role={role}"));
+    let opened = database.options().open_config(config);
+    let used = opened.and_then(|store| {
+        store.enqueue("queue", &[JOB])?;
+        store.held_by("queue", Token::random(), Duration::from_secs(1))
+    });
+    database.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+    assert!(used.is_ok(), "{used:?}");
+}
+
+#[test]
+fn a_schemas_name_is_plain() {
+    for name in [
+        "",
+        "a b",
+        "A",
+        "1",
+        "a\"; --",
+        "schema.table",
+        &"a".repeat(41),
+    ] {
+        // Refused before anything is connected to.
+        let error = options(name).open("host=nowhere.invalid").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Other, "{name}");
+        assert!(
+            format!("{error:?}").contains("schema's name"),
+            "{name} {error:?}"
+        );
+    }
+    assert!(PostgresStore::open("no address at all").is_err());
+}
+
+#[test]
+fn the_readme_names_the_numbers_of_the_store() {
+    let readme = include_str!("../../README.md");
+    let minute = Duration::from_secs(60);
+    for (text, value, meant) in [
+        ("due in more than two minutes", SAFETY_LOOK * 2, minute * 2),
+        ("due within two minutes", SAFETY_LOOK * 2, minute * 2),
+        (
+            "two round trips every 30 seconds, and a claim each minute",
+            PROBE_EVERY,
+            minute / 2,
+        ),
+    ] {
+        assert!(readme.contains(text), "{text}");
+        assert_eq!(value, meant, "{text}");
+    }
+    assert!(readme.contains(&format!("a schema of their own, `{SCHEMA}`")));
+    assert!(readme.contains(&format!("SELECT {SCHEMA}.push(")));
+}

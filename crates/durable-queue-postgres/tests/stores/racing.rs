@@ -1,0 +1,257 @@
+//! Calls that meet a transaction on its way at the row that they are about: they wait for it, and go by what it has
+//! done.
+
+use std::thread;
+
+use ::postgres::{Client, NoTls};
+use durable_queue::store::{Act, Claim, Settle};
+use durable_queue::{Cancelled, EnqueueIn, JobId, NewJob, Put, Store, Token, Which};
+use durable_queue_postgres::PostgresStore;
+use testkit::{LIMIT, watchdog};
+
+use super::Database;
+use crate::alike::{JOB, count};
+
+const KEYED: NewJob<'_> = NewJob {
+    key: Some(b"key"),
+    ..JOB
+};
+const REPEATING: NewJob<'_> = NewJob {
+    schedule: Some("hourly"),
+    ..KEYED
+};
+/// What a claim does, of the job that `OPEN` names.
+const CLAIM: &str =
+    "UPDATE SCHEMA.job SET token = '00000000-0000-0000-0000-000000000002', started = true,
+    attempts = 1, run = id, due = due + 3600000000 WHERE id = OPEN";
+
+fn name(database: &Database) -> String {
+    format!("{}_calls", database.schema)
+}
+
+/// Whose sessions have that name.
+fn address(database: &Database) -> String {
+    format!("{}?application_name={}", database.address, name(database))
+}
+
+/// What the call answers that waits for `change`, which is committed once `look` has seen what is there meanwhile.
+fn beside<R: Send>(
+    database: &Database,
+    change: &str,
+    look: impl FnOnce(),
+    call: impl FnOnce(&PostgresStore) -> R + Send,
+) -> R {
+    let name = name(database);
+    let address = address(database);
+    let options = database.options().busy_timeout(LIMIT * 10);
+    let store = options.open(&address).unwrap();
+    thread::scope(|scope| {
+        // Of the scope, so that a look that fails ends it, and with it what waits.
+        let mut other = database.session();
+        other.batch_execute("BEGIN").unwrap();
+        let change = change.replace("SCHEMA", &database.schema);
+        other.batch_execute(&change).unwrap();
+        let called = scope.spawn(|| call(&store));
+        let waiting = format!(
+            "SELECT count(*) FROM pg_stat_activity
+            WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
+        );
+        watchdog(LIMIT, || {
+            while database.get::<i64>(&waiting) == 0 && !called.is_finished() {
+                thread::yield_now();
+            }
+        });
+        look();
+        other.batch_execute("COMMIT").unwrap();
+        called.join().unwrap()
+    })
+}
+
+fn pushed(store: &PostgresStore, job: NewJob<'_>) -> JobId {
+    store.enqueue("queue", &[job]).unwrap()[0].id()
+}
+
+fn claim() -> Claim {
+    Claim {
+        token: Token::random(),
+        max: 1,
+        start: 1,
+        ahead: 0,
+        horizon: LIMIT,
+        lease: LIMIT * 10,
+        urgent_first: true,
+    }
+}
+
+fn of(id: JobId, text: &str) -> String {
+    text.replace("OPEN", &id.as_u64().to_string())
+}
+
+/// By the transaction of an application that is at it as well: an error would end that.
+fn pushed_beside(database: &Database, change: &str, job: NewJob<'_>) -> Vec<Put> {
+    let address = address(database);
+    let mut own = Client::connect(&address, NoTls).unwrap();
+    let push = |store: &PostgresStore| {
+        let mut transaction = own.transaction().unwrap();
+        let puts = store.enqueue_in(&mut transaction, "queue", &[job]);
+        transaction.commit().unwrap();
+        puts
+    };
+    beside(database, change, || (), push).unwrap()
+}
+
+#[test]
+fn a_push_beside_another_one_that_makes_its_queue_is_entered() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let change = "SELECT SCHEMA.queue_of('queue')";
+    let puts = pushed_beside(&database, change, JOB);
+    assert!(matches!(puts[..], [Put::New(_)]), "{puts:?}");
+    assert_eq!(count(&database.store), 1);
+}
+
+#[test]
+fn a_push_beside_another_one_of_its_key_finds_it() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("SELECT SCHEMA.queue_of('queue')");
+    let change = "SELECT SCHEMA.push('queue', 'other', NULL, 'key')";
+    let puts = pushed_beside(&database, change, KEYED);
+    assert!(matches!(puts[..], [Put::Kept(_)]), "{puts:?}");
+    assert_eq!(count(&database.store), 1);
+}
+
+/// Its announcement may wait, and fail; the job is there.
+#[test]
+fn a_push_is_committed_before_it_is_announced() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql("SELECT SCHEMA.queue_of('queue')");
+    let change = "SELECT FROM SCHEMA.queue FOR UPDATE";
+    let look = || assert_eq!(count(&database.store), 1);
+    beside(&database, change, look, |store| pushed(store, JOB));
+}
+
+#[test]
+fn a_cancel_beside_a_claim_says_that_a_handler_has_the_job() {
+    for by_key in [false, true] {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        let id = pushed(&database.store, KEYED);
+        let which = if by_key {
+            Which::Key(b"key")
+        } else {
+            Which::Id(id)
+        };
+        let cancel = |store: &PostgresStore| store.cancel("queue", which).unwrap();
+        let cancelled = beside(&database, &of(id, CLAIM), || (), cancel);
+        assert_eq!((cancelled, count(&database.store)), (Cancelled::Taken, 1));
+    }
+}
+
+/// Or it would change one that is gone, and be lost.
+#[test]
+fn a_push_that_repeats_beside_an_acknowledgement_of_its_run_is_entered() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let id = pushed(&database.store, REPEATING);
+    database.store.turn("queue", &[], Some(claim())).unwrap();
+    let change = of(id, "DELETE FROM SCHEMA.job WHERE id = OPEN");
+    let push = |store: &PostgresStore| store.enqueue("queue", &[REPEATING]).unwrap();
+    let puts = beside(&database, &change, || (), push);
+    assert!(matches!(puts[..], [Put::New(_)]), "{puts:?}");
+    assert_eq!(count(&database.store), 1);
+}
+
+#[test]
+fn a_dead_letter_that_is_deleted_beside_its_redrive_is_gone() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let id = pushed(&database.store, JOB);
+    let claim = claim();
+    database.store.turn("queue", &[], Some(claim)).unwrap();
+    let bury = Settle {
+        id,
+        token: claim.token,
+        act: Act::Bury { error: "no" },
+    };
+    database.store.turn("queue", &[bury], None).unwrap();
+    let change = of(id, "SELECT SCHEMA.delete_dead('queue', ARRAY[OPEN])");
+    let redrive = |store: &PostgresStore| store.redrive("queue", &[id]).unwrap();
+    let redriven = beside(&database, &change, || (), redrive);
+    assert_eq!((redriven, count(&database.store)), (0, 0));
+}
+
+/// It may be that the other one holds it.
+#[test]
+fn a_job_whose_key_another_transaction_is_at_is_left_where_keys_are_serial() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    let first = pushed(store, KEYED);
+    let begun = claim();
+    store.turn("queue", &[], Some(begun)).unwrap();
+    pushed(store, KEYED);
+    let release = Settle {
+        id: first,
+        token: begun.token,
+        act: Act::Release,
+    };
+    store.turn("queue", &[release], None).unwrap();
+    store.serialize_keys("queue", true).unwrap();
+    let mut other = database.session();
+    other.batch_execute("BEGIN").unwrap();
+    let change = of(first, CLAIM).replace("SCHEMA", &database.schema);
+    other.batch_execute(&change).unwrap();
+    let turn = watchdog(LIMIT, || store.turn("queue", &[], Some(claim())).unwrap());
+    assert!(turn.claimed.unwrap().leases.is_empty());
+    other.batch_execute("COMMIT").unwrap();
+}
+
+/// Here in a transaction that does not see it, and meets it at the index.
+#[test]
+fn a_job_that_comes_back_as_another_one_of_its_key_is_committed_stays_a_job_of_its_own() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let id = pushed(&database.store, KEYED);
+    database.store.turn("queue", &[], Some(claim())).unwrap();
+    let mut own = database.session();
+    own.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT")
+        .unwrap();
+    pushed(&database.store, KEYED);
+    let reopen = of(id, "SELECT SCHEMA.reopen(OPEN)").replace("SCHEMA", &database.schema);
+    own.batch_execute(&reopen).unwrap();
+    own.batch_execute("COMMIT").unwrap();
+    let run = of(id, "SELECT run FROM SCHEMA.job WHERE id = OPEN");
+    assert_eq!(database.get::<i64>(&run).cast_unsigned(), id.as_u64());
+}
+
+/// What follows in the transaction waits for locks as long as it did.
+#[test]
+fn a_job_that_comes_back_leaves_the_limit_for_locks_as_it_was() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let id = pushed(&database.store, KEYED);
+    database.store.turn("queue", &[], Some(claim())).unwrap();
+    let mut own = database.session();
+    let mut transaction = own.transaction().unwrap();
+    transaction
+        .batch_execute("SET LOCAL lock_timeout = '7s'")
+        .unwrap();
+    let reopen = of(id, "SELECT SCHEMA.reopen(OPEN)").replace("SCHEMA", &database.schema);
+    transaction.batch_execute(&reopen).unwrap();
+    let limit: String = transaction
+        .query_one("SHOW lock_timeout", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(limit, "7s");
+}

@@ -1,0 +1,204 @@
+//! What a role may do, and what it needs for it.
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use ::postgres::{Config, NoTls};
+use durable_queue::store::{Act, Settle, Verdict};
+use durable_queue::{
+    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, Merge, NewJob, Notifier, Reset, Store,
+    StoreError, Token, When,
+};
+
+use super::Database;
+use super::failing::{shown, what};
+use crate::alike::{JOB, claim_of};
+
+/// The rights that the README says are needed, as statements: `shop` is the role.
+fn documented() -> Vec<&'static str> {
+    let readme = include_str!("../../README.md");
+    let statements = readme.lines().map(str::trim);
+    statements
+        .filter(|line| line.starts_with("GRANT "))
+        .collect()
+}
+
+/// A role that logs in with a password of its own, removed at its end.
+struct Role<'d> {
+    database: &'d Database,
+    name: String,
+    config: Config,
+}
+
+impl<'d> Role<'d> {
+    fn new(database: &'d Database) -> Self {
+        let name = format!("{}_shop", database.schema);
+        database.sql(&format!("CREATE ROLE {name} LOGIN PASSWORD 'hunter2'"));
+        let mut config = Config::from_str(&database.address).unwrap();
+        config.user(&name).password("hunter2");
+        Self {
+            database,
+            name,
+            config,
+        }
+    }
+
+    /// A statement of the README, for this role and schema.
+    fn sql(&self, statement: &str) {
+        let statement = statement
+            .replace("SCHEMA durable", "schema SCHEMA")
+            .replace("durable.", "SCHEMA.")
+            .replace("shop", &self.name);
+        self.database.sql(&statement);
+    }
+
+    /// All that is done day by day, by this role.
+    fn work(&self) -> Result<(), StoreError> {
+        let store = self.database.options().open_config(self.config.clone())?;
+        let span = Duration::from_secs(1_000);
+        let keyed = NewJob {
+            key: Some(b"key"),
+            merge: Merge::Latest,
+            ..JOB
+        };
+        drop(store.watch("queue", Notifier::new(|_| ()))?);
+        store.enqueue("queue", &[JOB])?;
+        store.enqueue("queue", &[JOB; 4])?;
+        store.enqueue("queue", &[keyed])?;
+        store.enqueue("queue", &[keyed])?;
+        let mut own = self.config.connect(NoTls).unwrap();
+        let mut transaction = own.transaction().unwrap();
+        store.enqueue_in(&mut transaction, "another", &[JOB])?;
+        transaction.commit().unwrap();
+
+        let claim = claim_of(6);
+        let claimed = store.turn("queue", &[], Some(claim))?.claimed.unwrap();
+        assert_eq!(claimed.leases.len(), 6);
+        assert_eq!(store.held_by("queue", claim.token, claim.lease)?.len(), 6);
+        let settles = |acts: &[Act<'static>]| {
+            let settles = claimed.leases.iter().zip(acts).map(|(lease, act)| Settle {
+                id: lease.id,
+                token: claim.token,
+                act: *act,
+            });
+            settles.collect::<Vec<_>>()
+        };
+        let lease = span;
+        let starts = settles(&[Act::Start { lease }; 6]);
+        assert_eq!(
+            store.turn("queue", &starts, None)?.verdicts,
+            [Verdict::Done; 6]
+        );
+        let acts = settles(&[
+            Act::Extend { lease },
+            Act::Bury { error: "no" },
+            Act::Bury { error: "no" },
+            Act::Ack,
+            Act::Retry { when: When::NOW },
+            Act::Again { when: When::NOW },
+        ]);
+        assert_eq!(
+            store.turn("queue", &acts, None)?.verdicts,
+            [Verdict::Done; 6]
+        );
+        let given_back = settles(&[Act::Release]);
+        store.turn("queue", &given_back, None)?;
+        store.held_by("queue", Token::random(), claim.lease)?;
+
+        let dead = store.dead("queue", None, 9)?;
+        assert_eq!(store.redrive("queue", &[dead[0].id])?, 1);
+        assert_eq!(store.delete_dead("queue", &[dead[1].id])?, 1);
+        store.pause("queue", true)?;
+        store.pause("queue", false)?;
+        for serial in [true, false] {
+            store.serialize_keys("queue", serial)?;
+            let leases = store.turn("queue", &[], Some(claim_of(9)))?.claimed;
+            let release = leases.unwrap().leases;
+            let release: Vec<_> = release
+                .iter()
+                .map(|lease| Settle {
+                    id: lease.id,
+                    token: lease.token,
+                    act: Act::Release,
+                })
+                .collect();
+            store.turn("queue", &release, None)?;
+        }
+        assert_eq!(store.stats("queue")?.jobs, 3);
+        for job in store.list("queue", None, 9)? {
+            assert_eq!(
+                store.reset("queue", job.id.into(), span.into())?,
+                Reset::Moved
+            );
+            assert!(store.cancel("queue", job.id.into())?.is_gone());
+        }
+        let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("another", store);
+        let taken = queue.take_timeout(testkit::LIMIT).unwrap();
+        taken.ack().unwrap();
+        Ok(())
+    }
+
+    fn is_refused(&self, missing: &str) {
+        let Err(error) = self.work() else {
+            panic!("all was done without {missing}");
+        };
+        assert_eq!(
+            what(&error),
+            (ErrorKind::Other, CarriedOut::No),
+            "{missing}"
+        );
+        assert!(!error.is_transient());
+        let shown = shown(&error);
+        assert!(
+            shown.contains("42501: the role lacks a right"),
+            "{missing}: {shown}"
+        );
+        for secret in ["hunter2", &self.name, &self.database.schema] {
+            assert!(!shown.contains(secret), "{missing}: {shown}");
+        }
+    }
+}
+
+impl Drop for Role<'_> {
+    fn drop(&mut self) {
+        let text = format!("DROP OWNED BY {0}; DROP ROLE {0}", self.name);
+        let dropped = self.database.session().batch_execute(&text);
+        assert!(dropped.is_ok() || std::thread::panicking(), "{dropped:?}");
+    }
+}
+
+#[test]
+fn a_role_with_the_documented_rights_may_do_all_and_is_refused_without_any_one_of_them() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let role = Role::new(&database);
+    assert_eq!(documented().len(), 4);
+    for grant in documented() {
+        role.sql(grant);
+    }
+    role.work().unwrap();
+    for grant in documented() {
+        let (rights, rest) = grant
+            .strip_prefix("GRANT ")
+            .unwrap()
+            .split_once(" ON ")
+            .unwrap();
+        let (tables, _) = rest.split_once(" TO ").unwrap();
+        for right in rights.split(", ") {
+            for table in tables.split(", ") {
+                // What there was is gone, as after a failure in mid-run.
+                database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue");
+                let missing = format!("{right} ON {table}");
+                role.sql(&format!("REVOKE {missing} FROM shop"));
+                role.is_refused(&missing);
+                role.sql(&format!("GRANT {missing} TO shop"));
+            }
+        }
+    }
+    database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue");
+    role.work().unwrap();
+    // Tables of an older version are not this role's to change.
+    database.sql("UPDATE SCHEMA.version SET version = version - 1");
+    role.is_refused("CREATE");
+}

@@ -1,0 +1,230 @@
+//! While a transaction holds an old snapshot, as a backup does: jobs that are done stay in the indexes.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use ::postgres::Client;
+use durable_queue::conformance::Fixture as _;
+use durable_queue::store::{Act, Claim, Claimed, Settle};
+use durable_queue::testing::ManualStoreClock;
+use durable_queue::{NewJob, Notifier, Reset, Store, StoreTime};
+use durable_queue_postgres::PostgresStore;
+
+use super::Database;
+use super::planning::{entries_read, named_store};
+use crate::alike::{JOB, claim_of};
+
+/// So many jobs that are done lead to a floor.
+const MANY: usize = 2_000;
+const BATCH: u32 = 100;
+/// So long a floor holds.
+const SEEK: Duration = Duration::from_secs(1);
+
+/// A floor is so far in the past at least.
+const SLACK: Duration = Duration::from_millis(100);
+
+/// Until it is dropped.
+fn snapshot(database: &Database) -> Client {
+    let mut holder = database.session();
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM SCHEMA.queue";
+    let begin = begin.replace("SCHEMA", &database.schema);
+    holder.batch_execute(&begin).unwrap();
+    holder
+}
+
+fn acks(claimed: &Claimed) -> Vec<Settle<'static>> {
+    let ack = claimed.leases.iter().map(|lease| Settle {
+        id: lease.id,
+        token: lease.token,
+        act: Act::Ack,
+    });
+    ack.collect()
+}
+
+fn claim(store: &PostgresStore, settles: &[Settle<'_>], claim: Claim) -> Claimed {
+    store
+        .turn("queue", settles, Some(claim))
+        .unwrap()
+        .claimed
+        .unwrap()
+}
+
+/// Works off so many, which are there, in less than a `SEEK`.
+fn work_off(database: &Database, store: &PostgresStore, jobs: usize) {
+    let mut settles = Vec::new();
+    for _ in 0..jobs / BATCH as usize {
+        database.advance(Duration::from_millis(1)); // Or all leases would end at the same instant.
+        let claimed = claim(store, &settles, claim_of(BATCH));
+        assert_eq!(claimed.leases.len(), BATCH as usize);
+        settles = acks(&claimed);
+    }
+    store.turn("queue", &settles, None).unwrap();
+}
+
+/// Entries of indexes, for jobs that are due at the same instant.
+#[test]
+fn a_claim_reads_no_more_next_to_an_old_snapshot_however_many_jobs_were_done_since() {
+    let read = |jobs: usize, urgent, serial| {
+        let database = Database::with_manual_clock()?;
+        database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
+        let name = format!("{}_pushes", database.schema);
+        let store = named_store(&database, &name);
+        store.serialize_keys("queue", serial).unwrap();
+        store
+            .enqueue("queue", &vec![NewJob { urgent, ..JOB }; jobs])
+            .unwrap();
+        drop(store);
+        database.advance(SLACK);
+        let before = entries_read(&database, &name);
+        let holder = snapshot(&database);
+        let name = format!("{}_claims", database.schema);
+        let store = named_store(&database, &name);
+        work_off(&database, &store, jobs);
+        drop(store);
+        let read = entries_read(&database, &name) - before;
+        drop(holder);
+        Some(usize::try_from(read).unwrap() / (jobs / BATCH as usize))
+    };
+    for (urgent, serial) in [(false, false), (true, false), (false, true), (true, true)] {
+        let read = |jobs| read(jobs, urgent, serial);
+        let (Some(few), Some(many)) = (read(MANY), read(4 * MANY)) else {
+            return;
+        };
+        assert!(few > BATCH as usize, "{few} is not what was read");
+        assert!(
+            many < few + BATCH as usize,
+            "urgent: {urgent}, serial: {serial}: {few} entries a claim for {MANY} jobs, {many} for four times as many"
+        );
+    }
+}
+
+/// A store that claims from a floor on: many jobs were done, and more than `MANY` are due.
+fn with_floor() -> Option<(Database, PostgresStore, Client)> {
+    let database = Database::with_manual_clock()?;
+    let store = database.another_store();
+    store.enqueue("queue", &vec![JOB; 2 * MANY]).unwrap();
+    database.advance(SLACK);
+    let holder = snapshot(&database);
+    work_off(&database, &store, MANY);
+    Some((database, store, holder))
+}
+
+const PAST: StoreTime = StoreTime::from_micros(1);
+
+fn past(payload: &[u8]) -> NewJob<'_> {
+    NewJob {
+        payload,
+        when: PAST.into(),
+        ..JOB
+    }
+}
+
+/// And it says that the claimer is to come again by then.
+#[test]
+fn a_job_below_the_floor_that_another_process_has_pushed_unheard_is_claimed_within_a_second() {
+    for serial in [false, true] {
+        let Some((database, store, _holder)) = with_floor() else {
+            return;
+        };
+        store.serialize_keys("queue", serial).unwrap();
+        database.store.enqueue("queue", &[past(b"past")]).unwrap();
+        let claimed = claim(&store, &[], claim_of(1));
+        assert_eq!(claimed.leases[0].payload, b"job", "it has a floor");
+        let all = Claim {
+            lease: SEEK * 60,
+            ..claim_of(u32::try_from(2 * MANY).unwrap())
+        };
+        let rest = claim(&store, &[], all);
+        assert!(rest.leases.iter().all(|lease| lease.payload == b"job"));
+        let latest = ManualStoreClock::START.after(SLACK * 2 + SEEK);
+        assert!(rest.first <= latest, "{:?} is too late", rest.first);
+        database.advance(SEEK);
+        let claimed = claim(&store, &[], claim_of(1));
+        assert_eq!(claimed.leases[0].payload, b"past");
+        database.advance(SEEK * 60);
+        let claimed = claim(&store, &[], claim_of(1));
+        assert_eq!(claimed.leases.len(), 1, "of the leases that have ended");
+    }
+}
+
+/// By its own call, and by a transaction of the application that it hears.
+#[test]
+fn a_job_below_the_floor_that_a_process_knows_of_is_claimed_at_once() {
+    let Some((database, store, _holder)) = with_floor() else {
+        return;
+    };
+    store.enqueue("queue", &[past(b"one")]).unwrap();
+    let claimed = claim(&store, &[], claim_of(1));
+    assert_eq!(claimed.leases[0].payload, b"one");
+    store
+        .enqueue("queue", &[past(b"two"), past(b"three")])
+        .unwrap();
+    let claimed = claim(&store, &[], claim_of(2));
+    let payloads = claimed.leases.iter().map(|lease| &lease.payload[..]);
+    assert!(payloads.eq([&b"two"[..], b"three"]));
+    let put = store.enqueue("queue", &[past(b"four")]).unwrap();
+    let earlier = StoreTime::from_micros(7).into();
+    let reset = store.reset("queue", put[0].id().into(), earlier);
+    assert_eq!(reset.unwrap(), Reset::Moved);
+    let claimed = claim(&store, &[], claim_of(2));
+    let payloads = claimed.leases.iter().map(|lease| &lease.payload[..]);
+    assert!(payloads.eq([&b"four"[..], b"job"]));
+    let (heard, times) = channel();
+    let notifier = Notifier::new(move |due| _ = heard.send(due));
+    let watch = store.watch("queue", notifier).unwrap();
+    let claimed = claim(&store, &[], claim_of(1));
+    assert_eq!(claimed.leases[0].payload, b"job");
+    database.sql("SELECT SCHEMA.push('queue', 'five', 'epoch')");
+    testkit::watchdog(testkit::LIMIT, || times.recv().unwrap());
+    let claimed = claim(&store, &[], claim_of(1));
+    assert_eq!(claimed.leases[0].payload, b"five");
+    drop(watch);
+}
+
+/// By the same turn, too.
+#[test]
+fn a_job_that_a_settle_brings_back_below_the_floor_is_claimed_at_once() {
+    let Some((_database, store, _holder)) = with_floor() else {
+        return;
+    };
+    let key = Some(&b"key"[..]);
+    let keyed = |payload| NewJob {
+        key,
+        ..past(payload)
+    };
+    store.enqueue("queue", &[keyed(b"keyed")]).unwrap();
+    let mut held = claim(&store, &[], claim_of(1)).leases.remove(0);
+    let acts = [
+        Act::Retry { when: PAST.into() },
+        Act::Release,
+        Act::Retry { when: PAST.into() },
+    ];
+    for (round, act) in acts.into_iter().enumerate() {
+        // The floor is above it again.
+        assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");
+        let settle = |act| Settle {
+            id: held.id,
+            token: held.token,
+            act,
+        };
+        let claimed = if round == 2 {
+            store.turn("queue", &[settle(act)], None).unwrap();
+            claim(&store, &[], claim_of(1))
+        } else {
+            claim(&store, &[settle(act)], claim_of(1))
+        };
+        held = claimed.leases.into_iter().next().unwrap();
+        assert_eq!(held.payload, b"keyed", "{act:?}");
+    }
+    // A job that has waited for its key.
+    store.serialize_keys("queue", true).unwrap();
+    store.enqueue("queue", &[keyed(b"next")]).unwrap();
+    assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");
+    let ack = Settle {
+        id: held.id,
+        token: held.token,
+        act: Act::Ack,
+    };
+    let claimed = claim(&store, &[ack], claim_of(1));
+    assert_eq!(claimed.leases[0].payload, b"next");
+}

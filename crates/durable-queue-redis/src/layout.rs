@@ -1,0 +1,148 @@
+//! Where jobs lie: the names of the keys, and the version of what they hold.
+//!
+//! All keys of a queue have one hash tag, `{queue}`, so that a script finds them in one slot. What each
+//! holds, `lua/common.lua` says.
+//!
+//! # What always holds
+//! 1. No two queues have a key in common, whatever their names: within the braces there is no brace, and
+//!    something.
+//! 2. Of what a caller gives, only the prefix is text of a script, and it has passed [`Layout::new`].
+
+use durable_queue::internals::Version;
+use durable_queue::store::Result;
+use durable_queue::{ErrorKind, StoreError};
+use redis::{Cmd, Connection, RedisResult, ToRedisArgs};
+
+use super::failure::{bad_prefix, no_session};
+
+/// The version of the keys and records that this crate writes.
+///
+/// Version 2 has urgent jobs, in a sorted set of their own; version 3 jobs that are put off. What an older one
+/// wrote is as it would be here without any; a process that was open while another one raised the version goes
+/// on until its next session.
+pub(super) const VERSION: u32 = 3;
+
+/// The keys of a queue, in the order in which `lua/common.lua` takes them.
+pub(super) const KEYS: [&str; 10] = [
+    "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
+];
+
+/// Only from what was found: another process may have written down a newer one meanwhile.
+const RAISE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[2])
+end
+return redis.call('GET', KEYS[1])";
+
+/// What all keys begin with.
+#[derive(Clone, Debug)]
+pub(super) struct Layout(String);
+
+impl Layout {
+    pub(super) fn new(prefix: &str) -> Result<Self> {
+        const LONGEST: usize = 40;
+        let is_plain =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+        let is_good = (1..=LONGEST).contains(&prefix.len()) && prefix.bytes().all(is_plain);
+        is_good
+            .then(|| Self(prefix.to_owned()))
+            .ok_or_else(bad_prefix)
+    }
+
+    /// The keys of a queue, as arguments of a call.
+    pub(super) fn add_keys(&self, queue: &str, call: &mut Cmd) {
+        let mut key = format!("{}:{{{}}}:", self.0, Tag(queue));
+        let common = key.len();
+        for name in KEYS {
+            key.truncate(common);
+            key.push_str(name);
+            call.arg(&key);
+        }
+    }
+
+    /// The last of them.
+    pub(super) fn state(&self, queue: &str) -> String {
+        format!("{}:{{{}}}:state", self.0, Tag(queue))
+    }
+
+    /// Where it is said that something falls due earlier, of all queues.
+    pub(super) fn channel(&self) -> String {
+        format!("{}:earlier", self.0)
+    }
+
+    /// A test's clock.
+    #[cfg(feature = "testing")]
+    pub(super) fn clock(&self) -> String {
+        format!("{}:clock", self.0)
+    }
+
+    /// Writes down the version, or raises an older one, or compares it.
+    pub(super) fn check(&self, connection: &mut Connection) -> Result<()> {
+        let key = format!("{}:version", self.0);
+        let mut get = || {
+            let found = call(connection, "GET", &key);
+            found.map_err(|error| no_session(&error))
+        };
+        let found: Option<String> = match get()? {
+            None => {
+                let mut set = redis::cmd("SET");
+                set.arg(&key).arg(VERSION).arg("NX");
+                set.exec(connection).map_err(|error| no_session(&error))?;
+                let found = call(connection, "GET", &key);
+                found.map_err(|error| no_session(&error))?
+            }
+            found => found,
+        };
+        let mut found = found.as_deref().and_then(version);
+        if let Some(Version {
+            number: older @ 1..VERSION,
+            ..
+        }) = found
+        {
+            let mut raise = redis::cmd("EVAL");
+            raise.arg(RAISE).arg(1).arg(&key).arg(older).arg(VERSION);
+            let raised: RedisResult<Option<String>> = raise.query(connection);
+            let raised = raised.map_err(|error| no_session(&error))?;
+            found = raised.as_deref().and_then(version);
+        }
+        let is_usable = found.map(|found| found.is_usable(VERSION)).transpose()?;
+        is_usable
+            .filter(|it| *it)
+            .map(drop)
+            .ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
+    }
+}
+
+/// As it is written down: a number, and after a colon the oldest version that may work on it, if that is another one.
+fn version(text: &str) -> Option<Version> {
+    let (number, oldest) = text.split_once(':').unwrap_or((text, text));
+    Some(Version {
+        number: number.parse().ok()?,
+        oldest: oldest.parse().ok()?,
+    })
+}
+
+fn call(
+    connection: &mut Connection,
+    name: &str,
+    key: impl ToRedisArgs,
+) -> RedisResult<Option<String>> {
+    redis::cmd(name).arg(key).query(connection)
+}
+
+/// A queue's name without braces, which would end the hash tag; an empty tag would be none.
+struct Tag<'a>(&'a str);
+
+impl std::fmt::Display for Tag<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("%");
+        }
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['{', '}', '%']) {
+            let (plain, special) = rest.split_at(at);
+            write!(f, "{plain}%{:02X}", special.as_bytes()[0])?;
+            rest = &special[1..];
+        }
+        f.write_str(rest)
+    }
+}

@@ -1,0 +1,315 @@
+//! Values on their way to the server and back: arguments, never text of a script.
+
+use std::time::Duration;
+
+use durable_queue::internals::Sizes;
+use durable_queue::store::{
+    Act, Claim, DeadJob, JobState, Lease, ListedJob, Result, Settle, Verdict,
+};
+use durable_queue::{
+    ErrorKind, JobId, Merge, NewJob, Put, StoreError, StoreTime, Token, When, Which,
+};
+use redis::{Cmd, Value};
+
+/// The greatest whole number up to which a double holds all: "never" there.
+const NEVER: i64 = 1 << 53;
+
+/// The most bytes of a payload.
+pub const PAYLOAD_LIMIT: usize = 64 << 20;
+/// The most bytes of a key, of a schedule, and of a queue's name.
+pub const KEY_LIMIT: usize = 1 << 20;
+/// The most bytes of one push, which the server holds twice while it takes it.
+pub const PUSH_LIMIT: usize = 256 << 20;
+
+pub(super) const SIZES: Sizes = Sizes {
+    payload: PAYLOAD_LIMIT,
+    key: KEY_LIMIT,
+    push: PUSH_LIMIT,
+};
+
+fn clamped(time: i64) -> i64 {
+    time.clamp(-NEVER, NEVER)
+}
+
+pub(super) fn time_of(time: i64) -> StoreTime {
+    StoreTime::from_micros(match time {
+        time if time >= NEVER => return StoreTime::NEVER,
+        time if time <= -NEVER => i64::MIN,
+        time => time,
+    })
+}
+
+/// A duration in microseconds, rounded up, or as much as there is.
+fn micros(span: Duration) -> i64 {
+    clamped(StoreTime::from_micros(0).after(span).as_micros())
+}
+
+pub(super) fn point(time: StoreTime) -> i64 {
+    clamped(time.as_micros())
+}
+
+/// As `resolve` of `lua/common.lua` reads it.
+pub(super) fn add_time(call: &mut Cmd, when: When) {
+    match when {
+        When::After(delay) => call.arg(format!("+{}", micros(delay))),
+        When::At(at) => call.arg(point(at)),
+    };
+}
+
+/// With more digits than all have it is the id of no job, and after all of them: those begin with zeros.
+pub(super) fn id_text(id: JobId) -> String {
+    format!("{:016}", id.as_u64())
+}
+
+pub(super) fn add_which(call: &mut Cmd, which: Which<'_>) {
+    match which {
+        Which::Id(id) => call.arg("id").arg(id_text(id)),
+        Which::Key(key) => call.arg("key").arg(key),
+    };
+}
+
+/// As `lua/enqueue.lua` takes it.
+pub(super) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
+    add_time(call, job.when);
+    call.arg(job.payload);
+    if let (None, None, Merge::Keep, false) = (job.key, job.schedule, job.merge, job.urgent) {
+        call.arg("");
+        return;
+    }
+    call.arg(match job.merge {
+        Merge::Keep => "keep",
+        Merge::Earliest => "earliest",
+        Merge::Latest => "latest",
+        Merge::Debounce | Merge::DebounceUntil(_) => "debounce",
+    });
+    match job.merge {
+        Merge::DebounceUntil(most) => add_time(call, most),
+        _ => _ = call.arg(""),
+    }
+    for part in [job.key, job.schedule.map(str::as_bytes)] {
+        let part = part.map(|part| [b"=", part].concat());
+        call.arg(part.unwrap_or_default());
+    }
+    call.arg(u8::from(job.urgent));
+}
+
+/// As `lua/turn.lua` takes it.
+pub(super) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
+    let mut begin = |act: &str| {
+        let token = &settle.token.as_bytes()[..];
+        call.arg(act).arg(id_text(settle.id)).arg(token);
+    };
+    match settle.act {
+        Act::Start { lease } => {
+            begin("start");
+            call.arg(micros(lease));
+        }
+        Act::Extend { lease } => {
+            begin("extend");
+            call.arg(micros(lease));
+        }
+        Act::Ack => {
+            begin("ack");
+            call.arg("");
+        }
+        Act::Again { when } => {
+            begin("again");
+            add_time(call, when);
+        }
+        Act::Retry { when } => {
+            begin("retry");
+            add_time(call, when);
+        }
+        Act::Bury { error } => {
+            begin("bury");
+            call.arg(error);
+        }
+        Act::Reject { error } => {
+            begin("reject");
+            call.arg(error);
+        }
+        Act::Release => {
+            begin("release");
+            call.arg("");
+        }
+    }
+}
+
+/// As `lua/turn.lua` takes it, if there is one.
+pub(super) fn add_claim(call: &mut Cmd, claim: Option<Claim>) {
+    let Some(claim) = claim else {
+        call.arg("");
+        return;
+    };
+    call.arg(&claim.token.as_bytes()[..])
+        .arg(claim.max)
+        .arg(claim.start)
+        .arg(claim.ahead)
+        .arg(micros(claim.horizon))
+        .arg(micros(claim.lease))
+        .arg(u8::from(claim.urgent_first));
+}
+
+pub(super) fn add_held_by(call: &mut Cmd, token: Token, lease: Duration) {
+    call.arg(&token.as_bytes()[..]).arg(micros(lease));
+}
+
+/// What a script has answered, value by value. One that is not what was expected is an error at the end:
+/// the script was carried out.
+pub(super) struct Answer(std::vec::IntoIter<Value>);
+
+fn unreadable() -> StoreError {
+    StoreError::lost_answer(ErrorKind::Corrupt)
+}
+
+impl Answer {
+    pub(super) fn of(value: Value) -> Result<Self> {
+        match value {
+            Value::Array(values) => Ok(Self(values.into_iter())),
+            _ => Err(unreadable()),
+        }
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.0.as_slice().is_empty()
+    }
+
+    fn next(&mut self) -> Result<Value> {
+        self.0.next().ok_or_else(unreadable)
+    }
+
+    pub(super) fn nested(&mut self) -> Result<Self> {
+        Self::of(self.next()?)
+    }
+
+    pub(super) fn number(&mut self) -> Result<i64> {
+        match self.next()? {
+            Value::Int(number) => Ok(number),
+            _ => Err(unreadable()),
+        }
+    }
+
+    pub(super) fn count(&mut self) -> Result<u32> {
+        Ok(u32::try_from(self.number()?).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn time(&mut self) -> Result<StoreTime> {
+        Ok(time_of(self.number()?))
+    }
+
+    pub(super) fn maybe_time(&mut self) -> Result<Option<StoreTime>> {
+        match self.next()? {
+            Value::Nil => Ok(None),
+            Value::Int(time) => Ok(Some(time_of(time))),
+            _ => Err(unreadable()),
+        }
+    }
+
+    fn id(&mut self) -> Result<JobId> {
+        Ok(JobId::from_u64(self.number()?.unsigned_abs()))
+    }
+
+    pub(super) fn maybe_bytes(&mut self) -> Result<Option<Vec<u8>>> {
+        match self.next()? {
+            Value::Nil => Ok(None),
+            Value::BulkString(bytes) => Ok(Some(bytes)),
+            _ => Err(unreadable()),
+        }
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<Vec<u8>> {
+        self.maybe_bytes()?.ok_or_else(unreadable)
+    }
+
+    fn maybe_text(&mut self) -> Result<Option<String>> {
+        let bytes = self.maybe_bytes()?;
+        bytes
+            .map(|bytes| String::from_utf8(bytes).map_err(|_| unreadable()))
+            .transpose()
+    }
+
+    /// In the order of `letters`.
+    pub(super) fn puts(&mut self, letters: &[u8]) -> Result<Vec<Put>> {
+        let put = |letter: &u8| {
+            let id = self.id()?;
+            match letter {
+                b'n' => Ok(Put::New(id)),
+                b'm' => Ok(Put::Merged(id)),
+                b'k' => Ok(Put::Kept(id)),
+                _ => Err(unreadable()),
+            }
+        };
+        letters.iter().map(put).collect()
+    }
+
+    pub(super) fn verdicts(&mut self) -> Result<Vec<Verdict>> {
+        let verdict = |letter: &u8| match letter {
+            b'd' => Ok(Verdict::Done),
+            b's' => Ok(Verdict::Stale),
+            b'n' => Ok(Verdict::NotDue),
+            _ => Err(unreadable()),
+        };
+        self.bytes()?.iter().map(verdict).collect()
+    }
+
+    fn all<T>(mut self, read: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        while !self.is_at_end() {
+            all.push(read(&mut self)?);
+        }
+        Ok(all)
+    }
+
+    pub(super) fn leases(self, token: Token) -> Result<Vec<Lease>> {
+        let mut leases = self.all(|answer| {
+            let (id, due) = (answer.id()?, answer.time()?);
+            let flags = answer.number()?;
+            Ok(Lease {
+                id,
+                token,
+                due,
+                started: flags & 1 != 0,
+                urgent: flags & 2 != 0,
+                attempts: answer.count()?,
+                key: answer.maybe_bytes()?,
+                payload: answer.bytes()?,
+                schedule: answer.maybe_text()?,
+            })
+        })?;
+        leases.sort_by_key(|lease| (lease.due, lease.id));
+        Ok(leases)
+    }
+
+    pub(super) fn listed(self, now: StoreTime) -> Result<Vec<ListedJob>> {
+        self.all(|answer| {
+            let (id, due, at) = (answer.id()?, answer.time()?, answer.time()?);
+            let flags = answer.number()?;
+            Ok(ListedJob {
+                id,
+                due,
+                at,
+                state: JobState::of(flags & 1 != 0, flags & 2 != 0, due, now),
+                urgent: flags & 4 != 0,
+                attempts: answer.count()?,
+                key: answer.maybe_bytes()?,
+                schedule: answer.maybe_text()?,
+            })
+        })
+    }
+
+    pub(super) fn dead(self) -> Result<Vec<DeadJob>> {
+        self.all(|answer| {
+            Ok(DeadJob {
+                id: answer.id()?,
+                key: answer.maybe_bytes()?,
+                // It may be gone.
+                payload: answer.maybe_bytes()?.unwrap_or_default(),
+                attempts: answer.count()?,
+                buried: answer.time()?,
+                error: answer.maybe_text()?.ok_or_else(unreadable)?,
+                schedule: answer.maybe_text()?,
+                urgent: answer.number()? == 1,
+            })
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! What is read is what is returned or changed, and the time of one look for it.
+
+use ::redis::{Connection, Value, cmd};
+use durable_queue::{NewJob, Store, StoreTime, When};
+
+use crate::OpenStore as _;
+use crate::alike::{self, JOB};
+use crate::redis_server::Server;
+
+const DELAYED: usize = 20_000;
+const JOBS: usize = 60;
+
+/// All commands of a server, those of scripts included.
+struct Monitor(Connection);
+
+impl Monitor {
+    fn new(server: &Server) -> Self {
+        let mut session = server.session();
+        cmd("MONITOR").query::<Value>(&mut session).unwrap();
+        Self(session)
+    }
+
+    /// How many commands there were since the last call, and how many values they asked for at most.
+    fn counted(&mut self, server: &Server) -> (usize, usize) {
+        server.run::<()>(cmd("ECHO").arg("mark"));
+        let (mut commands, mut values) = (0, 0);
+        loop {
+            let Value::SimpleString(line) = self.0.recv_response().unwrap() else {
+                panic!("a line");
+            };
+            let words: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
+            match words[0] {
+                "ECHO" => return (commands, values),
+                "ZRANGE" => values += span(words[2], words[3]),
+                "ZRANGEBYSCORE" => {
+                    let limit = words.iter().position(|word| *word == "LIMIT");
+                    // Without one it is for what a claim holds, among what leases hold.
+                    assert!(limit.is_some() || words[1].ends_with(":lease"), "{line}");
+                    values += limit.map_or(JOBS, |at| words[at + 2].parse().unwrap());
+                }
+                "ZRANGEBYLEX" => values += 1,
+                "HMGET" => values += words.len() - 2,
+                "HGETALL" | "HKEYS" | "HVALS" | "ZSCAN" | "HSCAN" | "SMEMBERS" => {
+                    panic!("it reads all: {line}")
+                }
+                _ => {}
+            }
+            commands += 1;
+        }
+    }
+}
+
+fn span(first: &str, last: &str) -> usize {
+    let [first, last] = [first, last].map(|word| word.parse::<usize>().unwrap());
+    last + 1 - first
+}
+
+fn all_calls(store: &impl Store) {
+    alike::all_calls(store, JOBS);
+    store.stats("queue").unwrap();
+    store.dead("queue", None, 10).unwrap();
+}
+
+/// Neither for a look that finds an urgent job, nor for one that finds none.
+#[test]
+fn jobs_that_are_due_in_front_cost_a_claim_of_an_urgent_one_nothing() {
+    const IN_FRONT: usize = 10_000;
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    let mut monitor = Monitor::new(&server);
+    let urgent = NewJob {
+        urgent: true,
+        ..JOB
+    };
+    let mut claims = || {
+        [true, false].map(|is_there| {
+            let put = is_there.then(|| store.enqueue("queue", &[urgent]).unwrap());
+            monitor.counted(&server);
+            let claim = alike::claim_of(1);
+            let turn = store.turn("queue", &[], Some(claim)).unwrap();
+            let leases = turn.claimed.unwrap().leases;
+            assert_eq!((leases.len(), leases[0].urgent), (1, is_there));
+            drop(put);
+            monitor.counted(&server)
+        })
+    };
+    store.enqueue("queue", &[JOB]).unwrap();
+    let before = claims();
+    store.enqueue("queue", &vec![JOB; IN_FRONT]).unwrap();
+    for (after, before) in claims().into_iter().zip(before) {
+        assert!(
+            after.0 <= before.0 && after.1 <= before.1,
+            "{after:?} {before:?}"
+        );
+    }
+}
+
+#[test]
+fn delayed_jobs_are_not_read_by_any_call() {
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    all_calls(&store); // The scripts are there.
+    let mut monitor = Monitor::new(&server);
+    all_calls(&store);
+    let (commands, values) = monitor.counted(&server);
+    assert!(commands > 50 && values > 5 * JOBS, "{commands} {values}");
+    // All of one moment, so that a list that goes on among them has the most to look through.
+    let hour = StoreTime::from_micros(8_000_000_000_000_000);
+    let delayed = NewJob {
+        when: When::At(hour),
+        ..JOB
+    };
+    let puts = store.enqueue("queue", &vec![delayed; DELAYED]).unwrap();
+    monitor.counted(&server);
+    all_calls(&store);
+    let (with_commands, with_values) = monitor.counted(&server);
+    assert!(with_commands <= commands + 5, "{with_commands} {commands}");
+    assert!(with_values <= values + 5, "{with_values} {values}");
+    let middle = puts[DELAYED / 2].id();
+    let page = store.list("queue", Some((hour, middle)), 2).unwrap();
+    assert_eq!(page[0].id.as_u64(), middle.as_u64() + 1);
+    let (commands, values) = monitor.counted(&server);
+    let steps = usize::try_from(DELAYED.ilog2()).unwrap() + 1;
+    assert!(
+        commands <= 12 + steps && values <= 12 + steps,
+        "{commands} {values}"
+    );
+}

@@ -1,0 +1,322 @@
+//! What goes wrong is said as it is, and no secret with it.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::time::Duration;
+
+use ::redis::cmd;
+use durable_queue::{
+    CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, Store, StoreError, When,
+};
+use durable_queue_redis::RedisStore;
+
+use super::Keys;
+use crate::alike::{
+    HOLD, JOB, a_forked_child_is_refused, a_session_that_listens_is_probed,
+    a_session_that_was_cut_with_another_one_is_replaced, count, no_job_is_lost_with_answers,
+};
+use crate::disturbed::a_party_loses_nothing;
+use crate::proxy::{Proxy, SilentAfter};
+
+/// All that a log could come to hold of it.
+pub(super) fn shown(error: &StoreError) -> String {
+    let mut text = format!("{error} {error:?}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        write!(text, " {error} {error:?}").unwrap();
+        source = error.source();
+    }
+    text
+}
+
+pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
+    (error.kind(), error.carried_out())
+}
+
+/// Of `redis://user:password@host:port/0`.
+fn parts(keys: &Keys) -> (&str, &str) {
+    let (login, host) = keys.address.rsplit_once('@').unwrap();
+    (login, host.split('/').next().unwrap())
+}
+
+fn server(keys: &Keys) -> SocketAddr {
+    parts(keys).1.to_socket_addrs().unwrap().next().unwrap()
+}
+
+fn through(keys: &Keys, address: SocketAddr) -> String {
+    format!("{}@{address}", parts(keys).0)
+}
+
+/// A user of this test's own, with these rights; and the address for it.
+fn user(keys: &Keys, name: &str, rights: &[&str]) -> (String, String) {
+    let name = format!("{name}-{}", keys.prefix.replace(':', "-"));
+    let mut set = cmd("ACL");
+    set.arg("SETUSER")
+        .arg(&name)
+        .arg(&["reset", "on", ">hunter2"]);
+    keys.run::<()>(set.arg(rights));
+    let address = format!("redis://{name}:hunter2@{}", parts(keys).1);
+    (name, address)
+}
+
+#[test]
+fn a_wrong_password_is_an_error_that_shows_neither_it_nor_the_user() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    for login in ["secret-user:hunter2@", "default:hunter2@", ":hunter2@", ""] {
+        let address = format!("redis://{login}{}", parts(&keys).1);
+        let error = keys.options().open(&address).unwrap_err();
+        assert_eq!(what(&error), (ErrorKind::Other, CarriedOut::No), "{login}");
+        let shown = shown(&error);
+        assert!(shown.contains("password"), "{shown}");
+        assert!(
+            !shown.contains("hunter2") && !shown.contains("secret"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn nothing_that_is_shown_holds_an_address() {
+    for address in [
+        "redis://secret-user:secret-word@secret-host.invalid:1/0",
+        "redis://secret-user:secret-word@secret-host.invalid:secret/0",
+        "redis://127.0.0.1/secret",
+        "rediss://secret-user:secret-word@secret-host.invalid:1/0",
+        "redis+unix:///secret",
+        "secret",
+        "",
+    ] {
+        let error = RedisStore::open(address).unwrap_err();
+        assert_eq!(error.carried_out(), CarriedOut::No);
+        let shown = shown(&error);
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let password = parts(&keys).0.rsplit(':').next().unwrap();
+    let shown = format!(
+        "{:?} {:?} {:?}",
+        keys.store,
+        keys.options(),
+        DurableQueue::<Vec<u8>, _>::new("q", keys.store.clone())
+    );
+    assert!(!shown.contains(password), "{shown}");
+}
+
+#[test]
+fn a_user_with_the_documented_rights_may_do_all_and_is_refused_without_them() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let own_keys = format!("~{}", keys.key("*"));
+    let own_channel = format!("&{}", keys.key("earlier"));
+    let documented = [
+        "+@read",
+        "+@write",
+        "+@connection",
+        "+@scripting",
+        "+@pubsub",
+        "+info",
+        "+time",
+        &own_keys,
+        &own_channel,
+    ];
+    let (name, address) = user(&keys, "full", &documented);
+    let queue: DurableQueue<Vec<u8>, _> =
+        DurableQueue::new("queue", keys.options().open(&address).unwrap());
+    queue.push(b"job".to_vec(), Duration::ZERO).unwrap();
+    let taken = queue.take_timeout(testkit::LIMIT).unwrap();
+    taken.bury("no").unwrap();
+    assert_eq!(queue.dead(None, 10).unwrap().len(), 1);
+    queue.pause(true).unwrap();
+    drop(queue);
+    keys.run::<()>(cmd("ACL").arg("DELUSER").arg(&name));
+    for missing in [
+        "+@read",
+        "+@write",
+        "+time",
+        "+@scripting",
+        "+@pubsub",
+        "+info",
+        &own_keys,
+        &own_channel,
+    ] {
+        let rest: Vec<_> = documented
+            .iter()
+            .copied()
+            .filter(|it| *it != missing)
+            .collect();
+        let (name, address) = user(&keys, "secret", &rest);
+        let refused = keys.options().open(&address);
+        let refused = refused.and_then(|store| store.enqueue("queue", &[JOB]));
+        let error = refused.expect_err(missing);
+        assert_eq!(error.kind(), ErrorKind::Other, "{missing}");
+        let shown = shown(&error);
+        assert!(
+            shown.contains("NOPERM") && !shown.contains("secret"),
+            "{shown}"
+        );
+        keys.run::<()>(cmd("ACL").arg("DELUSER").arg(&name));
+    }
+}
+
+#[test]
+fn keys_that_hold_something_else_are_corrupt_and_no_payload_is_shown() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let secret = NewJob {
+        payload: b"hunter2",
+        key: Some(b"hunter2"),
+        ..JOB
+    };
+    let store = &keys.store;
+    let wrong_type = |name: &str| {
+        let key = keys.key(&format!("{{{name}}}:due"));
+        keys.run::<()>(cmd("SET").arg(key).arg("hunter2"));
+        store.enqueue(name, &[secret]).unwrap_err()
+    };
+    for error in [wrong_type("other"), wrong_type("hunter2")] {
+        assert_eq!(what(&error), (ErrorKind::Corrupt, CarriedOut::Perhaps));
+        assert!(!shown(&error).contains("hunter2"), "{error:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_of_a_call_that_was_not_made() {
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let error = RedisStore::open(&format!("redis://{closed}")).unwrap_err();
+    assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::No));
+    assert!(error.is_transient());
+}
+
+#[test]
+fn a_server_that_has_forgotten_the_scripts_is_sent_them_again() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    for known in 0..5 {
+        keys.run::<()>(cmd("SCRIPT").arg("FLUSH"));
+        keys.store.enqueue("queue", &[JOB]).unwrap();
+        keys.run::<()>(cmd("SCRIPT").arg("FLUSH"));
+        assert_eq!(count(&keys.store), known + 1);
+    }
+}
+
+/// As a server does that is shut down.
+#[test]
+fn a_session_that_the_server_ends_is_replaced() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let (name, address) = user(&keys, "cut", &["+@all", "~*", "&*"]);
+    let store = keys.options().open(&address).unwrap();
+    for known in 0..5 {
+        store.enqueue("queue", &[JOB]).unwrap();
+        assert_eq!(count(&store), known + 1);
+        let killed: u32 = keys.run(cmd("CLIENT").arg(&["KILL", "USER", &name]));
+        assert_eq!(killed, 1);
+        // Whether it was carried out cannot be known.
+        let error = store.stats("queue").unwrap_err();
+        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
+    }
+    assert_eq!(count(&store), 5);
+    keys.run::<()>(cmd("ACL").arg("DELUSER").arg(&name));
+}
+
+#[test]
+fn a_call_whose_answer_was_lost_says_that_it_may_have_been_carried_out() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let proxy = Proxy::new(server(&keys));
+    let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
+    let never = NewJob {
+        when: When::At(durable_queue::StoreTime::NEVER),
+        ..JOB
+    };
+    for before in 0.. {
+        store.enqueue("queue", &[never]).unwrap();
+        proxy.lose_next();
+        // A session that was idle for long is asked first, and that answer lost.
+        let Err(error) = store.enqueue("queue", &[never]) else {
+            assert!(before < 100);
+            continue;
+        };
+        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
+        assert_eq!(count(&keys.store), 2 * before + 2, "it was");
+        break;
+    }
+}
+
+#[test]
+fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        let proxy = Proxy::new(server(&keys));
+        let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
+        // A session takes a few answers to begin.
+        no_job_is_lost_with_answers(&keys.store, store, &proxy, 7);
+    });
+}
+
+#[test]
+fn a_party_behind_a_proxy_that_cuts_delays_and_half_closes_loses_nothing() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    a_party_loses_nothing("redis", server(&keys), &keys.store, |address| {
+        keys.options().open(&through(&keys, address)).ok()
+    });
+}
+
+#[test]
+fn a_call_on_a_session_that_was_cut_with_another_one_does_not_fail_for_it() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let proxy = Proxy::with(server(&keys), SilentAfter::new(HOLD));
+    let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
+    a_session_that_was_cut_with_another_one_is_replaced(&proxy, &store);
+}
+
+/// Its answers would come to the child, and the child's to it.
+#[test]
+fn in_a_forked_child_a_store_says_so_and_the_parents_goes_on() {
+    let ended = testkit::in_child(
+        "failing::in_a_forked_child_a_store_says_so_and_the_parents_goes_on",
+        || {
+            let Some(keys) = Keys::new() else {
+                return;
+            };
+            keys.store.enqueue("queue", &[JOB]).unwrap();
+            let store = keys.another_store();
+            // The thread that listens has a session of its own.
+            drop(store.watch("queue", Notifier::new(|_| ())).unwrap());
+            let store = a_forked_child_is_refused(store, |_| None);
+            assert_eq!(count(&store), 1);
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[test]
+fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let proxy = Proxy::new(server(&keys));
+    a_session_that_listens_is_probed(&proxy, |every, answer| {
+        let options = keys.options().probe(every, answer);
+        options.open(&through(&keys, proxy.address)).unwrap()
+    });
+}

@@ -1,0 +1,213 @@
+//! Redis, or Valkey: the contract, and what is particular to it, against a real server.
+//!
+//! `cargo xtask stores up` starts one, and `target/stores/env` says where it is. A test whose server is not
+//! named by its variable passes, and the binary says on the terminal what was left out.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod announcing;
+mod contents;
+mod counting;
+mod crashing;
+mod encrypting;
+mod failing;
+mod losing;
+mod opening;
+mod refusing;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use ::redis::{Client, Cmd, Connection, FromRedisValue, cmd};
+use durable_queue::conformance::Fixture;
+use durable_queue::testing::{ManualStoreClock, SimStore};
+use durable_queue_redis::RedisOptions;
+use durable_queue_redis::RedisStore;
+use sync_shim::ManualClock;
+use testkit::Rng;
+
+use durable_queue_tests::address::{REDIS, address};
+use durable_queue_tests::anywhere::is_at_home_everywhere;
+use durable_queue_tests::{alike, disturbed, programs, proxy, redis_server, tls};
+
+/// Keys of one test's own, removed at its end.
+struct Keys {
+    store: RedisStore,
+    admin: Mutex<Connection>,
+    prefix: String,
+    address: String,
+    has_manual_clock: bool,
+}
+
+impl Keys {
+    fn make(has_manual_clock: bool) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let address = address(REDIS)?;
+        // Relaxed: a number of its own is all that is wanted.
+        let number = NEXT.fetch_add(1, Relaxed);
+        let prefix = format!("test:{}:{number}", std::process::id());
+        let admin = connect(&address);
+        let store = options(&prefix, has_manual_clock).open(&address).unwrap();
+        let keys = Self {
+            store,
+            admin: Mutex::new(admin),
+            prefix,
+            address,
+            has_manual_clock,
+        };
+        keys.set_clock();
+        Some(keys)
+    }
+
+    /// With the server's own clock.
+    fn new() -> Option<Self> {
+        Self::make(false)
+    }
+
+    /// With one that the test moves.
+    fn with_manual_clock() -> Option<Self> {
+        Self::make(true)
+    }
+
+    fn set_clock(&self) {
+        if self.has_manual_clock {
+            let start = ManualStoreClock::START.as_micros();
+            self.run::<()>(cmd("SET").arg(self.key("clock")).arg(start));
+        }
+    }
+
+    /// A key with the prefix.
+    fn key(&self, rest: &str) -> String {
+        format!("{}:{rest}", self.prefix)
+    }
+
+    /// A command of the test's own session.
+    fn run<T: FromRedisValue>(&self, command: &Cmd) -> T {
+        command.query(&mut *self.admin.lock().unwrap()).unwrap()
+    }
+
+    fn all_keys(&self) -> Vec<Vec<u8>> {
+        self.run(cmd("KEYS").arg(self.key("*")))
+    }
+
+    fn delete_all(&self) {
+        for key in self.all_keys() {
+            self.run::<()>(cmd("UNLINK").arg(key));
+        }
+    }
+
+    fn session(&self) -> Connection {
+        connect(&self.address)
+    }
+
+    fn options(&self) -> RedisOptions {
+        options(&self.prefix, self.has_manual_clock)
+    }
+
+    /// Opens further ones, wherever it is called.
+    fn opener(&self) -> impl Fn() -> RedisStore + Clone + Send + 'static {
+        let (options, address) = (self.options(), self.address.clone());
+        move || options.clone().open(&address).unwrap()
+    }
+
+    fn another_store(&self) -> RedisStore {
+        self.options().open(&self.address).unwrap()
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            *self.admin.lock().unwrap() = connect(&self.address);
+            self.delete_all();
+        }
+    }
+}
+
+fn connect(address: &str) -> Connection {
+    Client::open(address).unwrap().get_connection().unwrap()
+}
+
+fn options(prefix: &str, has_manual_clock: bool) -> RedisOptions {
+    let options = RedisStore::options().prefix(prefix).sessions(2);
+    if has_manual_clock {
+        options.manual_clock()
+    } else {
+        options
+    }
+}
+
+impl Fixture for Keys {
+    type Store = RedisStore;
+
+    fn store(&self) -> &RedisStore {
+        &self.store
+    }
+
+    fn advance(&self, by: Duration) {
+        let by = i64::try_from(by.as_micros()).unwrap();
+        self.run::<i64>(cmd("INCRBY").arg(self.key("clock")).arg(by));
+    }
+
+    fn another(&self) -> RedisStore {
+        self.another_store()
+    }
+}
+
+mod conformance {
+    use super::Keys;
+
+    durable_queue::conformance_tests!(if Keys::with_manual_clock());
+}
+
+#[test]
+fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
+    let Some(keys) = Keys::with_manual_clock() else {
+        return;
+    };
+    alike::a_clock_that_is_set_moves_jobs_and_leases(&keys.store, |by| {
+        keys.run::<i64>(cmd("INCRBY").arg(keys.key("clock")).arg(by));
+    });
+}
+
+const PROGRAMS: usize = 40;
+
+#[test]
+fn random_programs_have_the_same_answers_from_redis_and_from_the_simulation() {
+    let Some(keys) = Keys::with_manual_clock() else {
+        return;
+    };
+    let mut rng = Rng::from_env();
+    for _ in 0..PROGRAMS {
+        keys.delete_all();
+        keys.set_clock();
+        let clock = ManualStoreClock::new(&ManualClock::new());
+        let sim = SimStore::new(clock.clone());
+        programs::run(&mut rng, &[&keys.store, &sim], |by| {
+            clock.advance(by);
+            keys.advance(by);
+        });
+    }
+}
+
+#[test]
+fn a_store_on_redis_is_at_home_on_any_thread() {
+    if let Some(keys) = Keys::new() {
+        is_at_home_everywhere(keys.opener());
+    }
+}
+
+/// On a server of the test's own.
+trait OpenStore {
+    fn store(&self) -> RedisStore;
+}
+
+impl OpenStore for redis_server::Server {
+    fn store(&self) -> RedisStore {
+        RedisStore::open(&self.address()).unwrap()
+    }
+}

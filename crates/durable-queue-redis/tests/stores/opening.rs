@@ -1,0 +1,225 @@
+//! Keys of other versions, and names.
+
+use std::thread;
+use std::time::Duration;
+
+use ::redis::cmd;
+use durable_queue::store::{Act, Settle};
+use durable_queue::{ErrorKind, Merge, NewJob, Store};
+use durable_queue_redis::RedisStore;
+use durable_queue_redis::{PREFIX, PROBE_EVERY};
+
+use super::{Keys, options};
+use crate::alike::{JOB, claim_of, count};
+
+#[test]
+fn keys_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    keys.store.enqueue("queue", &[JOB]).unwrap();
+    let version = keys.key("version");
+    let found: u32 = keys.run(cmd("INCR").arg(&version));
+    let error = keys.options().open(&keys.address).unwrap_err();
+    let newer = ErrorKind::Newer {
+        found,
+        known: found - 1,
+    };
+    assert_eq!(error.kind(), newer);
+    assert!(error.to_string().contains(&found.to_string()));
+    assert_eq!(keys.run::<u32>(cmd("GET").arg(&version)), found);
+    for nonsense in ["0", "", "one", "-1"] {
+        keys.run::<()>(cmd("SET").arg(&version).arg(nonsense));
+        let error = keys.options().open(&keys.address).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{nonsense}");
+    }
+}
+
+/// As while a program is replaced, and processes of the version before are started again.
+#[test]
+fn keys_of_a_newer_version_that_says_so_are_used_as_they_are() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let version = keys.key("version");
+    let current: u32 = keys.run(cmd("GET").arg(&version));
+    let newer = format!("{}:{current}", current + 1);
+    keys.run::<()>(cmd("SET").arg(&version).arg(&newer));
+    let store = keys.options().open(&keys.address).unwrap();
+    store.enqueue("queue", &[JOB]).unwrap();
+    assert_eq!(count(&store), 1);
+    assert_eq!(keys.run::<String>(cmd("GET").arg(&version)), newer);
+
+    let refused = format!("{}:{}", current + 2, current + 1);
+    keys.run::<()>(cmd("SET").arg(&version).arg(&refused));
+    let error = keys.options().open(&keys.address).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Newer { found, .. } if found == current + 2));
+}
+
+/// What version 1 wrote, whose records do not say what is urgent.
+#[test]
+fn keys_of_version_1_become_this_one_and_keep_their_jobs() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    let keyed = NewJob {
+        key: Some(b"key"),
+        ..JOB
+    };
+    store.enqueue("queue", &[JOB, JOB, keyed]).unwrap();
+    let claim = claim_of(1);
+    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    let buried = turn.claimed.unwrap().leases[0].id;
+    let bury = Settle {
+        id: buried,
+        token: claim.token,
+        act: Act::Bury { error: "no" },
+    };
+    store.turn("queue", &[bury], None).unwrap();
+    let cut = "for index, count in ipairs({ 8, 5 }) do
+      local all = redis.call('HGETALL', KEYS[index])
+      for at = 1, #all, 2 do
+        local values = { cmsgpack.unpack(all[at + 1]) }
+        redis.call('HSET', KEYS[index], all[at], cmsgpack.pack(unpack(values, 1, count)))
+      end
+    end";
+    let [jobs, letters] = ["job", "letter"].map(|name| keys.key(&format!("{{queue}}:{name}")));
+    keys.run::<()>(cmd("EVAL").arg(cut).arg(2).arg(jobs).arg(letters));
+    let version = keys.key("version");
+    keys.run::<()>(cmd("SET").arg(&version).arg(1));
+
+    let store = keys.options().open(&keys.address).unwrap();
+    assert_eq!(keys.run::<u32>(cmd("GET").arg(&version)), 3);
+    assert!(!store.dead("queue", None, 1).unwrap()[0].urgent);
+    assert_eq!(store.redrive("queue", &[buried]).unwrap(), 1);
+    let listed = store.list("queue", None, 10).unwrap();
+    assert!(listed.len() == 3 && listed.iter().all(|job| !job.urgent));
+    let merge = NewJob {
+        merge: Merge::Earliest,
+        urgent: true,
+        ..keyed
+    };
+    let id = store.enqueue("queue", &[merge]).unwrap()[0].id();
+    let turn = store.turn("queue", &[], Some(claim_of(1))).unwrap();
+    let first = &turn.claimed.unwrap().leases[0];
+    assert_eq!((first.id, first.urgent), (id, true));
+    let turn = store.turn("queue", &[], Some(claim_of(9))).unwrap();
+    assert_eq!(turn.claimed.unwrap().leases.len(), 2);
+}
+
+/// Such a process is at work until its session ends: it moves and ends jobs, and leaves them among the urgent.
+#[test]
+fn what_a_process_of_version_1_leaves_behind_is_not_claimed_for_it() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    let urgent = NewJob {
+        urgent: true,
+        ..JOB
+    };
+    let puts = store
+        .enqueue("queue", &[JOB, urgent, urgent, urgent])
+        .unwrap();
+    let ids = puts[1..]
+        .iter()
+        .map(|put| format!("{:016}", put.id().as_u64()));
+    let [moved, done, held] = ids.collect::<Vec<_>>().try_into().unwrap();
+    let key = |name| keys.key(&format!("{{queue}}:{name}"));
+    for id in [&moved, &done] {
+        keys.run::<()>(cmd("HDEL").arg(key("job")).arg(id));
+    }
+    keys.run::<()>(cmd("ZREM").arg(key("due")).arg(&[&done, &held]));
+    keys.run::<()>(cmd("HDEL").arg(key("payload")).arg(&done));
+    let later = 8_000_000_000_000_000_u64;
+    keys.run::<()>(cmd("ZADD").arg(key("due")).arg(later).arg(&moved));
+    keys.run::<()>(cmd("ZADD").arg(key("lease")).arg(later).arg(&held));
+    let record = "redis.call('HSET', KEYS[1], ARGV[1],
+      cmsgpack.pack(string.rep('t', 16), true, false, 1, 1, 9007199254740992, false, false))";
+    keys.run::<()>(cmd("EVAL").arg(record).arg(1).arg(key("job")).arg(&held));
+
+    let turn = store.turn("queue", &[], Some(claim_of(9))).unwrap();
+    let claimed = turn.claimed.unwrap().leases;
+    assert_eq!((claimed.len(), claimed[0].id), (1, puts[0].id()));
+    assert_eq!(keys.run::<u32>(cmd("ZCARD").arg(key("urgent"))), 0);
+    assert_eq!(count(store), 3);
+}
+
+/// Its session may be older than that.
+#[test]
+fn a_store_that_was_open_sees_a_newer_version_with_its_next_session() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let name = format!("newer-{}", keys.prefix.replace(':', "-"));
+    keys.run::<()>(cmd("ACL").arg(&["SETUSER", &name, "on", ">word", "~*", "&*", "+@all"]));
+    let host = keys.address.rsplit_once('@').unwrap().1;
+    let store = keys
+        .options()
+        .open(&format!("redis://{name}:word@{host}"))
+        .unwrap();
+    keys.run::<()>(cmd("INCR").arg(keys.key("version")));
+    keys.run::<()>(cmd("CLIENT").arg(&["KILL", "USER", &name]));
+    assert_eq!(
+        store.stats("queue").unwrap_err().kind(),
+        ErrorKind::Unavailable
+    );
+    let error = store.stats("queue").unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Newer { .. }), "{error}");
+    keys.run::<()>(cmd("ACL").arg(&["DELUSER", &name]));
+}
+
+#[test]
+fn processes_that_open_a_server_for_the_first_time_at_once_agree() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    keys.delete_all();
+    thread::scope(|scope| {
+        let opened: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| keys.another_store()))
+            .collect();
+        for store in opened {
+            store.join().unwrap().enqueue("queue", &[JOB]).unwrap();
+        }
+    });
+    assert_eq!(count(&keys.store), 4);
+}
+
+#[test]
+fn stores_of_several_prefixes_know_nothing_of_each_other() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    keys.store.enqueue("queue", &[JOB]).unwrap();
+    let other = options(&keys.key("other"), false)
+        .open(&keys.address)
+        .unwrap();
+    assert_eq!(count(&other), 0);
+}
+
+#[test]
+fn a_prefix_is_plain() {
+    let long = "a".repeat(41);
+    for prefix in ["", "a b", "{a}", "a}", "'", "\0", "\u{1F41C}", &long] {
+        // Refused before anything is connected to.
+        let error = options(prefix, false)
+            .open("redis://nowhere.invalid")
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Other, "{prefix}");
+        assert!(
+            format!("{error:?}").contains("prefix"),
+            "{prefix} {error:?}"
+        );
+    }
+    assert!(RedisStore::open("no address at all").is_err());
+}
+
+#[test]
+fn the_readme_names_the_numbers_of_the_store() {
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains("one round trip every 30 seconds, and a claim each minute"));
+    assert_eq!(PROBE_EVERY, Duration::from_secs(30));
+    assert!(readme.contains(&format!("`{PREFIX}:`")));
+}

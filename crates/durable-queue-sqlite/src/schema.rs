@@ -1,0 +1,210 @@
+//! The tables, and how those of an older version become those of this one.
+//!
+//! The version stands in a table of its own, not in `user_version`: the tables may lie in the file
+//! of an application, which has its own.
+
+use durable_queue::internals::Version;
+use durable_queue::store::Result;
+use durable_queue::{ErrorKind, StoreError};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use super::failure;
+
+/// Each step makes version `index + 1` of the one before. A step that was released is never changed.
+const STEPS: [&str; 6] = [
+    // `due` is the next moment at which the job may be claimed: its time, or the end of the lease.
+    // So what a dead holder has left falls due by itself, and one index serves all that is hot.
+    // `at` is the job's own time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the
+    // job's id: of each key one may be pending, and others run.
+    "CREATE TABLE durable_queue (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        paused INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE TABLE durable_job (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        queue INTEGER NOT NULL,
+        due INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        most INTEGER NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 0,
+        started INTEGER NOT NULL DEFAULT 0,
+        run INTEGER NOT NULL DEFAULT 0,
+        token BLOB,
+        key BLOB,
+        payload BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX durable_job_due ON durable_job (queue, due, id);
+    CREATE UNIQUE INDEX durable_job_key ON durable_job (queue, key, run) WHERE key IS NOT NULL;",
+    "CREATE TABLE durable_dead (
+        id INTEGER PRIMARY KEY,
+        queue INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        buried INTEGER NOT NULL,
+        key BLOB,
+        payload BLOB NOT NULL,
+        error TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX durable_dead_queue ON durable_dead (queue, id);",
+    // When a job comes again.
+    "ALTER TABLE durable_job ADD COLUMN schedule TEXT;
+    ALTER TABLE durable_dead ADD COLUMN schedule TEXT;",
+    // Who pushes nothing urgent pays one look into an empty index for it, at each claim.
+    "ALTER TABLE durable_job ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE durable_dead ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX durable_job_urgent ON durable_job (queue, due, id) WHERE urgent = 1;",
+    // Whether one job of each key runs at a time.
+    "ALTER TABLE durable_queue ADD COLUMN serial_keys INTEGER NOT NULL DEFAULT 0;",
+    // What no lease holds: a claim ahead passes over nothing else. (And beside the version the oldest one that may
+    // work on the tables.)
+    "CREATE INDEX durable_job_free ON durable_job (queue, due, id) WHERE token IS NULL;",
+];
+
+/// The version that this crate writes.
+#[expect(clippy::cast_possible_truncation, reason = "there are few")]
+pub(super) const VERSION: u32 = STEPS.len() as u32;
+
+/// The oldest version that may work on what this one writes.
+const OLDEST: u32 = 6;
+
+/// Makes the tables, or those of an older version anew, or leaves them.
+pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
+    // Looked at first without a write, so that a current file may be opened while another party
+    // writes.
+    if version(connection)?.is_usable(VERSION)? {
+        return Ok(());
+    }
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failure)?;
+    // Again: another process may have done it meanwhile.
+    let found = version(&transaction)?;
+    if found.is_usable(VERSION)? {
+        return Ok(());
+    }
+    for step in &STEPS[found.number as usize..] {
+        transaction.execute_batch(step).map_err(failure)?;
+    }
+    transaction
+        .execute_batch(&format!(
+            "DROP TABLE IF EXISTS durable_version;
+            CREATE TABLE durable_version (version INTEGER NOT NULL, oldest INTEGER NOT NULL) STRICT;
+            INSERT INTO durable_version VALUES ({VERSION}, {OLDEST});"
+        ))
+        .map_err(failure)?;
+    transaction.commit().map_err(failure)
+}
+
+fn version(connection: &Connection) -> Result<Version> {
+    let is_there = connection
+        .query_row(
+            "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'durable_version'",
+            [],
+            |_| Ok(()),
+        )
+        .optional()
+        .map_err(failure)?;
+    if is_there.is_none() {
+        return Ok(Version::NONE);
+    }
+    let version = connection
+        .query_row("SELECT * FROM durable_version", [], |row| {
+            let number = row.get("version")?;
+            // Versions before 6 do not say it, and none of them may work on what another one wrote.
+            let oldest = row.get("oldest").unwrap_or(number);
+            Ok(Version { number, oldest })
+        })
+        .optional()
+        .map_err(failure)?;
+    version.ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_version_becomes_this_one_and_keeps_its_jobs() {
+        let mut connection = Connection::open_in_memory().expect("memory");
+        connection.execute_batch(STEPS[0]).expect("version 1");
+        connection
+            .execute_batch(
+                "CREATE TABLE durable_version (version INTEGER NOT NULL) STRICT;
+                INSERT INTO durable_version VALUES (1);
+                INSERT INTO durable_queue (id, name) VALUES (1, 'q');
+                INSERT INTO durable_job (queue, due, at, most, payload) VALUES (1, 5, 5, 5, x'01');",
+            )
+            .expect("a job");
+        migrate(&mut connection).expect("a migration");
+        assert_eq!(version(&connection).expect("a version").number, VERSION);
+        let count = |table: &str| -> u32 {
+            connection
+                .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+                    row.get(0)
+                })
+                .expect("a count")
+        };
+        assert_eq!((count("durable_job"), count("durable_dead")), (1, 0));
+    }
+
+    /// Whatever the older version was; and none of its jobs has become urgent.
+    #[test]
+    fn each_older_version_becomes_this_one_and_its_jobs_are_as_they_were() {
+        for older in 1..STEPS.len() {
+            let mut connection = Connection::open_in_memory().expect("memory");
+            for step in &STEPS[..older] {
+                connection.execute_batch(step).expect("a step");
+            }
+            connection
+                .execute_batch(&format!(
+                    "CREATE TABLE durable_version (version INTEGER NOT NULL) STRICT;
+                    INSERT INTO durable_version VALUES ({older});
+                    INSERT INTO durable_queue (id, name) VALUES (1, 'q');
+                    INSERT INTO durable_job (queue, due, at, most, payload) VALUES (1, 5, 5, 5, x'01');"
+                ))
+                .expect("a job");
+            migrate(&mut connection).expect("a migration");
+            let jobs: (u32, u32) = connection
+                .query_row("SELECT count(*), sum(urgent) FROM durable_job", [], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
+                .expect("a count");
+            assert_eq!(jobs, (1, 0), "version {older}");
+        }
+    }
+
+    /// Of what a newer version has written; and whether it is left as it is.
+    fn opened_by_an_older_one(oldest: u32) -> Result<()> {
+        let mut connection = Connection::open_in_memory().expect("memory");
+        migrate(&mut connection).expect("a migration");
+        let newer = Version {
+            number: VERSION + 1,
+            oldest,
+        };
+        let write = "UPDATE durable_version SET version = ?1, oldest = ?2";
+        connection
+            .execute(write, [newer.number, newer.oldest])
+            .expect("an update");
+        let opened = migrate(&mut connection);
+        assert_eq!(version(&connection).expect("a version"), newer);
+        opened
+    }
+
+    #[test]
+    fn a_newer_version_is_opened_if_it_says_that_this_one_may_work_on_it() {
+        opened_by_an_older_one(VERSION).expect("it may");
+        opened_by_an_older_one(1).expect("it may");
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_and_left_as_it_is_if_it_says_that_this_one_may_not() {
+        let error = opened_by_an_older_one(VERSION + 1).expect_err("it is newer");
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Newer {
+                found: VERSION + 1,
+                known: VERSION
+            }
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! What the statements read.
+
+use durable_queue_tests::alike::JOB;
+
+use super::*;
+
+/// By the instructions that were carried out.
+#[test]
+fn what_is_due_in_front_costs_a_look_for_urgent_jobs_nothing() {
+    const IN_FRONT: usize = 10_000;
+    let store = SqliteStore::open(":memory:").expect("memory");
+    let job = JOB;
+    let look = || {
+        let link = store.0.link().expect("no fork");
+        let mut statement = link.connection.prepare(sql::DUE_URGENT).expect("it");
+        let values = params![1, i64::MAX, 100];
+        let found = statement
+            .query_map(values, |_| Ok(()))
+            .expect("rows")
+            .count();
+        (
+            found,
+            statement.get_status(rusqlite::StatementStatus::VmStep),
+        )
+    };
+    store.enqueue("queue", &vec![job; IN_FRONT]).expect("room");
+    let (found, steps) = look();
+    assert!(found == 0 && (1..50).contains(&steps), "{found} {steps}");
+    let urgent = NewJob {
+        urgent: true,
+        ..job
+    };
+    store.enqueue("queue", &[urgent; 2]).expect("room");
+    let (found, steps) = look();
+    assert!(found == 2 && (1..100).contains(&steps), "{found} {steps}");
+}
+
+/// What is asked for on the hot path is found, never looked for.
+/// In steps of `SQLite`'s own machine, of the statements that looked at each of them once.
+#[test]
+fn a_claim_passes_over_nothing_that_leases_hold() {
+    let steps = |held: u32| {
+        let store = SqliteStore::open(":memory:").expect("memory");
+        let jobs = vec![JOB; held as usize];
+        store.enqueue("queue", &jobs).expect("jobs");
+        let claim = |max| Claim {
+            token: Token::random(),
+            max,
+            start: max / 2,
+            ahead: max - max / 2,
+            horizon: Duration::from_secs(60),
+            lease: Duration::from_secs(30),
+            urgent_first: true,
+        };
+        let claimed = |max| {
+            store
+                .turn("queue", &[], Some(claim(max)))
+                .expect("a turn")
+                .claimed
+        };
+        assert_eq!(claimed(held).expect("a claim").leases.len(), held as usize);
+        let free = NewJob {
+            payload: b"free",
+            when: When::After(Duration::from_secs(40)),
+            ..JOB
+        };
+        store.enqueue("queue", &[free]).expect("a job");
+        let link = store.0.link().expect("no fork");
+        let mut all = 0;
+        for text in [
+            sql::DUE,
+            sql::DUE_AHEAD,
+            sql::SOON,
+            sql::FIRST,
+            sql::FIRST_FREE,
+        ] {
+            let mut statement = link.connection.prepare(text).expect("a statement");
+            let now = WallClock.now();
+            let end = now.after(Duration::from_secs(60)).as_micros();
+            // The queue, a time, how many, and the time now, as far as the statement has them.
+            let until = if text == sql::SOON {
+                end
+            } else {
+                now.as_micros()
+            };
+            let values = [1, until, 10, now.as_micros()];
+            let values = rusqlite::params_from_iter(&values[..statement.parameter_count()]);
+            let mut rows = statement.query(values).expect("rows");
+            while rows.next().expect("a row").is_some() {}
+            drop(rows);
+            all += statement.get_status(rusqlite::StatementStatus::VmStep);
+        }
+        drop(link);
+        assert_eq!(
+            claimed(10).expect("a claim").leases.len(),
+            1,
+            "the free one"
+        );
+        all
+    };
+    let (few, many) = (steps(10), steps(10_000));
+    assert!(
+        many <= few + 50,
+        "{few} steps next to ten, {many} next to 10,000"
+    );
+}
+
+#[test]
+fn no_statement_scans_the_jobs_or_sorts_them() {
+    let store = SqliteStore::open(":memory:").expect("memory");
+    let link = store.0.link().expect("no fork");
+    for text in sql::READS {
+        let explained = format!("EXPLAIN QUERY PLAN {text}");
+        let mut statement = link.connection.prepare(&explained).expect("a plan");
+        let unbound =
+            rusqlite::params_from_iter(std::iter::repeat_n(0, statement.parameter_count()));
+        let steps = statement
+            .query_map(unbound, |row| row.get(3))
+            .expect("a plan");
+        let steps: Vec<String> = steps.map(|step| step.expect("a step")).collect();
+        let is_bad = |step: &String| {
+            let of_jobs = ["durable_job", "other", "own"]
+                .iter()
+                .any(|it| step.contains(it));
+            (step.contains("SCAN") && of_jobs) || step.contains("TEMP B-TREE")
+        };
+        assert!(!steps.iter().any(is_bad), "{text}\n{steps:#?}");
+        let by_urgency = steps.iter().any(|step| step.contains("durable_job_urgent"));
+        assert_eq!(by_urgency, text == sql::DUE_URGENT, "{text}\n{steps:#?}");
+        let by_lease = steps.iter().any(|step| step.contains("durable_job_free"));
+        let is_free = [sql::SOON, sql::FIRST_FREE].contains(&text);
+        assert_eq!(by_lease, is_free, "{text}\n{steps:#?}");
+        let by_key = steps.iter().any(|step| step.contains("durable_job_key"));
+        assert!(by_key || !text.contains("key = "), "{text}\n{steps:#?}");
+    }
+    let scan = "EXPLAIN QUERY PLAN SELECT id FROM durable_job WHERE payload = x'00'";
+    let plan: String = link
+        .connection
+        .query_row(scan, [], |row| row.get(3))
+        .expect("a plan");
+    assert!(
+        plan.contains("SCAN durable_job"),
+        "the check would not see {plan}"
+    );
+}

@@ -1,0 +1,105 @@
+//! Forks: what the parent had answers so in the child, and goes on in the parent.
+
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use durable_queue::{DurableQueue, ErrorKind, SettleError, ShutDown, TakeError, When, Worker};
+use durable_queue_sqlite::SqliteStore;
+
+use crate::support::{Folder, LONG, job};
+
+type Queue = DurableQueue<String, SqliteStore>;
+
+fn queue(folder: &Folder, file: &str) -> Queue {
+    Queue::new("queue", SqliteStore::open(folder.file(file)).unwrap())
+}
+
+fn is_forked(error: &durable_queue::StoreError) -> bool {
+    error.kind() == ErrorKind::Forked
+}
+
+/// All that may be called, of what the parent has.
+fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
+    let is_refused = |error: TakeError| matches!(error, TakeError::Forked);
+    assert!(is_refused(queue.take().unwrap_err()));
+    assert!(is_refused(queue.take_timeout(LONG).unwrap_err()));
+    let taking = testkit::block_on(queue.take_async());
+    assert!(is_refused(taking.unwrap_err()));
+
+    let [acked, retried, extended, dropped] = taken;
+    assert!(matches!(acked.ack(), Err(SettleError::Forked)));
+    assert!(matches!(retried.retry(), Err(SettleError::Forked)));
+    assert!(matches!(extended.extend(LONG), Err(SettleError::Forked)));
+    extended.ack_later();
+    drop(dropped);
+
+    let refused = queue.push(job("job"), When::NOW).unwrap_err();
+    assert!(is_forked(&refused.error) && refused.value == "job");
+    let mut own = rusqlite::Connection::open_in_memory().unwrap();
+    let mut own = own.transaction().unwrap();
+    let refused = queue.push_in_transaction(&mut own, job("job"), When::NOW);
+    assert!(is_forked(&refused.unwrap_err().error));
+    assert!(is_forked(&queue.list(None, 1).unwrap_err()));
+    assert!(is_forked(&queue.pause(true).unwrap_err()));
+    assert!(is_forked(&queue.store_stats().unwrap_err()));
+    assert!(is_forked(&queue.last_error().unwrap()));
+    queue.announce();
+    queue.close();
+    assert_eq!(queue.shutdown(LONG), ShutDown::Forked);
+    let worker = Worker::builder(queue.clone());
+    let worker = worker.start(|_| Ok::<_, String>(())).unwrap();
+    assert_eq!(worker.shutdown(LONG), ShutDown::Forked);
+}
+
+#[test]
+fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
+    let ended = testkit::in_child(
+        "process::in_a_forked_child_a_queue_says_so_and_the_parents_goes_on",
+        || {
+            let folder = Folder::new();
+            let parents = queue(&folder, "jobs");
+            let pushed = ["a", "b", "c", "d"].map(|name| (job(name), When::NOW));
+            parents.push_batch(pushed.into()).unwrap();
+            let taken = [(); 4].map(|()| parents.take().unwrap());
+            let mut waiting = parents.take_async();
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(Pin::new(&mut waiting).poll(&mut context).is_pending());
+
+            // Each has a copy: what the child drops is its own.
+            let mut all = Some((parents, taken, waiting));
+            let told = testkit::in_fork(|| {
+                let (parents, taken, mut waiting) = all.take().unwrap();
+                let mut context = Context::from_waker(Waker::noop());
+                let polled = Pin::new(&mut waiting).poll(&mut context);
+                assert!(matches!(
+                    polled,
+                    std::task::Poll::Ready(Err(TakeError::Forked))
+                ));
+                use_it(&parents, taken);
+                drop(waiting);
+                // One of the child's own works.
+                let own = queue(&folder, "others");
+                own.push(job("own"), When::NOW).unwrap();
+                own.take().unwrap().ack().unwrap();
+                assert_eq!(own.shutdown(LONG), ShutDown::Finished);
+            });
+            assert_eq!(told, Ok(()));
+
+            let (parents, taken, waiting) = all.take().unwrap();
+            for taken in taken {
+                taken.ack().unwrap();
+            }
+            // It still hears of what others commit.
+            queue(&folder, "jobs")
+                .push(job("e"), Duration::ZERO)
+                .unwrap();
+            let last = testkit::block_on(waiting).unwrap();
+            assert_eq!(*last, "e");
+            last.ack().unwrap();
+            assert_eq!(parents.shutdown(LONG), ShutDown::Finished);
+            assert_eq!(parents.store_stats().unwrap().jobs, 0);
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
+}

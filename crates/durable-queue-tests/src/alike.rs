@@ -1,0 +1,389 @@
+//! What the stores on servers are put through alike: answers that are lost, and servers that die.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use durable_queue::store::{Act, Claim, Lease, ListedJob, Settle, Verdict};
+use durable_queue::{
+    CarriedOut, DurableQueue, ErrorKind, JobId, Merge, NewJob, Notifier, SettleError, Store,
+    StoreError, StoreTime, Token, When,
+};
+use testkit::Rng;
+
+use crate::proxy::{Proxy, SilentAfter};
+
+pub const JOB: NewJob<'_> = NewJob {
+    payload: b"job",
+    when: When::NOW,
+    key: None,
+    merge: Merge::Keep,
+    schedule: None,
+    urgent: false,
+};
+
+pub fn count(store: &impl Store) -> u32 {
+    store.stats("queue").unwrap().jobs
+}
+
+/// Of jobs that are due, to be started.
+pub fn claim_of(jobs: u32) -> Claim {
+    Claim {
+        token: Token::random(),
+        max: jobs,
+        start: jobs,
+        ahead: 0,
+        horizon: Duration::ZERO,
+        lease: Duration::from_secs(3_600),
+        urgent_first: true,
+    }
+}
+
+/// Each call that has jobs to find, with `jobs` of them and one under a key. Those that it enters are
+/// gone at its end.
+pub fn all_calls(store: &impl Store, jobs: usize) {
+    let puts = store.enqueue("queue", &vec![JOB; jobs]).unwrap();
+    let key = Some(&b"key"[..]);
+    store.enqueue("queue", &[NewJob { key, ..JOB }]).unwrap();
+    let claim = Claim {
+        token: Token::random(),
+        max: 100,
+        start: 50,
+        ahead: 100,
+        horizon: Duration::from_millis(500),
+        lease: Duration::from_secs(30),
+        urgent_first: true,
+    };
+    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    let leases = turn.claimed.unwrap().leases;
+    assert_eq!(leases.len(), jobs + 1);
+    store.held_by("queue", claim.token, claim.lease).unwrap();
+    let first = store.list("queue", None, 2).unwrap();
+    let after = first.first().map(ListedJob::position);
+    assert_eq!(store.list("queue", after, 1).unwrap()[..], first[1..]);
+    // PostgreSQL's numbers are signed.
+    let last = (StoreTime::NEVER, JobId::from_u64(u64::MAX >> 1));
+    assert!(store.list("queue", Some(last), 1).unwrap().is_empty());
+    let acts = [
+        Act::Start { lease: claim.lease },
+        Act::Extend { lease: claim.lease },
+        Act::Ack,
+    ];
+    for act in acts {
+        let settles = leases.iter().map(|lease| Settle {
+            id: lease.id,
+            token: claim.token,
+            act,
+        });
+        let settles: Vec<_> = settles.collect();
+        store.turn("queue", &settles, None).unwrap();
+    }
+    assert!(store.cancel("queue", "key".into()).is_ok());
+    let none = JobId::from_u64(1 << 40);
+    assert!(store.cancel("queue", none.into()).is_ok());
+    assert!(store.reset("queue", puts[0].id().into(), When::NOW).is_ok());
+}
+
+/// A child of this process has the store: all that it may call, `more` of it, and its drop. Comes back to the
+/// parent, which has it still.
+pub fn a_forked_child_is_refused<S: Store>(
+    store: S,
+    more: impl FnOnce(&S) -> Option<StoreError>,
+) -> S {
+    let mut parents = Some(store);
+    testkit::in_fork(|| {
+        let store = parents.take().unwrap();
+        let notifier = || Notifier::new(|_| ());
+        let span = Duration::from_secs(1);
+        let id = JobId::from_u64(1);
+        let refused = [
+            store.enqueue("queue", &[JOB]).err(),
+            store.enqueue("queue", &[JOB; 2]).err(),
+            store.turn("queue", &[], None).err(),
+            store.turn("queue", &[], Some(claim_of(1))).err(),
+            store.cancel("queue", id.into()).err(),
+            store.reset("queue", id.into(), When::NOW).err(),
+            store.held_by("queue", Token::random(), span).err(),
+            store.watch("queue", notifier()).err(),
+            store.watch("another", notifier()).err(),
+            store.pause("queue", true).err(),
+            store.serialize_keys("queue", true).err(),
+            store.stats("queue").err(),
+            store.list("queue", None, 1).err(),
+            store.dead("queue", None, 1).err(),
+            store.redrive("queue", &[id]).err(),
+            store.delete_dead("queue", &[id]).err(),
+            more(&store).or(Some(StoreError::new(ErrorKind::Forked))),
+        ];
+        for (call, error) in refused.into_iter().enumerate() {
+            let error = error.unwrap_or_else(|| panic!("call {call} was made"));
+            assert_eq!(error.kind(), ErrorKind::Forked, "call {call}");
+            assert_eq!(error.carried_out(), CarriedOut::No, "call {call}");
+        }
+        drop(store);
+    })
+    .expect("the child is refused, and ends");
+    parents.take().unwrap()
+}
+
+/// Of any call: claims, starts, settles, what a claim holds, and what listens. `lossy` is the store
+/// behind the proxy, which loses one answer of `each`, and `direct` the same without.
+pub fn no_job_is_lost_with_answers<S: Store + 'static>(
+    direct: &S,
+    lossy: S,
+    proxy: &Proxy,
+    each: u32,
+) {
+    const JOBS: u32 = 60;
+    const CUTS: u32 = 15;
+    let queue: DurableQueue<Vec<u8>, _> = DurableQueue::builder("queue", lossy)
+        .lease(Duration::from_secs(2))
+        .build()
+        .unwrap();
+    let payloads: Vec<_> = (0..JOBS).map(u32::to_le_bytes).collect();
+    let jobs: Vec<_> = payloads
+        .iter()
+        .map(|payload| NewJob { payload, ..JOB })
+        .collect();
+    direct.enqueue("queue", &jobs).unwrap();
+    proxy.lose_each(each);
+    let mut done = BTreeSet::new();
+    while done.len() < payloads.len() || proxy.lost() < CUTS {
+        if done.len() == payloads.len() {
+            done.clear();
+            direct.enqueue("queue", &jobs).unwrap();
+        }
+        let job = queue.take().unwrap();
+        let payload = job.to_vec();
+        // One whose answer was lost comes again, or is gone: the figures say at the end.
+        match job.ack() {
+            Ok(()) | Err(SettleError::Unknown) => _ = done.insert(payload),
+            Err(error) => assert!(error.is_stale(), "{error}"),
+        }
+        if proxy.lost() >= CUTS {
+            proxy.lose_each(0);
+        }
+    }
+    proxy.lose_each(0);
+    assert!(proxy.lost() >= CUTS, "{} were lost", proxy.lost());
+    assert_eq!(count(direct), 0);
+}
+
+/// The payload of a job whose push has no answer.
+pub const HOLD: &[u8] = b"hold this";
+
+/// Two sessions are cut at once, and a call finds out on the first. `store` has two, through the proxy.
+pub fn a_session_that_was_cut_with_another_one_is_replaced<S: Store>(
+    proxy: &Proxy<SilentAfter>,
+    store: &S,
+) {
+    // Its caller has the first session until that is cut.
+    let hold = || {
+        let job = NewJob {
+            payload: HOLD,
+            ..JOB
+        };
+        assert!(store.enqueue("queue", &[job]).is_err());
+    };
+    testkit::watchdog(testkit::LIMIT, || {
+        thread::scope(|scope| {
+            for time in 1..=2 {
+                let holder = scope.spawn(hold);
+                while proxy.plan().seen() < time {
+                    thread::yield_now();
+                }
+                let stats = store.stats("queue"); // On the second session.
+                proxy.cut();
+                holder.join().unwrap();
+                stats.unwrap();
+            }
+        });
+    });
+}
+
+/// The session that listens, through the proxy. `open` takes how long it may be silent before it is probed,
+/// and how long the answer may take.
+pub fn a_session_that_listens_is_probed<S: Store>(
+    proxy: &Proxy,
+    open: impl Fn(Duration, Duration) -> S,
+) {
+    const EVERY: Duration = Duration::from_millis(1);
+    const ANSWERS: u32 = 30;
+    testkit::watchdog(testkit::LIMIT, || {
+        let store = open(EVERY, testkit::LIMIT * 2);
+        let watch = store.watch("queue", Notifier::new(|_| ())).unwrap();
+        let (connections, answers) = (proxy.connections(), proxy.answers());
+        while proxy.answers() < answers + ANSWERS {
+            thread::yield_now();
+        }
+        assert_eq!(proxy.connections(), connections, "it answered, and is kept");
+        drop((watch, store));
+
+        // One that is replaced early, since this machine is slow, is replaced all the same.
+        let store = open(EVERY * 500, Duration::from_millis(100));
+        let (sender, times) = channel();
+        let notifier = Notifier::new(move |due| _ = sender.send(due));
+        let watch = store.watch("queue", notifier).unwrap();
+        proxy.swallow();
+        let anything = StoreTime::from_micros(i64::MIN);
+        assert_eq!(times.recv().unwrap(), anything);
+        drop(watch);
+    });
+}
+
+/// How often a server dies in a run of the tests, if this does not say.
+const VARIABLE: &str = "DURABLE_CRASHES";
+const CRASHES: usize = 3;
+/// Jobs between two crashes, about.
+const GAP: usize = 30;
+/// The longest that one and what goes before it may take on a busy machine.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The jobs at whose push it dies, and how many jobs there are.
+fn plan_crashes(crashes: usize) -> (BTreeSet<usize>, usize) {
+    let mut rng = Rng::from_env();
+    let next = |last: &mut usize, gap: usize| {
+        *last += gap;
+        Some(*last)
+    };
+    let gaps = (0..crashes).map(|_| 1 + rng.below(2 * GAP));
+    let points: BTreeSet<usize> = gaps.scan(0, next).collect();
+    let jobs = points.last().map_or(0, |last| last + GAP);
+    (points, jobs)
+}
+
+/// The server of the queue's store dies in mid-run, again and again. `crash` returns when it is there
+/// again; one waits for the other.
+pub fn a_crash_loses_nothing_that_was_answered<S: Store + 'static>(
+    queue: &DurableQueue<Vec<u8>, S>,
+    crash: impl Fn() + Sync,
+) {
+    let crashes = env::var(VARIABLE).map_or(CRASHES, |number| number.parse().unwrap());
+    let (points, jobs) = plan_crashes(crashes);
+    let limit = testkit::LIMIT + LONGEST * u32::try_from(crashes).unwrap();
+    // How often each was entered, perhaps.
+    let entered = Mutex::new(BTreeMap::new());
+    // What was acknowledged, and how often; what has no answer is gone, or comes again.
+    let mut acked: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+    let mut unknown = BTreeSet::new();
+    testkit::watchdog(limit, || {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..jobs {
+                    if points.contains(&number) {
+                        scope.spawn(&crash);
+                    }
+                    push(queue, number, &entered);
+                }
+            });
+            while acked.len() + unknown.len() < jobs {
+                let job = queue.take().unwrap();
+                let payload = job.to_vec();
+                let times = entered.lock().unwrap().get(&payload).copied();
+                match job.ack() {
+                    Ok(()) => {
+                        let acks = acked.entry(payload.clone()).or_default();
+                        *acks += 1;
+                        // One that is being pushed has no answer yet.
+                        let most = times.unwrap_or(u32::MAX);
+                        assert!(*acks <= most, "acknowledged, and handed out again");
+                        unknown.remove(&payload);
+                    }
+                    Err(SettleError::Unknown) if !acked.contains_key(&payload) => {
+                        unknown.insert(payload);
+                    }
+                    Err(SettleError::Unknown) => {}
+                    Err(error) => assert!(error.is_stale(), "{error}"),
+                }
+            }
+        });
+        assert_eq!(entered.lock().unwrap().len(), jobs);
+    });
+    println!(
+        "{crashes} crashes: {jobs} jobs, {} acknowledged, {} without an answer",
+        acked.len(),
+        unknown.len()
+    );
+}
+
+/// Until there is an answer.
+fn push<S: Store>(
+    queue: &DurableQueue<Vec<u8>, S>,
+    number: usize,
+    entered: &Mutex<BTreeMap<Vec<u8>, u32>>,
+) {
+    let payload = number.to_le_bytes().to_vec();
+    let mut times = 0;
+    loop {
+        let pushed = queue.push(payload.clone(), Duration::ZERO);
+        let is_in = pushed.is_ok();
+        let perhaps = pushed.is_err_and(|error| error.error.carried_out() == CarriedOut::Perhaps);
+        times += u32::from(is_in || perhaps);
+        if is_in {
+            entered.lock().unwrap().insert(payload, times);
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+/// `shift` moves the server's clock by so many microseconds, also back. As `tests/it/clocks.rs` has it for a queue.
+pub fn a_clock_that_is_set_moves_jobs_and_leases(store: &impl Store, shift: impl Fn(i64)) {
+    const HOUR: i64 = 3_600_000_000;
+    let now = || store.turn("queue", &[], None).unwrap().now;
+    let claimed = || {
+        let claim = Claim {
+            horizon: Duration::ZERO,
+            ..claim_of(10)
+        };
+        let turn = store.turn("queue", &[], Some(claim)).unwrap();
+        turn.claimed.unwrap().leases
+    };
+    let settled = |lease: &Lease, act| {
+        let (id, token) = (lease.id, lease.token);
+        store
+            .turn("queue", &[Settle { id, token, act }], None)
+            .unwrap()
+            .verdicts[0]
+    };
+    let second = Duration::from_secs(1);
+    let delayed = NewJob {
+        when: second.into(),
+        ..JOB
+    };
+    store.enqueue("queue", &[JOB, delayed]).unwrap();
+    let [held] = &claimed()[..] else {
+        panic!("one is due");
+    };
+    let before = now();
+    shift(-HOUR);
+    assert_eq!(
+        before.since(now()),
+        Duration::from_micros(HOUR.unsigned_abs())
+    );
+    // What runs is held, longer by that unless it is renewed. What is pushed is due by the new time, and what was
+    // there by its own.
+    let lease = second * 10;
+    assert!(claimed().is_empty());
+    assert_eq!(settled(held, Act::Extend { lease }), Verdict::Done);
+    let jobs = store.list("queue", None, 10).unwrap();
+    assert!(
+        jobs.iter()
+            .any(|job| job.id == held.id && job.due == now().after(lease))
+    );
+    let put = store.enqueue("queue", &[JOB]).unwrap()[0];
+    let [other] = &claimed()[..] else {
+        panic!("one is due");
+    };
+    assert_eq!(
+        (other.id, settled(other, Act::Ack)),
+        (put.id(), Verdict::Done)
+    );
+    // The jump ends the lease, and makes the delayed one due.
+    shift(HOUR + 1_000_000);
+    assert_eq!(claimed().len(), 2);
+    assert_eq!(settled(held, Act::Ack), Verdict::Stale);
+}

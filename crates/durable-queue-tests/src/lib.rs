@@ -1,0 +1,23 @@
+//! What the tests of several stores share: everything that a store must survive alike, and the servers.
+//!
+//! The tests in `tests/` are those that run on all stores. The contract itself is the suite of
+//! [`durable_queue::conformance`].
+#![expect(
+    missing_docs,
+    missing_debug_implementations,
+    clippy::missing_panics_doc,
+    clippy::new_without_default,
+    clippy::unwrap_used,
+    reason = "parts of tests: they are read there, and a helper that fails is a test that fails"
+)]
+
+pub mod address;
+pub mod alike;
+pub mod anywhere;
+pub mod databases;
+pub mod disturbed;
+pub mod programs;
+pub mod proxy;
+pub mod redis_server;
+pub mod support;
+pub mod tls;

@@ -1,0 +1,185 @@
+//! The example `orders`, killed in mid-run again and again, under load: nothing is lost, nothing is
+//! early, and no order is both paid and expired. On each store; those that are servers are left out, and
+//! said so, where none is named.
+#![cfg(all(unix, not(anthill_loom)))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+#[path = "../src/client.rs"]
+mod client;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Lines, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+/// How often the server is killed.
+const KILLS: usize = 6;
+/// Orders of each life of the server, at least.
+const ORDERS: usize = 40;
+const CLIENTS: usize = 3;
+/// Long enough for some to be paid, short enough for some to expire in each life.
+const TIME_TO_PAY: &str = "150";
+
+struct Server {
+    child: Child,
+    address: String,
+    mails: Lines<BufReader<ChildStdout>>,
+}
+
+impl Server {
+    fn start(store: Option<&str>, folder: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_orders"))
+            .args(store.map(|store| ["--store", store]).into_iter().flatten())
+            .arg(folder)
+            .args(["127.0.0.1:0", TIME_TO_PAY])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut mails = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = mails.next().expect("it says where it listens").unwrap();
+        Self {
+            child,
+            address,
+            mails,
+        }
+    }
+
+    /// At once, with SIGKILL.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// What the server has answered: the order, and whether it was paid. An order whose payment had no
+/// answer may be either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Open,
+    Paid,
+    Refused,
+    Unknown,
+}
+
+/// Orders, and pays every third, until the server is gone or all are made.
+fn buy(address: &str, orders: &Mutex<BTreeMap<String, Known>>) {
+    for index in 0..=ORDERS / CLIENTS {
+        let Ok(order) = client::post(address, "/orders") else {
+            return;
+        };
+        assert_eq!(order.status, 201, "{}", order.text);
+        orders
+            .lock()
+            .unwrap()
+            .insert(order.text.clone(), Known::Open);
+        if index % 3 != 0 {
+            continue;
+        }
+        let known = match client::post(address, &format!("/orders/{}/pay", order.text)) {
+            Ok(answer) if answer.is_ok() => Known::Paid,
+            Ok(answer) => {
+                assert_eq!(answer.status, 409, "{}", answer.text);
+                Known::Refused
+            }
+            Err(_) => Known::Unknown,
+        };
+        orders.lock().unwrap().insert(order.text, known);
+    }
+}
+
+/// The e-mail about an order, if it was written.
+fn mail(folder: &Path, order: &str) -> Option<String> {
+    fs::read_to_string(folder.join(format!("{order}.mail"))).ok()
+}
+
+#[test]
+fn a_shop_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+    killed_in_mid_run("sqlite", None);
+}
+
+#[test]
+fn a_shop_on_postgres_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+    if let Some(database) = durable_queue_tests::databases::Postgres::new("orders") {
+        killed_in_mid_run("postgres", Some(&database.address));
+    }
+}
+
+#[test]
+fn a_shop_on_redis_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+    if let Some(database) = durable_queue_tests::databases::Redis::new(14) {
+        killed_in_mid_run("redis", Some(&database.address));
+    }
+}
+
+fn killed_in_mid_run(name: &str, store: Option<&str>) {
+    testkit::watchdog(testkit::LIMIT * 5, || {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = folder.join(format!("orders-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&folder).ok(); // Of a run that was killed.
+        fs::create_dir_all(&folder).unwrap();
+
+        let orders = Mutex::new(BTreeMap::new());
+        for life in 0..KILLS {
+            let mut server = Server::start(store, &folder);
+            let address = server.address.clone();
+            thread::scope(|scope| {
+                for _ in 0..CLIENTS {
+                    scope.spawn(|| buy(&address, &orders));
+                }
+                // In the midst of what the clients ask for and of what falls due: after so many
+                // e-mails, others each time.
+                for _ in 0..=life * 5 {
+                    server.mails.next().expect("it goes on").unwrap();
+                }
+                server.kill();
+            });
+        }
+
+        let mut server = Server::start(store, &folder);
+        let orders = orders.into_inner().unwrap();
+        while orders.keys().any(|order| mail(&folder, order).is_none()) {
+            // The next e-mail may be the last that is missing.
+            server.mails.next().expect("it goes on").unwrap();
+        }
+        server.kill();
+
+        let mut counts = [0, 0];
+        let mut late = Vec::new();
+        for (order, known) in &orders {
+            let mail = mail(&folder, order).unwrap();
+            let mut words = mail.split(' ');
+            assert_eq!(words.next(), Some(&**order));
+            let state = words.next().unwrap();
+            assert!(["paid", "expired"].contains(&state), "{mail}");
+            let is_paid = state == "paid";
+            match known {
+                Known::Paid => assert!(is_paid, "{mail}"),
+                Known::Open | Known::Refused => assert!(!is_paid, "{mail}"),
+                Known::Unknown => {}
+            }
+            counts[usize::from(is_paid)] += 1;
+            // One that expires says how late: what is not early is zero or more.
+            let micros = words.next().map(|micros| micros.parse::<u64>().unwrap());
+            assert_eq!(micros.is_some(), !is_paid, "{mail}");
+            late.extend(micros);
+        }
+        let [expired, paid] = counts;
+        assert!(expired > 0, "most are not paid");
+        late.sort_unstable();
+        let [median, longest] = [late.len() / 2, late.len() - 1].map(|index| late[index]);
+        let said = format!(
+            "\n{name}: {KILLS} kills, {} orders: {paid} paid, {expired} expired, half of them late by {median} us at \
+            most, the latest by {longest} us, kills and starts of the shop included\n",
+            orders.len(),
+        );
+        // Past the harness, which shows what a test prints only if it fails.
+        io::stderr().write_all(said.as_bytes()).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    });
+}
