@@ -1,5 +1,5 @@
-//! The lock as a raw mutex of `lock_api`. Not there in models: loom's words have no constant
-//! constructor, and it would not see the data of a `lock_api::Mutex`.
+//! The lock as a raw mutex of `lock_api`. Not available in models: loom's atomics have no constant
+//! constructor, and loom would not see the data of a `lock_api::Mutex`.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use sync_shim::{Clock, MonotonicClock};
 
 use crate::RawSpinLock;
 
-/// `lock_api`'s mutex over [`RawSpinLock`]: with timed locking, mapped guards and the rest of
-/// that crate's interface.
+/// `lock_api`'s mutex over [`RawSpinLock`], with timed locking, mapped guards and the rest of that
+/// crate's interface.
 pub type SpinMutex<T> = lock_api::Mutex<RawSpinLock, T>;
 
 // SAFETY: `lock` and `try_lock` return success only to the one thread whose exchange took the
@@ -31,7 +31,7 @@ unsafe impl RawMutex for RawSpinLock {
 
     #[inline]
     unsafe fn unlock(&self) {
-        // SAFETY: the caller holds the lock, as this method demands too.
+        // SAFETY: the caller holds the lock, as this method requires too.
         unsafe { Self::unlock(self) };
     }
 
@@ -41,7 +41,7 @@ unsafe impl RawMutex for RawSpinLock {
     }
 }
 
-// SAFETY: as above; a lock that the deadline refuses was not taken.
+// SAFETY: as above; a lock call that returns because of its deadline has not acquired the lock.
 unsafe impl RawMutexTimed for RawSpinLock {
     type Duration = Duration;
     type Instant = Instant;
@@ -49,10 +49,10 @@ unsafe impl RawMutexTimed for RawSpinLock {
     #[inline]
     fn try_lock_for(&self, timeout: Duration) -> bool {
         if Self::try_lock(self) {
-            return true; // Without having read a clock.
+            return true; // Before reading a clock.
         }
         let Some(deadline) = MonotonicClock.after(timeout) else {
-            Self::lock(self); // Too far away to express: never.
+            Self::lock(self); // The deadline cannot be expressed: no deadline.
             return true;
         };
         self.lock_until(deadline)

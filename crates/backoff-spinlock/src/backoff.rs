@@ -1,33 +1,33 @@
-//! How to wait a little without blocking: first in the processor, then through the scheduler,
-//! each round longer than the last.
+//! A brief wait without blocking: first in the processor, then through the scheduler, each round
+//! longer than the last.
 //!
-//! Not for: waiting for something that may take long. It ends in telling the caller to block.
+//! Not for: waits that may take long. After the last round the caller has to block.
 //!
-//! The yields double as in the lock of ants (Go), up to [`MAX_YIELDS`]; the two ways of waiting and
+//! The yields double as in the lock of ants (Go), up to [`MAX_YIELDS`]. The two ways of waiting and
 //! their names are those of crossbeam's `Backoff`.
 
 use sync_shim::thread::{spin_loop, yield_briefly, yield_now};
 
-/// Rounds of [`snooze`](Backoff::snooze) that stay in the processor. Few, because where threads
-/// exceed cores, what is waited for may be what this thread keeps from running.
+/// Rounds of [`snooze`](Backoff::snooze) that stay in the processor. Few: with more threads than
+/// cores, this thread may be keeping the very thread that it waits for from running.
 pub const SPIN_ROUNDS: u32 = 2;
 
-/// Rounds of [`snooze`](Backoff::snooze) that yield, after which it is time to block.
+/// Rounds of [`snooze`](Backoff::snooze) that yield. The caller should block after them.
 pub const YIELD_ROUNDS: u32 = 5;
 
 /// Yields in the longest round.
 pub const MAX_YIELDS: u32 = 16;
 
-/// Hints to the processor in the longest round of [`spin`](Backoff::spin).
+/// Spin hints in the longest round of [`spin`](Backoff::spin).
 pub const MAX_SPINS: u32 = 64;
 
-/// One wait's progress. Made anew, or [`reset`](Backoff::reset), for each wait.
+/// Progress of one wait. Create one, or [`reset`](Backoff::reset) it, for each wait.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
 /// use backoff_spinlock::Backoff;
 ///
-/// /// Waits a little for `ready`; `false` if it is time to block.
+/// /// Waits a little for `ready`. Returns `false` if it is time to block.
 /// fn brief_wait(ready: &AtomicBool) -> bool {
 ///     let mut backoff = Backoff::new();
 ///     while !ready.load(Ordering::Acquire) {
@@ -43,22 +43,21 @@ pub const MAX_SPINS: u32 = 64;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    /// Rounds waited so far.
     round: u32,
     /// The round at which it is time to block.
     last: u32,
 }
 
 impl Backoff {
-    /// A wait that has not begun.
+    /// Creates a back-off for a new wait.
     pub const fn new() -> Self {
         Self::with_yield_rounds(YIELD_ROUNDS)
     }
 
-    /// One that is [completed](Self::is_completed) after fewer (or more) rounds of yields; 0
-    /// means that it never yields before it is.
+    /// Creates a back-off that is [completed](Self::is_completed) after `rounds` rounds of yields.
+    /// With 0 it never yields.
     ///
-    /// A yield that finds another thread ready can cost that thread's whole time slice, some
+    /// A yield that finds another thread ready can last that thread's whole time slice, some
     /// milliseconds: fewer rounds are fairer, more rounds are faster.
     pub const fn with_yield_rounds(rounds: u32) -> Self {
         Self {
@@ -67,15 +66,15 @@ impl Backoff {
         }
     }
 
-    /// Waits in the processor only: 1, 2, 4, .. up to [`MAX_SPINS`] hints. For retrying an
-    /// exchange that another thread has just won: that thread is making progress.
+    /// Waits in the processor only: 1, 2, 4, .. up to [`MAX_SPINS`] hints. For retrying an exchange
+    /// that another thread has just won: that thread is making progress.
     pub fn spin(&mut self) {
         (0..doubled(self.round, MAX_SPINS)).for_each(|_| spin_loop());
         self.round = self.round.saturating_add(1);
     }
 
-    /// Waits for another thread to do something: a few rounds in the processor, then yields: 1,
-    /// 2, 4, .. up to [`MAX_YIELDS`].
+    /// Waits for another thread to do something: a few rounds in the processor, then 1, 2, 4, .. up
+    /// to [`MAX_YIELDS`] yields.
     pub fn snooze(&mut self) {
         self.wait_a_round(|times| {
             (0..times).for_each(|_| yield_now());
@@ -83,14 +82,14 @@ impl Backoff {
         });
     }
 
-    /// As [`snooze`](Backoff::snooze), unless it is time to block: also because yields have lately
-    /// let in threads that kept the core for a millisecond and more. Whether the caller is to look
-    /// again before it blocks.
+    /// Like [`snooze`](Backoff::snooze), but returns `false` without waiting if it is time to
+    /// block. That is also the case when recent yields let in threads that kept the core for a
+    /// millisecond or more.
     pub(crate) fn try_snooze(&mut self) -> bool {
         !self.is_completed() && self.wait_a_round(yield_briefly)
     }
 
-    /// Hints, or so many yields, of which `yields` says whether there were any.
+    /// Waits one round. `yields` yields a number of times and returns whether it did.
     fn wait_a_round(&mut self, yields: impl FnOnce(u32) -> bool) -> bool {
         let yielded = match self.round.checked_sub(SPIN_ROUNDS) {
             None => {
@@ -103,12 +102,12 @@ impl Backoff {
         yielded
     }
 
-    /// Whether it is time to block.
+    /// Returns whether it is time to block.
     pub const fn is_completed(&self) -> bool {
         self.round >= self.last
     }
 
-    /// Begins anew.
+    /// Starts a new wait.
     pub const fn reset(&mut self) {
         self.round = 0;
     }
@@ -120,8 +119,8 @@ impl Default for Backoff {
     }
 }
 
-/// 2 to the power of `round`, but at most `most`. In a model a hint and a yield are the same
-/// thing, and once is as good as often.
+/// Returns 2 to the power of `round`, at most `most`. In a model hints and yields are the same, and
+/// one of them is as good as many.
 const fn doubled(round: u32, most: u32) -> u32 {
     if cfg!(anthill_loom) {
         return 1;

@@ -1,6 +1,6 @@
 //! A value under a spin lock.
 //!
-//! # What always holds
+//! # Invariants
 //! 1. At most one [`SpinGuard`] of a lock exists at a time.
 //! 2. `value` is reached only through a live guard, or through exclusive access to the lock.
 
@@ -12,11 +12,11 @@ use sync_shim::cell::UnsafeCell;
 
 use crate::RawSpinLock;
 
-/// A value that one thread at a time reaches, for sections of a few dozen instructions.
+/// A value that one thread at a time accesses, for sections of a few dozen instructions.
 ///
-/// A panic in the section releases the lock and leaves the value as it is then (no poison).
-/// Forgetting a guard (`std::mem::forget`) leaves the lock held for ever: later `lock`s block,
-/// nothing worse.
+/// A panic in the section releases the lock and leaves the value as it is at that moment (no
+/// poisoning). Forgetting a guard (`std::mem::forget`) leaves the lock held for ever: later calls
+/// of `lock` block, with no worse effect.
 ///
 /// ```
 /// use backoff_spinlock::SpinLock;
@@ -27,7 +27,7 @@ use crate::RawSpinLock;
 /// assert_eq!(*HIGHEST.lock(), 7);
 /// ```
 ///
-/// It can be shared if its value can be sent:
+/// The lock is `Sync` if its value is `Send`:
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>(_: T) {}
 /// shared(backoff_spinlock::SpinLock::new(std::rc::Rc::new(0)));
@@ -37,21 +37,21 @@ pub struct SpinLock<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: by invariants 1 and 2 sharing the lock hands its value from thread to thread, no more,
-// and the raw lock orders one thread's access before the next one's.
+// SAFETY: by invariants 1 and 2 a shared lock only hands its value from thread to thread, and the
+// raw lock orders one thread's access before the next one's.
 unsafe impl<T: ?Sized + Send> Sync for SpinLock<T> {}
 // SAFETY: moving the lock moves its value; the raw lock belongs to no thread.
 unsafe impl<T: ?Sized + Send> Send for SpinLock<T> {}
 
 /// Exclusive access to the value of a [`SpinLock`]; dropping it releases the lock.
 ///
-/// It stays on its thread, so that no future that may change threads can hold it over an
+/// The guard stays on its thread, so that no future that may change threads can hold it across an
 /// `.await`:
 /// ```compile_fail,E0277
 /// fn sent<T: Send>(_: T) {}
 /// sent(backoff_spinlock::SpinLock::new(0).lock());
 /// ```
-/// and it can be shared only if the value can:
+/// and it is `Sync` only if the value is:
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>(_: T) {}
 /// shared(backoff_spinlock::SpinLock::new(std::cell::Cell::new(0)).lock());
@@ -64,11 +64,11 @@ pub struct SpinGuard<'a, T: ?Sized> {
     stays: PhantomData<*mut T>,
 }
 
-// SAFETY: a shared guard gives out shared references to the value only.
+// SAFETY: a shared guard gives access to shared references to the value only.
 unsafe impl<T: ?Sized + Sync> Sync for SpinGuard<'_, T> {}
 
 impl<T> SpinLock<T> {
-    /// A free lock around `value`.
+    /// Creates a free lock that protects `value`.
     #[cfg(not(anthill_loom))]
     pub const fn new(value: T) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// A free lock around `value`.
+    /// Creates a free lock that protects `value`.
     #[cfg(anthill_loom)]
     pub fn new(value: T) -> Self {
         Self {
@@ -86,38 +86,39 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// Takes the value out.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> SpinLock<T> {
-    /// Blocks until the calling thread has the lock. Not re-entrant: a thread that has the guard waits for ever.
+    /// Blocks until the calling thread has the lock. Not re-entrant: a thread that already holds
+    /// the guard blocks for ever.
     #[inline]
     pub fn lock(&self) -> SpinGuard<'_, T> {
         self.raw.lock();
         self.guard()
     }
 
-    /// The value, if the lock is free. Never blocks.
+    /// Returns a guard if the lock is free. Never blocks.
     #[inline]
     pub fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
         self.raw.try_lock().then(|| self.guard())
     }
 
-    /// Runs `section` on the value. Blocks as [`lock`](Self::lock) does.
+    /// Runs `section` with the value locked. Blocks as [`lock`](Self::lock) does.
     #[inline]
     pub fn with<R>(&self, section: impl FnOnce(&mut T) -> R) -> R {
         section(&mut self.lock())
     }
 
-    /// The value, through exclusive access: no locking.
+    /// Returns the value. Needs no locking, as access is exclusive.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
-    /// For the thread that has just got the raw lock.
+    /// Must be called by the thread that has just acquired the raw lock.
     fn guard(&self) -> SpinGuard<'_, T> {
         SpinGuard {
             lock: self,
@@ -140,7 +141,7 @@ impl<T: ?Sized> Deref for SpinGuard<'_, T> {
 impl<T: ?Sized> DerefMut for SpinGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; and the guard is borrowed exclusively.
+        // SAFETY: as in `deref`, and the guard is borrowed exclusively.
         self.lock.value.with_mut(|value| unsafe { &mut *value })
     }
 }
@@ -148,7 +149,8 @@ impl<T: ?Sized> DerefMut for SpinGuard<'_, T> {
 impl<T: ?Sized> Drop for SpinGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a guard is made only by the thread that got the raw lock, and this is its end.
+        // SAFETY: only the thread that acquired the raw lock creates a guard, and the guard ends
+        // here.
         unsafe { self.lock.raw.unlock() };
     }
 }

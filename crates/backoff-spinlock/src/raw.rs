@@ -1,21 +1,22 @@
 //! The lock without its data: one word.
 //!
-//! Not for: protecting anything by itself; see [`SpinLock`](crate::SpinLock).
+//! Not for: protecting data by itself; see [`SpinLock`](crate::SpinLock).
 //!
-//! # Words
-//! The word is *free*, *held*, *contended* (held, and threads may be parked) or *reserved* (free, but
-//! only for a waiter that was parked: a fair hand-over). `README.md` of this crate has the steps of
-//! locking and unlocking, and why no wake-up is lost.
+//! # States
+//! The word is *free*, *held*, *contended* (held, and threads may be parked) or *reserved* (free,
+//! but only for a waiter that was parked: a fair hand-off). This crate's `README.md` has the steps
+//! of locking and unlocking, and why no wake-up is lost.
 //!
-//! # What always holds
-//! 1. The thread that writes *held* or *contended* over *free* or *reserved* has the lock, until it
+//! # Invariants
+//! 1. The thread that writes *held* or *contended* over *free* or *reserved* has the lock until it
 //!    writes *free*.
-//! 2. While a thread is parked, the word is *contended*, or *reserved*, or a woken thread is on its
-//!    way. A woken thread leaves only by having the lock as *contended*, or having marked the word
-//!    *contended*: so it never takes a wake-up with it that others need.
+//! 2. While a thread is parked, the word is *contended* or *reserved*, or a woken thread is about
+//!    to run. A woken thread leaves only after it has taken the lock as *contended* or marked the
+//!    word *contended*: so it never consumes a wake-up that other threads need.
 //!
 //! # Memory orderings
-//! Unlocking releases, every exchange that gets the lock acquires. Nothing else synchronizes.
+//! Unlocking releases, and every exchange that takes the lock acquires. No other access
+//! synchronizes.
 
 use std::fmt;
 use std::time::Instant;
@@ -33,22 +34,21 @@ const RESERVED: u32 = 3;
 /// Rounds of yields before the first sleep. Measured: more rounds run faster and share worse.
 const YIELD_ROUNDS: u32 = 3;
 
-/// A lock that spins for a moment, yields a little, then sleeps.
+/// A lock that spins for a moment, yields a few times, then sleeps.
 ///
 /// Through `lock_api` (`lock_api::Mutex<RawSpinLock, T>`, [`SpinMutex`](crate::SpinMutex)) it
-/// protects data on the machine; [`SpinLock`](crate::SpinLock) does so in models too.
+/// protects data on the machine; [`SpinLock`](crate::SpinLock) also works in models.
 ///
-/// Locking and unlocking cost one exchange each while no other thread wants the lock. A thread that
-/// waits sleeps after a few yields, or none where yields take long, so any number of them
-/// cost no processor time. Running
-/// threads may pass a sleeping one, but about every half millisecond a sleeper's turn is reserved
-/// for it (`parking_lot`'s eventual fairness).
+/// Without contention, locking and unlocking cost one exchange each. A waiting thread sleeps after
+/// a few yields, or at once if yields take long, so waiters cost no processor time however many
+/// they are. Running threads may overtake a sleeping one, but about every half millisecond the next
+/// turn is reserved for a sleeper (`parking_lot`'s eventual fairness).
 pub struct RawSpinLock {
     word: Futex,
 }
 
 impl RawSpinLock {
-    /// A free lock.
+    /// Creates a free lock.
     #[cfg(not(anthill_loom))]
     pub const fn new() -> Self {
         Self {
@@ -56,7 +56,7 @@ impl RawSpinLock {
         }
     }
 
-    /// A free lock.
+    /// Creates a free lock.
     #[cfg(anthill_loom)]
     pub fn new() -> Self {
         Self {
@@ -64,7 +64,8 @@ impl RawSpinLock {
         }
     }
 
-    /// Blocks until the calling thread has the lock. Not re-entrant: a thread that has it waits for ever.
+    /// Blocks until the calling thread has the lock. Not re-entrant: a thread that already holds
+    /// the lock blocks for ever.
     #[inline]
     pub fn lock(&self) {
         if !self.try_lock_weak() {
@@ -88,15 +89,16 @@ impl RawSpinLock {
         self.try_lock_weak() || self.lock_slow(Some(deadline))
     }
 
-    /// Whether a thread has the lock, or is about to. True or not by the time it is known.
+    /// Returns whether a thread holds the lock or is about to take it. The answer may be outdated
+    /// when it is returned.
     pub fn is_locked(&self) -> bool {
-        self.word.load(Relaxed) != FREE // An answer of no lasting truth orders nothing.
+        self.word.load(Relaxed) != FREE // Relaxed: the answer may be outdated, so it orders nothing.
     }
 
-    /// Gives the lock up, and wakes a sleeper if there may be one.
+    /// Releases the lock, and wakes a sleeper if there may be one.
     ///
     /// # Safety
-    /// The lock is held, and the thread that took it is done with what it protects.
+    /// The lock is held, and the thread that took it no longer accesses the protected data.
     #[inline]
     pub unsafe fn unlock(&self) {
         // Release pairs with the Acquire of the exchange that takes the lock next: in `try_lock`,
@@ -106,7 +108,7 @@ impl RawSpinLock {
         }
     }
 
-    /// The lock's first try: may fail without a reason.
+    /// May fail although the lock is free.
     #[inline]
     fn try_lock_weak(&self) -> bool {
         // Acquire pairs with the Release in `unlock`.
@@ -120,7 +122,7 @@ impl RawSpinLock {
         self.word.wake_one_fairly(FREE, RESERVED);
     }
 
-    /// Waits for the lock; `false` if the deadline came first.
+    /// Waits for the lock. Returns `false` if the deadline came first.
     #[cold]
     fn lock_slow(&self, deadline: Option<Instant>) -> bool {
         let mut backoff = Backoff::with_yield_rounds(YIELD_ROUNDS);
@@ -129,31 +131,33 @@ impl RawSpinLock {
             if self.grab(woken) {
                 return true;
             }
-            // Step 1, spin and yield. A model parks at once: what other threads do meanwhile they
-            // can do before.
+            // Step 1, spin and yield. A model parks at once: whatever other threads do during the
+            // spin, they can also do before it.
             if !cfg!(anthill_loom) && backoff.try_snooze() {
                 continue;
             }
-            // Step 2, mark: from here on an unlocking wakes a sleeper.
+            // Step 2, mark: from now on unlocking wakes a sleeper.
             let Some(seen) = self.mark() else {
-                continue; // It has just become free.
+                continue; // The lock has just become free.
             };
-            // Step 3, sleep while the mark stays: the wait compares the word again, so an unlocking
+            // Step 3, sleep while the mark stays: the wait compares the word again, so an unlock
             // between the mark and the sleep is not missed.
             if !self.word.wait(seen, deadline) {
-                return self.grab(woken); // The word stays marked: at worst a wake-up too many.
+                return self.grab(woken); // The word stays marked: at worst one needless wake-up.
             }
             woken = true;
-            // Now it knows how long waits are, and a yield could cost it its turn.
+            // After a sleep the wait is known to be long, and a yield could cost this thread its
+            // reserved turn.
             backoff = Backoff::with_yield_rounds(0);
         }
     }
 
-    /// Takes the lock if it is free, or reserved for a thread that was parked, as this one.
+    /// Takes the lock if it is free, or reserved for a thread that was parked and this thread was
+    /// (`woken`).
     fn grab(&self, woken: bool) -> bool {
-        // By invariant 2 a woken thread takes it as contended: others may sleep still.
+        // By invariant 2 a woken thread takes the lock as contended: other threads may still sleep.
         let ours = if woken { CONTENDED } else { HELD };
-        // Relaxed: only a hint of what to try.
+        // Relaxed: only a hint which exchange to try.
         let word = self.word.load(Relaxed);
         let open = word == FREE || (word == RESERVED && woken);
         // Acquire pairs with the Release in `unlock`.
@@ -163,8 +167,8 @@ impl RawSpinLock {
             .is_ok()
     }
 
-    /// Marks the word as contended, so that unlocking wakes a parked thread. The word to park on;
-    /// `None`: do not park.
+    /// Marks the word as contended, so that unlocking wakes a parked thread. Returns the word to
+    /// park on, or `None` if the thread must not park.
     fn mark(&self) -> Option<u32> {
         // Relaxed: the mark carries no data. Only unlocking and locking order memory.
         match self.word.load(Relaxed) {
@@ -175,7 +179,7 @@ impl RawSpinLock {
                     .compare_exchange(HELD, CONTENDED, Relaxed, Relaxed);
                 marked.is_ok().then_some(CONTENDED)
             }
-            // Contended: marked already. Reserved: it is taken as contended.
+            // Contended: already marked. Reserved: it will be taken as contended.
             marked => Some(marked),
         }
     }

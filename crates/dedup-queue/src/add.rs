@@ -1,4 +1,4 @@
-//! Adding keys: looked up, entered, merged or refused.
+//! Adding keys: look-up, then insertion, merging or rejection.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::records::{Lane, Slot};
 use crate::state::State;
 
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
-    /// The key's hash; the key, and its twin for a guard.
+    /// Returns the key's hash, and the key with its clone for a guard.
     #[inline]
     pub(crate) fn prepare(&self, key: K) -> (u64, Pair<K>) {
         let hash = self.hasher.hash_one(&key);
@@ -42,8 +42,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Ok(added)
     }
 
-    /// The state comes last, so that it is dropped first if the clock panics: keys are not dropped
-    /// under the lock.
+    /// Takes the guard of the state last, so that it is dropped first if the clock panics: keys
+    /// must not be dropped under the lock.
     fn add_slow(
         &self,
         found: Option<Slot>,
@@ -69,19 +69,18 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Ok(added)
     }
 
-    /// To the low lane.
     pub(crate) fn add_low(&self, key: K) -> Result<Added, ShutDown<K>> {
         let known = |keys: &mut Keys<K>, slot| keys.add_known(slot, Lane::Low);
         self.add_with(key, None, Lane::Low, known)
     }
 
-    /// `now` is the caller's reading of the clock, by which the back-off is over or not.
+    /// Compares the back-off with `now`, the caller's reading of the clock.
     pub(crate) fn add_yielding(&self, key: K, now: u64, lane: Lane) -> Result<Added, ShutDown<K>> {
         let known = |keys: &mut Keys<K>, slot| keys.add_yielding(slot, lane);
         self.add_with(key, Some(now), lane, known)
     }
 
-    /// An add by `known`, if the key has a record.
+    /// Adds the key by `known` if it has a record.
     fn add_with(
         &self,
         key: K,
@@ -120,7 +119,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         self.add_later(key, due, self.epoch.nanos(now), lane)
     }
 
-    /// `due` was computed from the caller's reading of the clock, `now`.
+    /// `due` was computed from `now`, the caller's reading of the clock.
     pub(crate) fn add_later(
         &self,
         key: K,
@@ -142,13 +141,12 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 }
 
-/// Whether it is the key of this pair.
 #[inline]
 pub(crate) fn is_in<K: Eq>(key: &K, pair: Option<&(K, K)>) -> bool {
     pair.is_some_and(|(other, _)| key == other)
 }
 
-/// What became of an add, whose pair was taken, or was not needed, or was refused.
+/// Converts the result of an add, whose pair was taken, not needed, or rejected.
 pub(crate) fn settled_with<K, T>(added: Option<T>, pair: Pair<K>) -> Result<T, ShutDown<K>> {
     match (added, pair) {
         (Some(added), pair) => {
@@ -158,15 +156,15 @@ pub(crate) fn settled_with<K, T>(added: Option<T>, pair: Pair<K>) -> Result<T, S
             Ok(added)
         }
         (None, pair) => {
-            let (key, twin) = pair.expect("what was refused was not taken");
+            let (key, twin) = pair.expect("the pair of a rejected add was not taken");
             drop_quietly(twin);
             Err(ShutDown(key))
         }
     }
 }
 
-/// Drops a key and its twin, each for itself: a panic in a drop while another unwinds would end the process. The
-/// lock is free.
+/// Drops a key and its clone separately: a panic in one drop while the other unwinds would abort
+/// the process. The lock is free.
 #[inline]
 fn drop_pair<K>((key, twin): (K, K)) {
     if std::mem::needs_drop::<K>() {

@@ -17,11 +17,12 @@ use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::queue::KeyQueue;
 
-/// How long failures of a resting key are remembered, unless the builder says otherwise.
+/// Default duration for which failures of a resting key are remembered.
 pub const DEFAULT_FAILURE_EXPIRY: Duration = Duration::from_secs(3600);
 
-/// What client-go's controllers use: the longer of [`Exponential`] from 5 milliseconds to 1000
-/// seconds, and ten retries per second for all keys together, after a burst of a hundred.
+/// Returns the limiter of client-go's controllers: the longer delay of [`Exponential`], from 5
+/// milliseconds to 1000 seconds, and ten retries per second for all keys together, after a burst of
+/// a hundred.
 ///
 /// ```
 /// use dedup_queue::{RateLimiter, controller_limiter};
@@ -32,15 +33,16 @@ pub const DEFAULT_FAILURE_EXPIRY: Duration = Duration::from_secs(3600);
 /// ```
 #[doc(alias = "DefaultControllerRateLimiter")]
 pub fn controller_limiter() -> MaxOf<Exponential, TokenBucket> {
-    const TEN: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
-    const HUNDRED: NonZeroU32 = NonZeroU32::new(100).expect("it is not zero");
+    const TEN: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
+    const HUNDRED: NonZeroU32 = NonZeroU32::new(100).expect("a hundred is not zero");
     MaxOf(
         Exponential::new(Duration::from_millis(5), Duration::from_secs(1000)),
         TokenBucket::per_second(TEN, HUNDRED),
     )
 }
 
-/// Sets a queue up. Made by `builder` of each kind of queue, which decides what can be set.
+/// Configures a queue. Created by the `builder` method of each kind of queue, which decides which
+/// settings are available.
 ///
 /// | setting | default | queues |
 /// |---|---|---|
@@ -84,12 +86,12 @@ pub struct Builder<K, S, C, L> {
 }
 
 impl<K: Key, L: Layer> KeyQueue<K, RandomState, DefaultClock, L> {
-    /// A queue with the default settings.
+    /// Creates a queue with the default settings.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// A queue to be configured.
+    /// Returns a builder.
     pub fn builder() -> Builder<K, RandomState, DefaultClock, L> {
         Builder::new()
     }
@@ -121,12 +123,12 @@ impl<K: Key, L: Layer> Builder<K, RandomState, DefaultClock, L> {
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> Builder<K, S, C, L> {
-    /// What hashes the keys.
+    /// Sets the hasher of the keys.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> Builder<K, T, C, L> {
         self.with(|_, clock| (hasher, clock))
     }
 
-    /// The clock of every delay and time-out.
+    /// Sets the clock for all delays and time-outs.
     pub fn clock<D: Clock>(self, clock: D) -> Builder<K, S, D, L> {
         self.with(|hasher, _| (hasher, clock))
     }
@@ -149,21 +151,21 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Builder<K, S, C, L> {
         }
     }
 
-    /// The queue's name: a label for its metrics.
+    /// Sets the queue's name: a label for its metrics.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Receives what happens. With metrics every operation reads the clock.
+    /// Sets the receiver of metrics. With metrics every operation reads the clock.
     pub fn metrics(mut self, metrics: impl Metrics) -> Self {
         self.metrics = Some(Box::new(metrics));
         self
     }
 
-    /// Notes when each delivery became pending, and when each key was taken, so that
-    /// [`entries`](KeyQueue::entries) can say so. Every operation reads the clock then; with metrics it
-    /// does anyway.
+    /// Sets whether to record when each delivery became pending and when each key was taken, for
+    /// [`entries`](KeyQueue::entries). Every operation then reads the clock, as it does with
+    /// metrics.
     pub fn note_times(mut self, note_times: bool) -> Self {
         self.note_times = note_times;
         self
@@ -196,7 +198,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Builder<K, S, C, L> {
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Delays> Builder<K, S, C, L> {
-    /// What `add_after` does to a key that is delayed already.
+    /// Sets how `add_after` treats a key that is already delayed.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -204,7 +206,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> Builder<K, S, C, L> {
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
-    /// How long a key waits after a failure.
+    /// Sets how long a key waits after a failure.
     ///
     /// ```
     /// use dedup_queue::{DedupRetryQueue, FastSlow, Retried};
@@ -223,28 +225,30 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
         self
     }
 
-    /// Scatters the limiter's delays, so that what failed together is not tried together.
+    /// Spreads the limiter's delays randomly, so that keys that failed together are not retried
+    /// together.
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = Some((jitter, None));
         self
     }
 
-    /// The same, with numbers that are the same each time.
+    /// Like [`jitter`](Self::jitter), with a fixed sequence of random numbers.
     pub fn jitter_with_seed(mut self, jitter: Jitter, seed: u64) -> Self {
         self.jitter = Some((jitter, Some(seed)));
         self
     }
 
-    /// How often a key may be tried before it is given up: its so-manieth failure in a row is its
-    /// last. Tries that an add brings about during a back-off do not count.
+    /// Sets the maximum number of attempts: a key whose number of failures in a row reaches `most`
+    /// is given up. Attempts that an add causes during a back-off do not count.
     #[doc(alias = "max_retries")]
     pub fn max_attempts(mut self, most: NonZeroU32) -> Self {
         self.max_attempts = Some(most);
         self
     }
 
-    /// Called with each key that is given up and how often it failed, by the thread that said so,
-    /// with no lock held. What it panics with comes out of that thread's call.
+    /// Sets the hook that is called with each key that is given up and its number of failures. It
+    /// runs on the thread that reported the last failure, with no lock held. Its panics propagate
+    /// to that thread's call.
     ///
     /// ```
     /// use dedup_queue::{DedupRetryQueue, Retried};
@@ -263,8 +267,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> Builder<K, S, C, L> {
         self
     }
 
-    /// How long failures are remembered of a key that is neither held nor to be delivered; `None`:
-    /// until they are forgotten, and so is their memory.
+    /// Sets how long the failures of a resting key are remembered. `None`: until they are forgotten
+    /// explicitly; their memory is kept as long.
     pub fn failure_expiry(mut self, expiry: impl Into<Option<Duration>>) -> Self {
         self.failure_expiry = expiry.into();
         self

@@ -1,8 +1,9 @@
-//! The queue itself: its lock, its clock, its settings, and the sections run under the lock.
+//! The core of the queue: its lock, its clock, its settings, and the sections that run under the
+//! lock.
 //!
 //! # Invariants
-//! 1. Under the lock no other code runs than `Eq` of keys, the clock's `now`, and `Clone` of keys in
-//!    the sections that list them.
+//! 1. No user code runs under the lock, except `Eq` of keys, the clock's `now`, and `Clone` of keys
+//!    in the sections that list them.
 //! 2. The deferred effects of a section run on the thread that ran it, before its call returns.
 
 use std::hash::{BuildHasher, Hash};
@@ -38,22 +39,22 @@ pub(crate) fn default_clock() -> DefaultClock {
     DefaultClock::new()
 }
 
-/// What can be a key. Implemented by everything that has the bounds.
+/// Requirements of keys. Implemented for all types with these bounds.
 ///
-/// Keys are cheap to clone: each is cloned once when it is added. `Eq` of keys runs under the
+/// Keys should be cheap to clone: each is cloned once when it is added. `Eq` of keys runs under the
 /// queue's lock, so it must not call the queue; a panic there changes nothing. `Hash`, `Clone` and
-/// `Drop` run outside, but for the clones of [`entries`](crate::KeyQueue::entries).
+/// `Drop` run outside, except for the clones of [`entries`](crate::KeyQueue::entries).
 pub trait Key: Eq + Hash + Clone + Send + 'static {}
 impl<K: Eq + Hash + Clone + Send + 'static> Key for K {}
 
-/// What can hash keys. Implemented by everything that has the bounds.
+/// Requirements of hashers. Implemented for all types with these bounds.
 pub trait Hasher: BuildHasher + Send + Sync + 'static {}
 impl<S: BuildHasher + Send + Sync + 'static> Hasher for S {}
 
-/// Receives keys that are given up, and how often each has failed.
+/// Called with each key that is given up and its number of failures.
 pub(crate) type DeadLetter<K> = Box<dyn Fn(K, u32) + Send + Sync>;
 
-/// What is settled when a queue is built, beside the [`Settings`] of its keys.
+/// Configuration of a queue, apart from the [`Settings`] of its keys.
 pub(crate) struct Config<K> {
     pub(crate) name: Box<str>,
     pub(crate) limiter: Box<dyn RateLimiter<K>>,
@@ -68,15 +69,15 @@ pub(crate) struct Core<K, S, C> {
     pub(crate) clock: C,
     pub(crate) epoch: Epoch,
     pub(crate) config: Config<K>,
-    /// That made the queue.
+    /// The process that created the queue.
     process: Process,
-    /// Wakes this queue when its alarm fires.
+    /// Settles this queue when its alarm fires.
     alarm_waker: Waker,
-    /// Itself: for guards that need a share of the queue instead of a borrow.
+    /// Reference to itself, for guards that need shared ownership of the queue.
     pub(crate) me: Weak<Self>,
 }
 
-/// Does not keep the queue alive: an alarm may be set for a time far away.
+/// Does not keep the queue alive: the alarm may be set for a distant time.
 struct AlarmWaker<K, S, C>(Weak<Core<K, S, C>>);
 
 impl<K: Key, S: Hasher, C: Clock> Wake for AlarmWaker<K, S, C> {
@@ -87,10 +88,10 @@ impl<K: Key, S: Hasher, C: Clock> Wake for AlarmWaker<K, S, C> {
     }
 }
 
-/// Compiled once, whatever is reported.
+/// Not generic, so compiled once for all reports.
 #[cold]
 fn report_to(metrics: &dyn Metrics, name: &str, what: &mut dyn FnMut(&dyn Metrics, &str)) {
-    // Metrics may panic; it is none of the queue's business.
+    // Metrics may panic; that must not affect the queue.
     if let Err(payload) = guarded(|| what(metrics, name)) {
         discard(payload);
     }
@@ -181,7 +182,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         })
     }
 
-    /// Runs a section under the lock, which settles if it must, then its deferred effects.
+    /// Runs a section under the lock, settles if necessary, then runs the section's deferred
+    /// effects.
     #[inline]
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State<K>) -> R) -> R {
         let mut state = self.state.lock();
@@ -192,7 +194,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         result
     }
 
-    /// Ends a section that has changed something for others.
+    /// Ends a section whose changes concern other parties.
     pub(crate) fn settle(&self, mut state: StateGuard<'_, State<K>>) {
         let mut effects = Effects::default();
         state.settle(&mut effects);
@@ -209,7 +211,6 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Reports to the metrics, if there are any.
     #[inline]
     pub(crate) fn with_metrics(&self, mut what: impl FnMut(&dyn Metrics, &str)) {
         if let Some(metrics) = &self.config.metrics {
@@ -217,10 +218,11 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Moves what is due, if anything can be. Every section begins so, once it has compared keys.
+    /// Processes due keys, if there can be any. Every section begins with this, after it has
+    /// compared keys.
     #[expect(
         clippy::inline_always,
-        reason = "measured: what is moved out of a call is written and read again at once"
+        reason = "measured: the returned value would be written to memory and read at once"
     )]
     #[inline(always)]
     pub(crate) fn tick(&self, state: &mut State<K>) {
@@ -237,7 +239,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     #[inline]
     pub(crate) fn take(&self) -> Result<(K, Place), Unavailable> {
         let mut state = self.state.lock();
-        // What is ready comes before whatever has fallen due since: the time does not matter.
+        // Ready keys come before keys that have fallen due since the last reading: the time does
+        // not matter.
         if state.is_settled()
             && let Some(taken) = state.keys.take_fast()
         {
@@ -277,17 +280,16 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         })
     }
 
-    /// Adds are refused from now on, and drains end.
+    /// Rejects adds from now on, and ends drains.
     pub(crate) fn shut_down(&self) -> bool {
         self.update(|state| {
-            self.tick(state); // What has fallen due is delivered.
+            self.tick(state); // Keys that have fallen due are delivered.
             let was_open = state.is_open();
             state.shut_down();
             was_open
         })
     }
 
-    /// A key was taken.
     #[inline]
     pub(crate) fn note_taken(&self, waited: u64) {
         self.with_metrics(|metrics, name| {

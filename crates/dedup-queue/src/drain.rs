@@ -1,11 +1,11 @@
-//! Waiting for the end of the work, and what is left of it.
+//! Waiting for the end of the work, and the leftovers.
 //!
-//! # What always holds
-//! 1. Drains end together: when nothing is ready and nothing held, when the first of their
-//!    deadlines passes, or when the queue is shut down meanwhile.
-//! 2. What is left goes to the drainer that came first, once. If that drain is given up before it
-//!    has returned (its future is dropped, woken or not, or its clock panics), it goes to the next
-//!    one that comes: it is in the queue until it is fetched.
+//! # Guarantees
+//! 1. Drains end together: when no key is ready or held, when the first of their deadlines passes,
+//!    or when the queue is shut down in the meantime.
+//! 2. The leftovers go to the drain that came first, once. If that drain is abandoned before it has
+//!    returned (its future is dropped, notified or not, or its clock panics), they go to the next
+//!    drain that comes: they stay in the queue until they are fetched.
 
 use std::fmt;
 use std::future::Future;
@@ -24,7 +24,7 @@ use crate::layer::{Layer, Plain};
 use crate::policy::{Outcome, Pending};
 use crate::queue::KeyQueue;
 
-/// What a drain found.
+/// Result of a drain.
 ///
 /// ```
 /// use dedup_queue::DedupQueue;
@@ -36,22 +36,22 @@ use crate::queue::KeyQueue;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained<K> {
-    /// How it ended.
+    /// Reason for the end of the drain.
     pub outcome: Outcome,
-    /// What was left, for the drainer that came first. `None` for the others, and after a
-    /// `shut_down`: then it is still in the queue, and another drain may take it.
+    /// The leftovers, for the drain that came first. `None` for the others, and after a
+    /// `shut_down`: then the leftovers are still in the queue, and another drain may take them.
     pub leftovers: Option<Leftovers<K>>,
 }
 
-/// The keys that were not, or not yet, dealt with. Each is in one of the lists.
+/// The keys that were not, or not yet, processed. Each is in one of the lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leftovers<K> {
-    /// Owed a delivery at once, in the order in which they became ready.
+    /// Keys that were ready, in the order in which they became ready.
     pub ready: Vec<K>,
-    /// Owed a delivery later, the earliest first.
+    /// Keys that were delayed, the earliest first.
     pub delayed: Vec<Delayed<K>>,
-    /// Held by workers at that moment, in no order. Their guards are still good.
+    /// Keys held by workers at that moment, in arbitrary order. Their guards stay valid.
     pub held: Vec<StillHeld<K>>,
 }
 
@@ -61,7 +61,7 @@ pub struct Leftovers<K> {
 pub struct Delayed<K> {
     /// The key.
     pub key: K,
-    /// When. `None` if never.
+    /// The due time. `None` for never.
     pub due: Option<Instant>,
 }
 
@@ -71,9 +71,9 @@ pub struct Delayed<K> {
 pub struct StillHeld<K> {
     /// The key.
     pub key: K,
-    /// Whether another delivery was pending: `Pending::Dirty` or `Pending::Delayed`.
+    /// The kind of the pending delivery, if there is one: `Pending::Dirty` or `Pending::Delayed`.
     pub pending: Option<Pending>,
-    /// When, if it was delayed. `None` if never.
+    /// The due time, if the pending delivery is delayed. `None` for never.
     pub due: Option<Instant>,
 }
 
@@ -88,19 +88,19 @@ impl<K> Default for Leftovers<K> {
 }
 
 impl<K> Leftovers<K> {
-    /// Whether nothing was left.
+    /// Returns whether there are no leftovers.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.delayed.is_empty() && self.held.is_empty()
     }
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
-    /// Refuses adds from now on, and waits until nothing is ready and nothing is held.
+    /// Rejects adds from now on, and waits until no key is ready or held.
     ///
-    /// Workers go on getting what is ready, and what they hold may become ready again. Delayed keys
-    /// are not waited for: they are left over, and so are keys that are retried from now on. Any
-    /// number may drain at a time; the first to come gets what is left. Blocks; a worker must not
-    /// wait for itself, so do not call it while holding a key.
+    /// Workers continue to get ready keys, and keys that they hold may become ready again. Delayed
+    /// keys are not waited for: they become leftovers, and so do keys that are retried from now on.
+    /// Any number of drains may run at a time; the first one gets the leftovers. Blocks. A worker
+    /// that calls this method while it holds a key waits for itself.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -119,7 +119,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core().drain_until(None)
     }
 
-    /// As [`drain`](KeyQueue::drain), for at most this long.
+    /// Like [`drain`](KeyQueue::drain), but waits for at most `timeout`.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -134,18 +134,18 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core().drain_until(self.core().clock.after(timeout))
     }
 
-    /// As [`drain`](KeyQueue::drain), until this time at most. Then delivery stops, for all: `get`
-    /// says that the queue is closed, every drain ends, and what is left is returned. With a time
-    /// that has passed it does not block.
+    /// Like [`drain`](KeyQueue::drain), but waits until `deadline` at most. Delivery then stops for
+    /// all: `get` returns [`GetError::Closed`](crate::GetError::Closed), every drain ends, and the
+    /// leftovers are returned. With a deadline in the past, the call does not block.
     pub fn drain_deadline(&self, deadline: Instant) -> Drained<K> {
         self.core().drain_until(Some(deadline))
     }
 
-    /// As [`drain`](KeyQueue::drain), as a future. It begins with the first poll.
+    /// Async version of [`drain`](KeyQueue::drain). Starts with the first poll.
     ///
-    /// One that is dropped waits no longer; adds stay refused. It may be dropped at any moment, as a
-    /// time-out of a runtime does: what it would have returned stays in the queue for the next drain,
-    /// and `drain_deadline` with the present time fetches it at once.
+    /// A future that is dropped stops waiting; adds are still rejected. It may be dropped at any
+    /// moment, for example by a runtime's time-out: its leftovers stay in the queue for the next
+    /// drain, and `drain_deadline` with the current time fetches them at once.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -168,7 +168,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     fn drain_until(&self, deadline: Option<Instant>) -> Drained<K> {
         let parker = Parker::of_thread();
         let id = self.begin_drain(Waiter::Thread(Parker::clone(&parker)));
-        // If the clock panics, what is left is not for this thread.
+        // If the clock panics, the leftovers are not for this thread.
         let mut given_up = GivenUp(self, Some(id));
         let mut deadline = deadline;
         loop {
@@ -182,24 +182,25 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 Some(when) => {
                     if !self.clock.park_until(&parker, when) {
                         self.stop_drain(id, Outcome::TimedOut);
-                        deadline = None; // The answer is there.
+                        deadline = None; // The result is available.
                     }
                 }
             }
         }
     }
 
-    /// Refuses adds and enqueues the drain. If there is nothing to wait for, it is answered at once.
+    /// Rejects adds and enqueues the drain. If there is nothing to wait for, its result is
+    /// available at once.
     fn begin_drain(&self, waiter: Waiter) -> DrainId {
-        let mut waiter = Some(waiter); // Dropped with the lock free if the clock panics.
+        let mut waiter = Some(waiter); // If the clock panics, dropped when the lock is free.
         self.update(|state| {
             self.tick(state);
-            let waiter = waiter.take().expect("it is asked for once");
+            let waiter = waiter.take().expect("the waiter is used once");
             state.begin_drain(waiter)
         })
     }
 
-    /// The answer, once. If there is none yet, the waiter is woken when there is.
+    /// Returns the result, once. If there is none yet, the waiter will be woken.
     fn ask(&self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Drained<K>> {
         let answer = self.update(|state| state.drain_waiters.ask(id, waiter))?;
         Some(Drained {
@@ -208,7 +209,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         })
     }
 
-    /// The time is up, or nobody is left to wait for: delivery stops and all drains end, unless they have.
+    /// Stops delivery and ends all drains, because a deadline has passed or, in a forked process,
+    /// no thread is left to wait for. Does nothing if the drain has already ended.
     fn stop_drain(&self, id: DrainId, outcome: Outcome) {
         self.update(|state| {
             self.tick(state);
@@ -218,7 +220,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         });
     }
 
-    /// The drain is given up. What it was answered goes to the next.
+    /// Abandons the drain. Its result goes to the next one.
     fn give_up_drain(&self, id: DrainId) {
         let waiter = self.update(|state| state.drain_waiters.leave(id));
         drop_quietly(waiter); // May be a user's waker: the lock is free.
@@ -242,7 +244,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 }
 
-/// Gives a drain up when it is dropped, unless it has been answered.
+/// Abandons a drain when dropped, unless its result was returned.
 struct GivenUp<'c, K: Key, S: Hasher, C: Clock>(&'c Core<K, S, C>, Option<DrainId>);
 
 impl<K: Key, S: Hasher, C: Clock> Drop for GivenUp<'_, K, S, C> {
@@ -253,20 +255,18 @@ impl<K: Key, S: Hasher, C: Clock> Drop for GivenUp<'_, K, S, C> {
     }
 }
 
-/// See [`KeyQueue::drain_async`].
+/// Future of [`KeyQueue::drain_async`].
 ///
 /// # Panics
-/// When it is polled after it has ended.
+/// If it is polled after it has ended.
 #[must_use = "a future does nothing until it is polled"]
 pub struct DrainFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plain> {
     queue: KeyQueue<K, S, C, L>,
     progress: Progress,
 }
 
-/// How far a drain has come that is a future.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
-    /// It was not polled yet.
     New,
     Waits(DrainId),
     Ended,
@@ -276,8 +276,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
     type Output = Drained<K>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Drained<K>> {
-        // Cloned before the lock is taken, and what is left here dropped after, quietly: an answer
-        // that has been fetched must not be lost to a waker.
+        // Cloned before the lock is taken. The rest is dropped after it is released, and quietly: a
+        // panicking waker must not lose a result that has been fetched.
         let mut waiter = Waiter::Task(context.waker().clone());
         let core = self.queue.core();
         let (id, answer) = match self.progress {

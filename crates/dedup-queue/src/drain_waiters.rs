@@ -1,13 +1,13 @@
-//! The drains: which wait for the end of the work, which are answered, and what is left for which.
+//! The drains: waiting ones, answered ones, and the leftovers for them.
 //!
-//! To be held under the queue's lock, like [`Waiters`](delay_queue::wait::Waiters) for those who
-//! wait for a key. What is left over never leaves the lock before the drainer that it is for comes
-//! to fetch it: so there is no moment at which a drainer may be gone and its answer on the way.
+//! Held under the queue's lock, like the [`Waiters`](delay_queue::wait::Waiters) for a key.
+//! Leftovers stay under the lock until the drain that they are for fetches them: so there is no
+//! moment at which a drain may be gone while its answer is on the way.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. A drain is *waiting* or *answered* from [`enter`](DrainWaiters::enter) until its owner has asked
-//!    and was answered, or left.
-//! 2. What was left over is with one answered drain, or unclaimed, or has been fetched.
+//! 1. A drain is *waiting* or *answered* from [`enter`](DrainWaiters::enter) until its owner has
+//!    fetched the answer, or has left.
+//! 2. Leftovers belong to one answered drain, or are unclaimed, or have been fetched.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ use delay_queue::wait::Waiter;
 use crate::keys::Remaining;
 use crate::policy::Outcome;
 
-/// How a drain ended, and what was left, for the first.
+/// The reason for the end of a drain, and the leftovers for the first drain.
 pub(crate) struct Answer<K> {
     pub(crate) outcome: Outcome,
     pub(crate) rest: Option<Remaining<K>>,
 }
 
-/// Stands for one drain, from the section that enqueues it until its owner has its answer or leaves.
-/// Later ones are greater.
+/// Identifies a drain, from the section that enqueues it until its owner has the answer or leaves.
+/// Later ids are greater.
 #[derive(Clone, Copy, Debug, Eq)]
 pub(crate) struct DrainId(u64);
 
@@ -50,14 +50,14 @@ impl PartialEq for DrainId {
 
 pub(crate) struct DrainWaiters<K> {
     answers: Answers,
-    /// What was left for drains that have been answered, oldest first.
+    /// Leftovers for drains that have been answered, oldest first.
     rests: Vec<(DrainId, Remaining<K>)>,
-    /// What was left for a drain that was given up before it fetched it.
+    /// Leftovers for a drain that was abandoned before it fetched them.
     unclaimed: Option<Remaining<K>>,
 }
 
-/// Waiters that are answered together, without what is left for them: compiled once, whatever the keys
-/// are.
+/// Waiters that are answered together, without the leftovers: not generic, so compiled once for all
+/// keys.
 #[derive(Default)]
 pub(crate) struct Answers {
     waiting: BTreeMap<DrainId, Waiter>,
@@ -74,23 +74,21 @@ impl<K> DrainWaiters<K> {
         }
     }
 
-    /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.answers.waiting()
     }
 
-    /// Whether this one does.
     pub(crate) fn waits(&self, id: DrainId) -> bool {
         self.answers.waits(id)
     }
 
-    /// Enqueues a drain, whose waiter is to be woken when it is answered.
+    /// Enqueues a drain, whose waiter must be woken when it is answered.
     pub(crate) fn enter(&mut self, waiter: Waiter) -> DrainId {
         self.answers.enter(waiter)
     }
 
-    /// All drains end. What is left, now and from drains that were given up, is for the first; if
-    /// `rest` is `None` it stays. The waiters are to be woken when the lock is free.
+    /// Ends all drains. The leftovers, including those of abandoned drains, are for the first; if
+    /// `rest` is `None` they stay. The returned waiters must be woken when the lock is free.
     pub(crate) fn end(&mut self, outcome: Outcome, rest: Option<Remaining<K>>) -> Vec<Waiter> {
         let rest = rest.map(|rest| rest.behind(self.unclaimed.take()));
         let (first, waiters) = self.answers.end(outcome);
@@ -102,16 +100,16 @@ impl<K> DrainWaiters<K> {
         waiters
     }
 
-    /// The answer, once. If there is none yet, `waiter` takes the place of the drain's own, and the old
-    /// one comes back in its place, to be dropped when the lock is free.
+    /// Returns the answer, once. If there is none yet, `waiter` is swapped with the drain's own;
+    /// the old one must be dropped when the lock is free.
     pub(crate) fn ask(&mut self, id: DrainId, waiter: Option<&mut Waiter>) -> Option<Answer<K>> {
         let outcome = self.answers.ask(id, waiter)?;
         let rest = self.take_rest(id);
         Some(Answer { outcome, rest })
     }
 
-    /// The drain is given up: what it was answered is for the next one. What comes back is to be
-    /// dropped when the lock is free.
+    /// Abandons the drain: its leftovers are for the next one. The returned waiter must be dropped
+    /// when the lock is free.
     pub(crate) fn leave(&mut self, id: DrainId) -> Option<Waiter> {
         if let Some(rest) = self.take_rest(id) {
             self.unclaimed = Some(rest.behind(self.unclaimed.take()));
@@ -127,7 +125,6 @@ impl<K> DrainWaiters<K> {
 }
 
 impl Answers {
-    /// How many wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -143,7 +140,7 @@ impl Answers {
         id
     }
 
-    /// Answers all. The first of them, and their waiters.
+    /// Answers all. Returns the first of them, and their waiters.
     pub(crate) fn end(&mut self, outcome: Outcome) -> (Option<DrainId>, Vec<Waiter>) {
         let waiting = std::mem::take(&mut self.waiting);
         let first = waiting.keys().next().copied();
@@ -188,7 +185,7 @@ mod tests {
         (0..count).map(one).collect()
     }
 
-    /// How many ids are compared for each of `count` drains, in the worst order that is known.
+    /// Returns the number of ids compared per drain, for `count` drains in the worst known order.
     fn comparisons_per_drain(
         count: usize,
         end: fn(&mut DrainWaiters<u32>, &mut dyn Iterator<Item = DrainId>),
@@ -213,7 +210,7 @@ mod tests {
             comparisons_per_drain(many, end),
         );
         for (small, large) in small.into_iter().zip(large) {
-            // Six doublings, each of which may cost a dozen comparisons more in all.
+            // Six doublings, each of which may cost a dozen more comparisons in total.
             assert!(
                 large <= small + 6 * 16,
                 "{small} comparisons each of {few}, {large} each of {many}"

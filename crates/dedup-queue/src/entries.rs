@@ -1,10 +1,10 @@
-//! A list of the keys: which there are, and what becomes of each.
+//! A list of the keys with their states.
 //!
-//! Not for: figures, which [`stats`](KeyQueue::stats) has in one section.
+//! Not for: figures, which [`stats`](KeyQueue::stats) reads in one section.
 //!
-//! The records are read in pieces, each in a section of its own. A record keeps its number as long as
-//! it is in use, so a walk along the numbers meets every key that is there from its beginning to its
-//! end, once.
+//! The records are read in pieces, each in a section of its own. A record keeps its number while it
+//! is in use, so a walk along the numbers visits every key that exists from its beginning to its
+//! end exactly once.
 
 use std::fmt;
 use std::time::Instant;
@@ -19,10 +19,10 @@ use crate::policy::Pending;
 use crate::queue::KeyQueue;
 use crate::records::Slot;
 
-/// So many records are read in a section. A copy of a key costs about as much as a take.
+/// Number of records that are read in one section. Copying a key costs about as much as a take.
 const PIECE: usize = 64;
 
-/// A key of a queue, as it was when it was read. See [`KeyQueue::entries`].
+/// A key of a queue, with its state when it was read. Returned by [`KeyQueue::entries`].
 ///
 /// ```
 /// use dedup_queue::DedupQueue;
@@ -39,42 +39,44 @@ const PIECE: usize = 64;
 pub struct Entry<K> {
     /// The key.
     pub key: K,
-    /// Whether a worker has it.
+    /// Whether a worker holds it.
     pub held: bool,
-    /// Its delivery that is pending, beside the one that a worker has. If there is none and none has
-    /// it, it is remembered for its failures.
+    /// Its pending delivery, in addition to the one that a worker holds. If there is none and no
+    /// worker holds the key, it is remembered for its failures.
     pub pending: Option<Pending>,
     /// Whether the pending delivery has low priority.
     pub low: bool,
-    /// When the pending delivery is due, if it is delayed. `None` also if that is never.
+    /// The due time of the pending delivery, if it is delayed. `None` also for never.
     pub due: Option<Instant>,
-    /// Since when a delivery has been pending. Known if the queue
-    /// [notes times](crate::Builder::note_times).
+    /// When the delivery became pending. Known if the queue [records
+    /// times](crate::Builder::note_times).
     pub pending_since: Option<Instant>,
-    /// Since when a worker has had it. Known if the queue notes times.
+    /// When the worker took it. Known if the queue records times.
     pub held_since: Option<Instant>,
-    /// How often it has failed in a row.
+    /// Number of failures in a row.
     pub failures: u32,
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
-    /// The keys, ready, held, delayed or remembered, each with its state; in no order.
+    /// Iterates over the keys, ready, held, delayed or remembered, each with its state, in
+    /// arbitrary order.
     ///
-    /// For a page that shows what a controller is at, or for finding a key that is stuck. The queue
-    /// works on meanwhile: the lock is taken for some dozens of keys at a time, and free between two
-    /// of them. So this is not a picture of one instant. A key that is there all the while is listed
-    /// once, with a state that it had; one that comes or goes meanwhile may be listed or not, and one
-    /// that goes and comes back may be listed twice.
+    /// For a page that shows the state of a controller, or to find a key that is stuck. The queue
+    /// continues to work: the lock is taken for some dozens of keys at a time. So the list is not a
+    /// snapshot of one instant. A key that exists the whole time is listed once, with a state that
+    /// it had. A key that is added or removed in the meantime may be listed or not, and a key that
+    /// is removed and added again may be listed twice.
     ///
-    /// Keys are cloned under the lock, so [`Clone`] must not call the queue; it is the only call of
-    /// which that is so. A panic there comes out of `next`, and the walk can go on.
+    /// Keys are cloned under the lock, so [`Clone`] must not call the queue; this is the only
+    /// method with that restriction. A panic of `Clone` propagates from `next`, and the iteration
+    /// can continue.
     ///
     /// ```
     /// use dedup_queue::{DedupRetryQueue, Pending};
     ///
     /// let queue = DedupRetryQueue::<&str>::new();
     /// queue.add("a")?;
-    /// queue.get()?.retry(); // It failed.
+    /// queue.get()?.retry(); // The attempt failed.
     /// for entry in queue.entries() {
     ///     println!("{} has failed {} times, and is next due at {:?}", entry.key, entry.failures, entry.due);
     ///     assert_eq!(entry.pending, Some(Pending::Delayed));
@@ -90,11 +92,11 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 }
 
-/// See [`KeyQueue::entries`].
-#[must_use = "an iterator does nothing unless it is walked"]
+/// Iterator of [`KeyQueue::entries`].
+#[must_use = "iterators are lazy"]
 pub struct Entries<'q, K: Key, S: Hasher, C: Clock> {
     core: &'q Core<K, S, C>,
-    /// The record that the next piece begins with, if there may be more.
+    /// The first record of the next piece, if there may be more.
     next: Option<Slot>,
     piece: vec::IntoIter<Listed<K>>,
 }
@@ -108,7 +110,7 @@ impl<K: Key, S: Hasher, C: Clock> Iterator for Entries<'_, K, S, C> {
                 return Some(self.entry(listed));
             }
             let from = self.next?;
-            let mut piece = Vec::with_capacity(PIECE); // Not under the lock.
+            let mut piece = Vec::with_capacity(PIECE); // Allocated without the lock.
             self.next = self.core.update(|state| {
                 self.core.tick(state);
                 state.keys.list(from, PIECE, &mut piece)

@@ -1,12 +1,12 @@
-//! Why a call was refused, and why a wait ended with nothing.
+//! Errors of calls and of waits.
 
 use std::sync::Arc;
 use std::{error, fmt, io};
 
-/// The queue is shut down: the key was not added. It comes back.
+/// Error of an add: the queue is shut down. Contains the rejected key.
 ///
-/// Without a type, `ShutDown` is the bare reason, which `?` turns into any boxed error, whatever the
-/// key is: `queue.add(key).map_err(ShutDown::without_key)?`.
+/// Without a type parameter, `ShutDown` is only the reason, which `?` converts into any boxed
+/// error, for all keys: `queue.add(key).map_err(ShutDown::without_key)?`.
 ///
 /// ```
 /// use dedup_queue::DedupQueue;
@@ -20,12 +20,12 @@ use std::{error, fmt, io};
 pub struct ShutDown<K = ()>(pub K);
 
 impl<K> ShutDown<K> {
-    /// The key.
+    /// Returns the rejected key.
     pub fn into_key(self) -> K {
         self.0
     }
 
-    /// The reason alone. Drops the key, here.
+    /// Returns the reason, and drops the key.
     pub fn without_key(self) -> ShutDown {
         ShutDown(())
     }
@@ -45,7 +45,7 @@ impl<K> fmt::Display for ShutDown<K> {
 
 impl<K> error::Error for ShutDown<K> {}
 
-/// No key was taken.
+/// Error of a get: no key was taken.
 ///
 /// ```
 /// use dedup_queue::{DedupQueue, GetError};
@@ -58,20 +58,20 @@ impl<K> error::Error for ShutDown<K> {}
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum GetError {
-    /// The queue is shut down, and nothing will be delivered any more. It stays so.
+    /// The queue is shut down, and no more keys will be delivered. Final.
     Closed,
-    /// The time was up before a key was ready.
+    /// No key was ready before the deadline.
     TimedOut,
-    /// No key is ready, and the call may not wait.
+    /// No key is ready, and the call must not wait.
     Empty,
-    /// Only futures wait, and nothing wakes them in time: the alarm could not be set.
+    /// Only futures wait, and nothing will wake them in time: the alarm could not be set.
     NoAlarm(Arc<io::Error>),
-    /// The call would wait, and this process was forked after the queue was made.
+    /// The call would wait, and the queue belongs to the parent of this forked process.
     Forked,
 }
 
 impl GetError {
-    /// Whether nothing will be delivered any more.
+    /// Returns whether no more keys will be delivered.
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
     }
@@ -81,12 +81,12 @@ impl fmt::Display for GetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => f.write_str("the queue is shut down and has nothing left to deliver"),
-            Self::TimedOut => f.write_str("no key was ready until the time was up"),
+            Self::TimedOut => f.write_str("no key was ready before the deadline"),
             Self::Empty => f.write_str("no key is ready"),
             Self::Forked => {
                 f.write_str("the queue belongs to the parent process (this one was forked)")
             }
-            Self::NoAlarm(error) => write!(f, "no alarm could be set: {error}"),
+            Self::NoAlarm(error) => write!(f, "the alarm could not be set: {error}"),
         }
     }
 }

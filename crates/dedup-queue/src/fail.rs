@@ -1,8 +1,8 @@
-//! Failures: counted, and what follows from them.
+//! Counting failures, and their consequences.
 //!
-//! The limiter is user code, so it is asked with the lock free, for the count that was seen then.
-//! The section that counts compares, and if others have counted or forgotten meanwhile, the limiter
-//! is asked again.
+//! The limiter is user code, so it is called with the lock free, for the count that was read
+//! before. The section that counts compares: if other threads have counted or forgotten failures in
+//! the meantime, the limiter is called again.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ use crate::metrics::Metrics;
 use crate::policy::Retried;
 use crate::records::Slot;
 
-/// What follows a failure.
+/// Consequences of a failure.
 #[derive(Clone, Copy)]
 struct Plan {
-    /// It is the so-manieth.
+    /// The number of failures, including this one.
     failures: u32,
     /// The delay, and when it ends. `None`: the key is given up.
     retry: Option<(Duration, u64)>,
@@ -29,7 +29,7 @@ struct Plan {
 }
 
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
-    /// Counts a failure of the key, and adds it to be tried again.
+    /// Counts a failure of the key, and adds it for a retry.
     pub(crate) fn add_failed(&self, key: K) -> Result<Retried, ShutDown<K>> {
         let (hash, mut pair) = self.prepare(key);
         let mut failures = self.update(|state| {
@@ -59,7 +59,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 }
                 let current = state.keys.failures(found);
                 if current != known {
-                    return Err(Some(current)); // Counted or forgotten meanwhile.
+                    return Err(Some(current)); // Counted or forgotten in the meantime.
                 }
                 Ok(match retry {
                     None => {
@@ -94,8 +94,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         settled_with(None, pair)
     }
 
-    /// What follows the key's failure, which is its `failures`-th; after the delay that the worker
-    /// says, or else the limiter. May run user code, so no lock may be held.
+    /// Returns the consequences of the key's `failures`-th failure. The delay is `said` by the
+    /// worker, or else the limiter's. May run user code, so no lock may be held.
     fn plan(&self, key: &K, failures: u32, now: Instant, said: Option<Duration>) -> Plan {
         let most = self.config.max_attempts;
         let retry = if most.is_some_and(|most| failures >= most.get()) {
@@ -118,8 +118,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Counts a failure of a held key, and lets it go. Takes the key when the limiter has been asked,
-    /// which it is unless the worker has `said` a delay.
+    /// Counts a failure of a held key, and releases it. Takes the key after the limiter has been
+    /// called, unless the worker has `said` a delay.
     pub(crate) fn retry_held(
         &self,
         slot: Slot,
@@ -127,7 +127,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         mut failures: u32,
         said: Option<Duration>,
     ) -> Option<Retried> {
-        // One reading serves both looks: a reading costs as much as a section.
+        // One reading serves both comparisons: a reading costs as much as a section.
         let mut now = self.clock.now();
         if failures > 0
             && let Some(retried) = self.retry_early(slot, key, failures, now, said)
@@ -152,7 +152,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 state.keys.advance(plan.now);
                 let current = state.keys.failures_of_held(slot);
                 if current != failures {
-                    return Err(Some(current)); // Counted or forgotten meanwhile.
+                    return Err(Some(current)); // Counted or forgotten in the meantime.
                 }
                 let key = key.take().ok_or(None)?;
                 Ok((state.keys.finish(slot, key, ending), state.is_open()))
@@ -160,7 +160,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             match counted {
                 Err(current) => {
                     failures = current?;
-                    now = self.clock.now(); // The limiter may have taken its time.
+                    now = self.clock.now(); // The limiter may have taken some time.
                 }
                 Ok((ended, is_open)) => {
                     let Some((delay, _)) = plan.retry else {
@@ -175,11 +175,11 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// A key that was delivered before its back-off was over, because it was added meanwhile, goes
-    /// back to where it was: it was tried once more, and neither is a failure counted nor the back-off
-    /// changed, but for a longer one that the worker has `said`. So what happens to a key does not
-    /// lengthen the time until it is tried again. `None`: its back-off is over, or failures were counted
-    /// elsewhere since it was taken.
+    /// Returns a key that was delivered before its back-off was over to its back-off, because it
+    /// was added in the meantime: this was an extra attempt. No failure is counted, and the
+    /// back-off changes only if the worker has `said` a longer one. So adds do not lengthen the
+    /// time until the next retry. Returns `None` if the back-off is over, or if failures were
+    /// counted elsewhere since the key was taken.
     fn retry_early(
         &self,
         slot: Slot,
@@ -210,7 +210,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         Some(self.note_again(ended, is_open, left))
     }
 
-    /// A key was let go that is to come again.
+    /// Records that a key was released and will be delivered again.
     pub(crate) fn note_again(&self, ended: Ended<K>, is_open: bool, delay: Duration) -> Retried {
         let is_ready = ended.ready;
         self.note_worked(ended.worked);

@@ -1,4 +1,4 @@
-//! Letting keys go.
+//! Releasing keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl<K: Key, S: Hasher, C: Clock> GuardOps<K> for Core<K, S, C> {
 
     fn retry_after(&self, slot: Slot, key: &mut Option<K>, delay: Duration) -> Option<Retried> {
         let now = self.clock.now();
-        let key = key.take()?; // Not before: if the clock panics the key is done.
+        let key = key.take()?; // Not earlier: if the clock panics, the guard's drop releases the key.
         let due = self.epoch.after(now, delay);
         let ending = Ending::Again { due };
         let (ended, is_open) = self.update(|state| {
@@ -66,7 +66,7 @@ impl<K: Key, S: Hasher, C: Clock> GuardOps<K> for Core<K, S, C> {
 }
 
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
-    /// A key was let go that had been held so long.
+    /// Records that a key was released after it had been held for `worked`.
     #[inline]
     pub(crate) fn note_worked(&self, worked: u64) {
         self.with_metrics(|metrics, name| {
@@ -98,7 +98,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         mut state: StateGuard<'_, State<K>>,
     ) {
         let ending = if forget { Ending::Forget } else { Ending::Done };
-        // A clock that panics must not keep the key from being let go: it is as if time stood still.
+        // A panicking clock must not keep the key from being released: time then stands still.
         let ticked = guarded(|| {
             if state.keys.may_expire(slot) {
                 self.read_time(&mut state);
@@ -107,7 +107,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             }
         });
         let Some(key) = key.take() else {
-            return; // A key is taken with its guard.
+            return; // Cannot happen: the guard has its key until it is dropped.
         };
         let ended = state.keys.finish(slot, key, ending);
         self.settle(state);

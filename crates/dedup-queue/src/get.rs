@@ -1,7 +1,7 @@
-//! Waiting for a key: as a thread, and as a future.
+//! Waiting for a key, as a thread and as a future.
 //!
-//! Who is woken for what is decided by [`Waiters`](delay_queue::wait::Waiters), whose protocol
-//! stands with it; here are the steps of those who wait.
+//! [`Waiters`](delay_queue::wait::Waiters) decides which waiter is notified, and documents its
+//! protocol; this file has the steps of the waiting parties.
 
 use std::fmt;
 use std::future::Future;
@@ -22,8 +22,8 @@ use crate::queue::KeyQueue;
 use crate::state::{Effects, State};
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
-    /// Takes the key that has been ready longest; of two priorities, see
-    /// [`low_priority`](KeyQueue::low_priority). Blocks until there is one.
+    /// Takes the key that has been ready longest (see [`low_priority`](KeyQueue::low_priority) for
+    /// the order of two priorities). Blocks until a key is ready.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -37,8 +37,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// ```
     ///
     /// # Errors
-    /// [`GetError::Closed`] once the queue is shut down and nothing will be delivered any more. Every call that
-    /// may wait says [`GetError::Forked`] instead in a forked process.
+    /// [`GetError::Closed`] once the queue is shut down and no more keys will be delivered. In a
+    /// forked process, every call that would wait returns [`GetError::Forked`] instead.
     #[doc(alias = "Get")]
     #[doc(alias = "pop")]
     #[doc(alias = "take")]
@@ -50,7 +50,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         }
     }
 
-    /// As [`get`](KeyQueue::get), for at most this long.
+    /// Like [`get`](KeyQueue::get), but waits for at most `timeout`.
     ///
     /// ```
     /// use dedup_queue::{DedupQueue, GetError};
@@ -70,7 +70,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         }
     }
 
-    /// As [`get`](KeyQueue::get), until this time at most.
+    /// Like [`get`](KeyQueue::get), but waits until `deadline` at most.
     ///
     /// # Errors
     /// [`GetError::TimedOut`] and [`GetError::Closed`].
@@ -89,7 +89,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// let queue = DedupQueue::<&str>::new();
     /// queue.add("a")?;
     /// while let Ok(held) = queue.try_get() {
-    ///     println!("{held:?}"); // Dropping it means done.
+    ///     println!("{held:?}"); // Dropping the guard means done.
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -103,7 +103,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         }
     }
 
-    /// Takes up to `most` keys at once, in their order. Blocks until there is one.
+    /// Takes up to `most` keys at once, in order. Blocks until a key is ready.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -124,7 +124,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         Ok(self.held_all(batch))
     }
 
-    /// As [`get_batch`](KeyQueue::get_batch), for at most this long.
+    /// Like [`get_batch`](KeyQueue::get_batch), but waits for at most `timeout`.
     ///
     /// # Errors
     /// As [`get_timeout`](KeyQueue::get_timeout).
@@ -138,7 +138,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         Ok(self.held_all(batch))
     }
 
-    /// Takes up to `most` keys, if there are any. Never blocks.
+    /// Like [`get_batch`](KeyQueue::get_batch), but never blocks.
     ///
     /// # Errors
     /// As [`try_get`](KeyQueue::try_get).
@@ -147,17 +147,17 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         Ok(self.held_all(batch))
     }
 
-    /// Takes the key that has been ready longest, when there is one, as a future. It needs no
-    /// runtime of its own: the clock wakes it.
+    /// Async version of [`get`](KeyQueue::get). Needs no particular runtime: the clock wakes the
+    /// future.
     ///
-    /// A future that is dropped before it is ready takes nothing with it, woken or not. Polled again
-    /// once it was ready, it takes another key. Its output is an error as in
+    /// A future that is dropped before it is ready takes no key, notified or not. A future that is
+    /// polled after it was ready takes another key. Its output is an error as in
     /// [`get`](KeyQueue::get), or [`GetError::NoAlarm`].
     ///
-    /// It never yields while a key is ready: there is nothing to wait for. So a task that takes and
-    /// finishes key after key without awaiting anything else keeps its executor's thread for as long
-    /// as there are any. If others are to run meanwhile, let it yield now and then
-    /// (`tokio::task::yield_now().await`, `futures_lite::future::yield_now().await`).
+    /// The future never yields while a key is ready. So a task that takes and finishes keys without
+    /// awaiting anything else occupies its executor's thread for as long as there are any. If other
+    /// tasks share the thread, let it yield from time to time (`tokio::task::yield_now().await`,
+    /// `futures_lite::future::yield_now().await`).
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -183,7 +183,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         Held::new(self.core(), key, place)
     }
 
-    /// The same, of one that was taken in a section that noted the time.
+    /// Creates the guard of a key that was taken in a section that recorded the time.
     fn held_noted(&self, taken: Taken<K>) -> Held<'_, K, L> {
         let held = self.held((taken.key, taken.place));
         self.core().note_taken(taken.waited);
@@ -198,7 +198,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 }
 
-/// Takes a batch, if there is anything.
+/// Returns a function that takes a batch, if a key is ready.
 fn up_to<K>(most: NonZeroUsize) -> impl FnMut(&mut Keys<K>) -> Option<Vec<Taken<K>>> {
     move |keys| {
         let first = keys.take()?;
@@ -215,8 +215,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         })?)
     }
 
-    /// Waits for a key. The guard is made by the caller, in one place with those that need no wait:
-    /// so it is made of values, and not written to memory to be moved.
+    /// Waits for a key. The caller creates the guard, in the same place as on the path without a
+    /// wait: so the guard is built from values, and not written to memory and moved.
     #[cold]
     fn take_late(&self, deadline: Option<Instant>) -> Result<(K, Place), GetError> {
         let taken = self.wait_for(deadline, Keys::take)?;
@@ -254,7 +254,7 @@ impl From<Unavailable> for GetError {
     }
 }
 
-/// See [`KeyQueue::get_async`].
+/// Future of [`KeyQueue::get_async`].
 #[must_use = "a future does nothing until it is polled"]
 pub struct GetFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plain> {
     queue: KeyQueue<K, S, C, L>,

@@ -1,4 +1,4 @@
-//! A key in a worker's hands.
+//! Keys held by workers.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,19 +12,18 @@ use crate::layer::{Delays, Layer, Plain, Retries};
 use crate::policy::Retried;
 use crate::records::Slot;
 
-/// What a guard asks of its queue, whatever its hasher and its clock are.
+/// Operations of a guard on its queue, independent of the queue's hasher and clock.
 pub(crate) trait GuardOps<K>: Send + Sync {
-    /// A share of the queue.
     fn share(&self) -> Arc<dyn GuardOps<K>>;
-    /// Takes the key. Here and below it is left where it is until it is needed or dropped: to move
-    /// it out of a guard is to read at once what was just written in pieces.
+    /// Takes the key. Here and below, the key stays in the guard until it is needed or dropped:
+    /// moving it out of the guard earlier would read at once what was just written in pieces.
     fn done(&self, slot: Slot, key: &mut Option<K>);
-    /// The same, and its failures are forgotten.
+    /// Like `done`, and forgets the failures.
     fn succeed(&self, slot: Slot, key: &mut Option<K>);
-    /// Takes the key once the clock has been read. `None` if there was no key.
+    /// Takes the key after the clock has been read. Returns `None` if there was no key.
     fn retry_after(&self, slot: Slot, key: &mut Option<K>, delay: Duration) -> Option<Retried>;
-    /// Takes the key once the limiter, which is user code, has been asked; it is not, if there is a
-    /// delay. `None` if there was no key.
+    /// Takes the key after the limiter, which is user code, has returned a delay; with a given
+    /// delay the limiter is not called. Returns `None` if there was no key.
     fn retry(
         &self,
         slot: Slot,
@@ -36,15 +35,16 @@ pub(crate) trait GuardOps<K>: Send + Sync {
     fn forget(&self, slot: Slot);
 }
 
-/// A key that this worker holds: no other worker gets it until it is let go.
+/// A key that this worker holds: no other worker gets it until it is released.
 ///
-/// Dropping it means done, also by a panic. If the key was added meanwhile, it is ready again then.
-/// In a queue with back-off ([`Retrying`](crate::Retrying)) a drop leaves the key's failures as
-/// they are, until they expire: say [`succeed`](Held::succeed) or [`retry`](Held::retry).
+/// Dropping the guard means done, also during a panic. If the key was added in the meantime, it is
+/// then ready again. In a queue with back-off ([`Retrying`](crate::Retrying)) a drop leaves the
+/// key's failures unchanged until they expire: call [`succeed`](Held::succeed) or
+/// [`retry`](Held::retry).
 ///
-/// It borrows the queue, as a lock's guard borrows the lock, and can go to another thread; to where
-/// the queue cannot be borrowed, as [`into_owned`](Held::into_owned). One that is leaked
-/// (`std::mem::forget`) holds its key for ever, and no drain finishes.
+/// The guard borrows the queue, as a lock's guard borrows the lock. It can be sent to another
+/// thread; [`into_owned`](Held::into_owned) removes the borrow. A leaked guard (`std::mem::forget`)
+/// holds its key for ever, and no drain finishes.
 ///
 /// ```
 /// use dedup_queue::DedupQueue;
@@ -52,7 +52,7 @@ pub(crate) trait GuardOps<K>: Send + Sync {
 /// let queue = DedupQueue::<&str>::new();
 /// queue.add("a")?;
 /// let held = queue.get()?;
-/// queue.add("a")?; // Again, while it is held.
+/// queue.add("a")?; // Added again while it is held.
 /// assert!(queue.try_get().is_err(), "no other worker gets it");
 /// drop(held);
 /// assert_eq!(*queue.try_get()?, "a");
@@ -62,16 +62,16 @@ pub(crate) trait GuardOps<K>: Send + Sync {
 #[must_use = "dropping it means that the key is done"]
 pub struct Held<'q, K: Key, L: Layer = Plain> {
     queue: QueueRef<'q, K>,
-    /// There until it is let go.
+    /// Present until the key is released.
     key: Option<K>,
     place: Place,
     layer: PhantomData<fn() -> L>,
 }
 
-/// What ties a guard to its queue.
+/// A guard's reference to its queue.
 ///
-/// Borrowed where that will do: a share is counted up and down by two atomic read-modify-writes, at
-/// a place that all workers write to. That is as much as one of a key's three sections.
+/// Borrowed if possible: a shared reference costs two atomic read-modify-writes, on a cache line
+/// that all workers write to. That is as much as one of a key's three sections.
 enum QueueRef<'q, K> {
     Borrowed(&'q dyn GuardOps<K>),
     Shared(Arc<dyn GuardOps<K>>),
@@ -98,14 +98,17 @@ impl<'q, K: Key, L: Layer> Held<'q, K, L> {
         }
     }
 
-    /// The key.
-    #[expect(clippy::missing_panics_doc, reason = "it cannot")]
+    /// Returns the key.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "the guard has a key until it is dropped"
+    )]
     pub fn key(&self) -> &K {
         self.key.as_ref().expect("a key is taken with its guard")
     }
 
-    /// The same guard, with a share of the queue in place of a borrow: it keeps the queue alive,
-    /// and can go anywhere.
+    /// Replaces the borrow of the queue by shared ownership: the guard keeps the queue alive, and
+    /// is `'static`.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -126,7 +129,7 @@ impl<'q, K: Key, L: Layer> Held<'q, K, L> {
         }
     }
 
-    /// The same as dropping it.
+    /// Releases the key, like dropping the guard.
     #[doc(alias = "Done")]
     pub fn done(self) {
         drop(self);
@@ -134,11 +137,10 @@ impl<'q, K: Key, L: Layer> Held<'q, K, L> {
 }
 
 impl<K: Key, L: Delays> Held<'_, K, L> {
-    /// Done for now: to be delivered again after `delay`, whether it failed or not. No failure is
-    /// counted.
+    /// Releases the key, to be delivered again after `delay`. Counts no failure.
     ///
-    /// If the key was added meanwhile it is ready at once; if it was delayed to an earlier time, it
-    /// keeps that.
+    /// If the key was added in the meantime, it is ready at once. If it was delayed to an earlier
+    /// time, it keeps that time.
     ///
     /// ```
     /// use dedup_queue::{DedupDelayQueue, Retried};
@@ -153,12 +155,12 @@ impl<K: Key, L: Delays> Held<'_, K, L> {
     pub fn retry_after(mut self, delay: Duration) -> Retried {
         let slot = self.place.slot();
         let retried = self.queue.queue().retry_after(slot, &mut self.key, delay);
-        retried.unwrap_or(Retried::Ready) // A key is taken with its guard.
+        retried.unwrap_or(Retried::Ready) // The guard has its key until it is dropped.
     }
 }
 
 impl<K: Key, L: Retries> Held<'_, K, L> {
-    /// Done, and well: its failures are forgotten.
+    /// Reports success: releases the key and forgets its failures.
     ///
     /// ```
     /// use dedup_queue::DedupRetryQueue;
@@ -174,47 +176,48 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
         self.queue.queue().succeed(slot, &mut self.key);
     }
 
-    /// Failed: the failure is counted, and the key delivered again when the limiter says. In one
+    /// Reports failure: counts it, and delivers the key again after the limiter's delay. In one
     /// step, so no other worker gets the key in between.
     ///
-    /// If it was delivered before the back-off of its last failure was over, because it was added
-    /// meanwhile, this was an extra try: no failure is counted, the limiter is not asked, and the key
-    /// goes back to wait for the rest of that back-off. So events have a key tried at once, but neither
-    /// lengthen its back-off nor bring it nearer to its last attempt. A try that lasts until the
+    /// If the key was delivered before the back-off of its last failure was over, because it was
+    /// added in the meantime, this was an extra attempt: no failure is counted, the limiter is not
+    /// called, and the key waits for the rest of that back-off. So events cause an attempt at once,
+    /// but neither lengthen the back-off nor use up attempts. An attempt that lasts until the
     /// back-off is over counts.
     ///
-    /// If this was the last attempt of those it has, the key is forgotten instead, and the
-    /// dead-letter hook called on this thread; what the hook panics with comes out here. A try that is
-    /// pending for an earlier failure is taken back then; what was added otherwise is delivered, as if the
-    /// key were new.
+    /// If this was the key's last attempt, the key is forgotten instead, and the dead-letter hook
+    /// is called on this thread; its panics propagate to the caller. A retry that is pending for an
+    /// earlier failure is cancelled. A delivery that was requested by an add is still made, as if
+    /// the key were new.
     ///
     /// ```
     /// use dedup_queue::DedupRetryQueue;
     ///
     /// let queue = DedupRetryQueue::<&str>::new();
     /// queue.add("a")?;
-    /// queue.get()?.retry(); // It failed.
+    /// queue.get()?.retry(); // The attempt failed.
     /// assert_eq!(queue.failures(&"a"), 1);
     /// assert_eq!(*queue.get()?, "a", "after a few milliseconds");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Panics
-    /// If the limiter does. The key is done then, and no failure counted.
+    /// If the limiter does. The key is then done, and no failure is counted.
     #[doc(alias = "AddRateLimited")]
     pub fn retry(self) -> Retried {
         self.retry_failed(None)
     }
 
-    /// Failed, as with [`retry`](Held::retry), and the worker knows better than the limiter when it may
-    /// succeed: the failure is counted, and the key delivered again after `delay`. The limiter is not
-    /// asked; after the next failure that it is asked for, it counts this one too.
+    /// Reports failure, as [`retry`](Held::retry), with a delay that the worker knows better than
+    /// the limiter: counts the failure, and delivers the key again after `delay`. The limiter is
+    /// not called now; the next time that it is called, its count includes this failure.
     ///
-    /// For a service that says when to come back. Where that is no failure, say
+    /// For services that say when to come back. If that is not a failure, call
     /// [`retry_after`](Held::retry_after), which counts nothing.
     ///
-    /// All else is as with `retry`: the last attempt gives the key up, and an early try is not counted.
-    /// It goes back to wait for the rest of its back-off, or for this delay if that is longer.
+    /// Otherwise this behaves as `retry`: the last attempt gives the key up, and an early attempt
+    /// is not counted. After an early attempt the key waits for the rest of its back-off, or for
+    /// `delay` if that is longer.
     ///
     /// ```
     /// use dedup_queue::{DedupRetryQueue, ManualClock, Retried};
@@ -239,16 +242,16 @@ impl<K: Key, L: Retries> Held<'_, K, L> {
         let (slot, failures) = (self.place.slot(), self.place.failures());
         let queue = self.queue.queue();
         let retried = queue.retry(slot, &mut self.key, failures, delay);
-        retried.unwrap_or(Retried::Ready) // A key is taken with its guard.
+        retried.unwrap_or(Retried::Ready) // The guard has its key until it is dropped.
     }
 
-    /// How often it has failed in a row, not counting the present attempt.
+    /// Returns the number of failures in a row, not counting the current attempt.
     #[doc(alias = "NumRequeues")]
     pub fn failures(&self) -> u32 {
         self.queue.queue().failures(self.place.slot())
     }
 
-    /// Forgets its failures. It is held as before.
+    /// Forgets the key's failures. The key is still held.
     #[doc(alias = "Forget")]
     pub fn forget(&self) {
         self.queue.queue().forget(self.place.slot());

@@ -1,7 +1,7 @@
-//! Waiting until there is nothing to do, without an end of the queue.
+//! Waiting until the queue is idle, without shutting it down.
 //!
-//! # What always holds
-//! A wait ends in the first section that leaves nothing pending and nothing held, also if the next one
+//! # Guarantee
+//! A wait ends in the first section that leaves no key pending or held, even if the next section
 //! adds a key before the waiter runs again.
 
 use std::future::{Future, poll_fn};
@@ -20,13 +20,14 @@ use crate::queue::KeyQueue;
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Waits until no key is ready, held or delayed. Blocks.
     ///
-    /// Adds go on: the queue was idle at one moment after the call, and may not be when this returns.
-    /// [`drain`](KeyQueue::drain) ends the queue instead. Keys that are remembered for their failures
-    /// alone do not count, and after a shut-down neither do delayed ones: they are left over. A worker
-    /// must not wait for itself, so do not call it while holding a key.
+    /// Keys may still be added: the queue was idle at one moment during the call, and may not be
+    /// idle when the call returns. [`drain`](KeyQueue::drain) shuts the queue down instead. Keys
+    /// that are remembered only for their failures do not count, and after a shut-down neither do
+    /// delayed keys, which are leftovers. A worker that calls this method while it holds a key
+    /// waits for itself.
     ///
-    /// `true`, except in a forked process: a queue that is not idle there never will be, for the threads at
-    /// it stayed behind.
+    /// Returns `true`, except in a forked process with a queue that is not idle: it never will be,
+    /// because the workers do not exist there.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -38,14 +39,15 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///     scope.spawn(|| queue.get().unwrap().done());
     ///     queue.wait_idle();
     /// });
-    /// assert!(queue.add("b").is_ok(), "it is open");
+    /// assert!(queue.add("b").is_ok(), "the queue is still open");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wait_idle(&self) -> bool {
         self.wait_idle_until(None)
     }
 
-    /// As [`wait_idle`](KeyQueue::wait_idle), for at most this long. `false` if the time was up first.
+    /// Like [`wait_idle`](KeyQueue::wait_idle), but waits for at most `timeout`. Returns `false` on
+    /// time-out.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -55,19 +57,20 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// assert!(!queue.wait_idle_timeout(std::time::Duration::from_millis(1)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use = "the time may have been up"]
+    #[must_use = "the wait may have timed out"]
     pub fn wait_idle_timeout(&self, timeout: Duration) -> bool {
         self.wait_idle_until(self.core().clock.after(timeout))
     }
 
-    /// As [`wait_idle`](KeyQueue::wait_idle), until this time at most. `false` if it came first.
-    #[must_use = "the time may have been up"]
+    /// Like [`wait_idle`](KeyQueue::wait_idle), but waits until `deadline` at most. Returns `false`
+    /// on time-out.
+    #[must_use = "the wait may have timed out"]
     pub fn wait_idle_deadline(&self, deadline: Instant) -> bool {
         self.wait_idle_until(Some(deadline))
     }
 
-    /// As [`wait_idle`](KeyQueue::wait_idle), as a future. It begins with the first poll, and may be dropped
-    /// at any moment.
+    /// Async version of [`wait_idle`](KeyQueue::wait_idle). Starts with the first poll, and may be
+    /// dropped at any moment.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -101,10 +104,10 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 }
 
-/// One wait, which leaves nothing behind when it is dropped.
+/// One wait, which leaves no trace in the queue when it is dropped.
 struct IdleWait<K: Key, S: Hasher, C: Clock, L: Layer> {
     queue: KeyQueue<K, S, C, L>,
-    /// It waits, or its answer waits for it.
+    /// Present while the wait is queued, or has a result to fetch.
     id: Option<DrainId>,
 }
 
@@ -116,13 +119,13 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> IdleWait<K, S, C, L> {
         }
     }
 
-    /// Whether the queue was idle. If that is not known yet, the waiter is woken when it is.
+    /// Returns whether the queue was idle. If that is not known yet, the waiter will be woken.
     fn poll(&mut self, waiter: Waiter) -> Poll<bool> {
         let core = self.queue.core();
-        let mut waiter = Some(waiter); // What is left of it is dropped with the lock free.
+        let mut waiter = Some(waiter); // The rest is dropped when the lock is free.
         let id = *self.id.get_or_insert_with(|| {
             core.update(|state| {
-                let waiter = waiter.take().expect("it is asked for once");
+                let waiter = waiter.take().expect("the waiter is used once");
                 state.begin_idle_wait(waiter)
             })
         });
@@ -138,7 +141,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> IdleWait<K, S, C, L> {
         }
     }
 
-    /// Waits no longer. Whether the queue was idle meanwhile.
+    /// Stops waiting. Returns whether the queue was idle in the meantime.
     fn give_up(&mut self) -> bool {
         let Some(id) = self.id.take() else {
             return false;

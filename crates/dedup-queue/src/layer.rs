@@ -1,11 +1,11 @@
-//! The three layers, as types without values.
+//! The three layers, as uninhabited types.
 //!
-//! What a queue can do is part of its type, so that a `retry` on a queue without back-off does not
-//! compile. Underneath it is one structure: ready keys and delayed ones lie under one lock.
+//! The operations of a queue are part of its type, so that a `retry` on a queue without back-off
+//! does not compile. All layers share one structure: ready and delayed keys are under one lock.
 
 use std::fmt;
 
-/// De-duplication: `add`, `get`, done.
+/// De-duplication: `add`, `get`, `done`.
 ///
 /// ```compile_fail,E0599
 /// let queue = dedup_queue::DedupQueue::<u32>::new();
@@ -14,7 +14,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain {}
 
-/// The same, and `add_after`.
+/// [`Plain`] and `add_after`.
 ///
 /// ```compile_fail,E0599
 /// let queue = dedup_queue::DedupDelayQueue::<u32>::new();
@@ -23,11 +23,11 @@ pub enum Plain {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delaying {}
 
-/// The same, and `add_rate_limited`, `retry`, and what goes with failures.
+/// [`Delaying`] and `add_rate_limited`, `retry`, and the other operations with failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retrying {}
 
-/// What a queue can do. Its implementors are [`Plain`], [`Delaying`] and [`Retrying`].
+/// The operations that a queue has. Implemented by [`Plain`], [`Delaying`] and [`Retrying`].
 pub trait Layer: sealed::Sealed + fmt::Debug + Send + Sync + 'static {}
 
 /// A layer with `add_after`.

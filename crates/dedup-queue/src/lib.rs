@@ -1,10 +1,11 @@
-//! A work queue of keys: each is delivered once however often it was added, and is never with two
-//! workers at a time.
+//! A work queue of keys. Each key is delivered once however often it was added, and is held by at
+//! most one worker at a time.
 //!
-//! What is queued is not work but the name of something to look at: a file, a row, a customer. A
-//! worker that gets the name looks, and does what is to be done. So it does not matter how often
-//! the name was added meanwhile; and if it is added while a worker is at it, it comes once more.
-//! Those are the semantics of client-go's workqueue, which Kubernetes' controllers are made with.
+//! A queued key is not a piece of work but the name of an object to look at: a file, a row, a
+//! customer. The worker that gets the name looks at the object and does whatever is necessary. So
+//! it does not matter how often the name was added in the meantime. A name that is added while a
+//! worker holds it is delivered once more. These are the semantics of client-go's workqueue, on
+//! which Kubernetes' controllers are built.
 //!
 //! ```
 //! use dedup_queue::{DedupRetryQueue, Outcome};
@@ -31,20 +32,21 @@
 //! ```
 //!
 //! # When not to use it
-//! - For values that must each be delivered: a channel. Here two equal keys are one.
-//! - For work that must survive a crash: everything is in memory.
-//! - For more than two priorities: keys come in the order in which they became ready, but for those of
-//!   [low priority](KeyQueue::low_priority).
-//! - For keys that are dear to clone or compare: each is cloned once when it is added, and `Eq`
-//!   runs under the queue's lock. Put an `Arc` around them.
+//! - For values that must each be delivered: use a channel. Equal keys are merged here.
+//! - For work that must survive a crash: all keys are in memory.
+//! - For more than two priorities: keys are delivered in the order in which they became ready,
+//!   except those of [low priority](KeyQueue::low_priority).
+//! - For keys that are expensive to clone or compare: each is cloned once when it is added, and
+//!   `Eq` runs under the queue's lock. Put an `Arc` around them.
 //!
-//! # The words
-//! A delivery of a key is **pending** now, or later, or not at all; and a worker **holds** the key
-//! (client-go: it is processing), or none does. Pending now and not held, it is **ready** (client-go:
-//! queued); pending now and held, **dirty**: it is ready again when it is let go. Pending later, it is
-//! **delayed**, held or not, and **falls due**. Neither pending nor held, but remembered for its
-//! **failures**, it **rests**. A **guard** ([`Held`]) is a key in a worker's
-//! hands. To **let go** is to drop it, or to say how the work went.
+//! # Terms
+//! A key's delivery is **pending** now, pending later, or not pending; and the key is **held** by a
+//! worker (client-go: processing) or not. A key that is pending now and not held is **ready**
+//! (client-go: queued). A key that is pending now and held is **dirty**: it becomes ready when it
+//! is released. A key that is pending later is **delayed**, held or not, and **falls due** at its
+//! time. A key that is neither pending nor held, but remembered for its **failures**, is
+//! **resting**. A **guard** ([`Held`]) represents a key that a worker holds. The worker
+//! **releases** the key by dropping the guard, or by reporting how the work ended.
 //!
 //! # Three layers
 //! | type | adds | guards |
@@ -53,65 +55,67 @@
 //! | [`DedupDelayQueue`] | `add_after`, `add_at`, `remove_delayed` | `retry_after` |
 //! | [`DedupRetryQueue`] | `add_rate_limited`, `add_after_backoff`, `failures`, `forget` | `succeed`, `retry`, `retry_failed_after`, `forget` |
 //!
-//! Each has everything of those above it. They are one type, [`KeyQueue`], with another last
-//! parameter, so code for any of them is generic over [`Layer`].
+//! Each layer has everything of the layers above it. They are one type, [`KeyQueue`], with another
+//! last parameter, so code for any of them is generic over [`Layer`].
 //!
-//! # What always holds
-//! 1. At most one delivery of a key is pending, beside the one that a worker has. A key is with one
-//!    worker at most.
-//! 2. No key is lost: not by a worker that panics, a `get` that times out, a future or a drain that is
-//!    dropped, nor by shutting down, which returns what is left.
-//! 3. Nothing delayed is early, and an `add` is never late: it means now, and absorbs a delay.
+//! # Guarantees
+//! 1. At most one delivery of a key is pending, in addition to the one that a worker holds. At most
+//!    one worker holds a key.
+//! 2. No key is lost: not by a worker that panics, a `get` that times out, a future or a drain that
+//!    is dropped, and not by shutting down, which returns the remaining keys.
+//! 3. No delayed key is early, and an `add` is never late: it means now, and replaces a delay.
 //! 4. [`GetError::Closed`] is final.
-//! 5. At most one waiting worker is woken for each key that becomes ready; another one only if that
-//!    was a future which was dropped. Besides, a thread is woken to keep the time for the others, all
-//!    are when the queue is closed, and futures when no alarm can be set for them.
-//! 6. What runs of users' code (metrics, limiters, hooks, wakers, drops of keys) runs without the lock,
-//!    on a thread that does not count as waiting. So it may wait, also for other workers of the queue.
+//! 5. At most one waiting worker is notified for each key that becomes ready, and another one only
+//!    if the first was a future that was dropped. In addition, a thread is notified to keep the
+//!    time for the others, all waiters are notified when the queue is closed, and futures when no
+//!    alarm can be set for them.
+//! 6. User code (metrics, limiters, hooks, wakers, drops of keys) runs without the lock, on a
+//!    thread that does not count as waiting. So it may wait, even for other workers of the queue.
 //!
-//! # What blocks, and what it costs
-//! | call | blocks | costs |
+//! # Blocking and cost
+//! | call | blocks | cost |
 //! |---|---|---|
 //! | `add` | no | one section of the queue's lock; one look-up; a clone of the key |
-//! | `get` and its kin | until a key is ready | one section, no look-up |
+//! | `get` and variants | until a key is ready | one section, no look-up |
 //! | `try_get`, `get_async` | no; the future waits | the same |
-//! | letting go | no | one section; a removal from the table; O(records), amortised O(1), when few of many keys are left |
+//! | releasing a key | no | one section; a removal from the table; O(records), amortised O(1), when few of many keys are left |
 //! | `add_after`, `retry`, .. | no | the same and O(log delayed); a reading of the clock |
-//! | what falls due | | O(log delayed) for each, in the next section, whichever call it is |
+//! | a key that falls due | | O(log delayed), in the next section, whichever call it belongs to |
 //! | `remove`, `failures`, `forget` | no | one section, one look-up |
 //! | `stats`, `len` | no | one section |
 //! | `entries` | no | a section and a clone of each key, for some dozens of keys at a time |
 //! | `drain` | until nothing is ready or held | nothing while it sleeps; at its end O(all keys) |
 //! | `wait_idle` | until nothing is ready, held or delayed | nothing while it sleeps; meanwhile no section is a short one |
-//! | `shut_down` | no | one section, O(who waits) |
+//! | `shut_down` | no | one section, O(waiters) |
 //!
-//! "No" means: for no longer than others hold the lock, and none of them holds it while it runs
-//! user code other than `Eq` of keys, and `Clone` in `entries`. No thread is started, but for the clock's alarm where only
-//! futures wait for delayed keys. The clock is read only while metrics are on or times are noted, or
-//! something is delayed, or failures may expire.
+//! "No" means: only for as long as other threads hold the lock, and none of them holds it while it
+//! runs user code other than `Eq` of keys, and `Clone` in `entries`. No thread is started, except
+//! the clock's alarm if only futures wait for delayed keys. The clock is read only while metrics
+//! are on, times are recorded, a key is delayed, or failures may expire.
 //!
 //! # Panics
-//! A panic of a worker lets its key go. A panic in a key's `Eq`, `Hash` or `Clone` changes nothing,
-//! and comes out of the call. Panics in metrics, in waking and dropping wakers, in dropping alarms, and in
-//! dropping a key that an add did not need are caught; one in a waker's `clone` comes out of the poll,
-//! before that has done anything. One in a limiter or in the dead-letter hook comes out of the call that
-//! asked, and so does one of the clock, but a key is let go all the same. The library itself panics only
-//! where a method says so.
+//! A panic of a worker releases its key. A panic in a key's `Eq`, `Hash` or `Clone` propagates to
+//! the caller and changes nothing. Panics in metrics, in waking and dropping wakers, in dropping
+//! alarms, and in dropping a key that an add did not need are caught. A panic in a waker's `clone`
+//! propagates from the poll, which has then done nothing. A panic in a limiter, in the dead-letter
+//! hook or in the clock propagates to the caller, but a key is released nevertheless. The library
+//! itself panics only where a method documents it.
 //!
 //! # Forks
-//! In a process that was forked after a queue was made, `get` and every other call that would wait for a key
-//! return [`GetError::Forked`]. A drain ends with [`Outcome::Forked`] and what is left, and `wait_idle`
-//! returns `false` unless the queue is idle. Such a process makes a queue of its own.
+//! In a process that was forked after a queue was created, `get` and every other call that would
+//! wait for a key return [`GetError::Forked`]. A drain ends with [`Outcome::Forked`] and the
+//! remaining keys, and `wait_idle` returns `false` unless the queue is idle. A forked process should
+//! create its own queue.
 //!
 //! # Features
-//! | feature | default | what it does |
+//! | feature | default | effect |
 //! |---|---|---|
 //! | `stream` | no | `KeyQueue::stream`: guards as a `futures_core::Stream` |
 //!
-//! # Where it comes from
+//! # Origin
 //! [client-go](https://github.com/kubernetes/client-go)'s workqueue: the dirty and the processing
-//! set, the limiters, the metrics. What differs, case by case, and why, is in `docs/client-go.md` of
-//! the repository. Guards, leftovers, expiry and the one lock for all of it are ours.
+//! set, the limiters, the metrics. `docs/client-go.md` in the repository lists the differences and
+//! their reasons. New here are guards, leftovers, expiry, and a single lock.
 #![forbid(unsafe_code)]
 
 mod add;
@@ -163,7 +167,7 @@ pub use stream::GetStream;
 pub use sync_shim::MonotonicClock;
 pub use sync_shim::{Clock, ManualClock};
 
-// What the README shows is compiled and run.
+// The README's examples are compiled and run.
 #[cfg(all(doctest, not(anthill_loom)))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,8 +1,8 @@
 //! The lock around the queue's state.
 //!
-//! The spin lock that yields, then sleeps: its sections here are some dozens of instructions, and
-//! keys are hashed, cloned and dropped outside. In `benches/dedup_queue` no row distinguishes it from
-//! `parking_lot`'s, so what decides is what decided for the pool. The models put loom's lock in its place: the spin
+//! The spin lock that yields, then sleeps: sections take some dozens of instructions, and keys are
+//! hashed, cloned and dropped outside. No row of `benches/dedup_queue` distinguishes it from
+//! `parking_lot`'s, so the reasons are those of the pool. Models use loom's lock instead: the spin
 //! lock has models of its own, and its steps would multiply theirs.
 
 #[cfg(not(anthill_loom))]

@@ -1,4 +1,4 @@
-//! Adds of low priority: the same calls, to the other lane.
+//! Adds with low priority: the same methods, for the other lane.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::policy::Added;
 use crate::queue::KeyQueue;
 use crate::records::Lane;
 
-/// Adds to a queue with low priority. See [`KeyQueue::low_priority`].
+/// Adds keys to a queue with low priority. Returned by [`KeyQueue::low_priority`].
 ///
 /// ```
 /// use dedup_queue::DedupQueue;
@@ -25,28 +25,28 @@ use crate::records::Lane;
 /// assert_eq!(queue.stats().low, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "it only adds"]
+#[must_use = "this value does nothing until a key is added"]
 pub struct LowPriority<'q, K, S, C, L>(&'q KeyQueue<K, S, C, L>);
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
-    /// Adds with low priority: `queue.low_priority().add(key)`. For what is many and can wait, beside
-    /// what is not: a resync of everything beside events.
+    /// Adds with low priority: `queue.low_priority().add(key)`. For numerous keys that can wait
+    /// while others cannot, such as a periodic resync of all keys in addition to events.
     ///
-    /// A key that is ready with low priority is delivered after all others that are ready, but does not
-    /// starve: while there are both, one delivery in eight is of low priority, the one that has been
-    /// ready longest. A delivery has low priority as long as all who have asked for it say so: an add
-    /// without it moves the key up, behind those that are ready, and what is added with it again stays
-    /// where it is. A key that is tried again keeps the priority of the delivery that failed.
+    /// A ready key of low priority is delivered after all other ready keys, but does not starve:
+    /// while there are both, one delivery in eight is of low priority, the one that has been ready
+    /// longest. A delivery has low priority as long as all requests for it have: an add without it
+    /// moves the key up, behind the other ready keys, and a further add with low priority does not
+    /// move it down. A retried key keeps the priority of the delivery that failed.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
     ///
     /// let queue = DedupQueue::<&str>::new();
     /// for key in ["a", "b", "c"] {
-    ///     queue.low_priority().add(key)?; // All there are, once an hour.
+    ///     queue.low_priority().add(key)?; // All keys, once an hour.
     /// }
     /// queue.add("x")?;
-    /// queue.add("c")?; // Something happened to these two.
+    /// queue.add("c")?; // These two have events.
     ///
     /// let order: Vec<&str> = std::iter::from_fn(|| Some(*queue.try_get().ok()?)).collect();
     /// assert_eq!(order, ["x", "c", "a", "b"]);
@@ -59,7 +59,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> LowPriority<'_, K, S, C, L> {
-    /// As [`KeyQueue::add`].
+    /// Like [`KeyQueue::add`], with low priority.
     ///
     /// # Errors
     /// [`ShutDown`], with the key.
@@ -69,7 +69,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> LowPriority<'_, K, S, C, L> {
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Delays> LowPriority<'_, K, S, C, L> {
-    /// As [`KeyQueue::add_after`].
+    /// Like [`KeyQueue::add_after`], with low priority.
     ///
     /// # Errors
     /// [`ShutDown`], with the key.
@@ -79,7 +79,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> LowPriority<'_, K, S, C, L> {
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Retries> LowPriority<'_, K, S, C, L> {
-    /// As [`KeyQueue::add_after_backoff`]: what a resync asks for, of keys that fail too.
+    /// Like [`KeyQueue::add_after_backoff`], with low priority. For a resync whose keys may be
+    /// failing.
     ///
     /// # Errors
     /// [`ShutDown`], with the key.

@@ -1,15 +1,16 @@
-//! What can be watched of a queue, under client-go's names.
+//! Metrics of a queue, under client-go's names.
 //!
-//! # What always holds
-//! 1. Metrics are called with no lock of the queue held, on the thread that caused the event; so two calls
-//!    about events of two threads may come in either order. Sums are exact all the same: `depth`
-//!    is reported as differences.
-//! 2. A panic in them is caught and changes nothing.
-//! 3. No thread of ours calls them, and nothing calls them after the last operation has returned.
+//! # Guarantees
+//! 1. Metrics are called with no lock of the queue held, on the thread that caused the event. So
+//!    calls about events of two threads may come in either order. Sums are exact nevertheless:
+//!    `depth` is reported as differences.
+//! 2. A panic in metrics is caught and changes nothing.
+//! 3. The queue has no thread that calls metrics, and makes no call after the last operation has
+//!    returned.
 
 use std::time::Duration;
 
-/// Receives what happens in a queue. Every method does nothing unless it is implemented.
+/// Receives the events of a queue. The default methods do nothing.
 ///
 /// `queue` is the name that the queue was built with.
 ///
@@ -29,43 +30,43 @@ use std::time::Duration;
 /// ```
 #[doc(alias = "MetricsProvider")]
 pub trait Metrics: Send + Sync + 'static {
-    /// So many more deliveries (or fewer) are pending now: keys that are ready or dirty.
+    /// The number of deliveries that are pending now (ready or dirty keys) has changed by `change`.
     fn depth(&self, queue: &str, change: i64) {
         let _ = (queue, change);
     }
 
-    /// So many deliveries became pending now. An add that collapsed into an earlier one is none.
+    /// `count` deliveries became pending now. Merged adds are not counted.
     fn adds_total(&self, queue: &str, count: u64) {
         let _ = (queue, count);
     }
 
-    /// A key was taken that had waited so long: since its first add, or since it fell due.
+    /// A key was taken after waiting for `waited`, since its first add or since it fell due.
     fn queue_duration_seconds(&self, queue: &str, waited: Duration) {
         let _ = (queue, waited);
     }
 
-    /// A key was let go that had been held so long.
+    /// A key was released after it had been held for `worked`.
     fn work_duration_seconds(&self, queue: &str, worked: Duration) {
         let _ = (queue, worked);
     }
 
-    /// The held keys have been held so long, in all. Told by `report_unfinished` alone.
+    /// Total time for which the held keys have been held. Called only by `report_unfinished`.
     fn unfinished_work_seconds(&self, queue: &str, sum: Duration) {
         let _ = (queue, sum);
     }
 
-    /// The key held longest has been held so long. Told by `report_unfinished` alone.
+    /// Time for which the longest-held key has been held. Called only by `report_unfinished`.
     fn longest_running_processor_seconds(&self, queue: &str, longest: Duration) {
         let _ = (queue, longest);
     }
 
-    /// A key is to be delivered later: by `add_after`, `add_rate_limited`, or a retry.
+    /// A key will be delivered later: by `add_after`, `add_rate_limited`, or a retry.
     fn retries_total(&self, queue: &str) {
         let _ = queue;
     }
 }
 
-/// One for several queues, or one that its owner keeps a hand on.
+/// Shared metrics: for several queues, or for an owner that keeps access to them.
 impl<M: Metrics + ?Sized> Metrics for std::sync::Arc<M> {
     fn depth(&self, queue: &str, change: i64) {
         (**self).depth(queue, change);

@@ -1,11 +1,11 @@
-//! What a call asks for, and what it did.
+//! Options and results of calls.
 
 use std::time::Duration;
 
-/// Which time counts when `add_after` meets a key that is delayed already. One per queue.
+/// How `add_after` treats a key that is already delayed. A setting of the queue.
 ///
-/// It is about `add_after` alone: `add` always means now, and a retry never puts a delivery off
-/// that was to come earlier.
+/// Concerns only `add_after`: `add` always means now, and a retry never postpones an earlier
+/// delivery.
 ///
 /// ```
 /// use dedup_queue::{DedupDelayQueue, Policy};
@@ -20,19 +20,19 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Policy {
-    /// The earlier of the two: a delivery that was promised is not put off. As client-go does.
+    /// The earlier time: a promised delivery is not postponed. As in client-go.
     #[default]
     Earliest,
-    /// The later of the two.
+    /// The later time.
     Latest,
-    /// The newer call's, earlier or later: quiet must last that long. A key that is added again and
-    /// again is put off for ever.
+    /// The time of the newer call, earlier or later: the key is delivered after a quiet period. A
+    /// key that is added again and again is postponed for ever.
     Debounce,
-    /// As `Debounce`, but no later than this after the first of the calls.
+    /// Like `Debounce`, but at most this long after the first of the calls.
     DebounceMaxWait(Duration),
 }
 
-/// What an accepted add did.
+/// Result of an accepted add.
 ///
 /// ```
 /// use dedup_queue::{Added, DedupQueue};
@@ -47,52 +47,52 @@ pub enum Policy {
 pub enum Added {
     /// No delivery of the key was pending; now one is.
     New,
-    /// The key was delayed, and has another time now, or none: it is delivered at once. Or it was ready
-    /// with low priority, and has moved up.
+    /// The key was delayed and now has another time, or is delivered at once. Or it was ready with
+    /// low priority, and has moved up.
     Moved,
-    /// A delivery was pending, and stays as it is: this add collapsed into an earlier one.
+    /// A delivery was already pending, and is unchanged: this add was merged into an earlier one.
     Merged,
 }
 
-/// What a `retry` came to.
+/// Result of a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retried {
-    /// The key is tried again after this delay, or earlier if it was delayed to an earlier time
-    /// meanwhile.
+    /// The key is delivered again after this delay, or earlier if it was delayed to an earlier time
+    /// in the meantime.
     After(Duration),
-    /// It is ready at once: it was added while it was held, or there is no delay.
+    /// The key is ready at once: it was added while it was held, or there is no delay.
     Ready,
-    /// The queue is shut down: the key is left over, for a drain to return.
+    /// The queue is shut down: the key is a leftover, which a drain returns.
     Left,
-    /// It has been tried as often as it may be: it was forgotten, and the dead-letter hook called. It is
-    /// delivered again only if it was added for something else than its failures.
+    /// The key has used all its attempts: it was forgotten, and the dead-letter hook was called. It
+    /// is delivered again only if an add has requested that.
     GivenUp,
 }
 
-/// What a delivery was that was taken back.
+/// Kind of a pending delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pending {
     /// The key was ready.
     Ready,
-    /// It was held, and would have been delivered once more.
+    /// The key was held, and would have been delivered once more.
     Dirty,
-    /// It was delayed.
+    /// The key was delayed.
     Delayed,
 }
 
-/// How a drain ended.
+/// Reason for the end of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Nothing was ready and nothing held any more.
+    /// No key was ready or held any more.
     Finished,
-    /// The deadline of a drain passed first. Nothing is delivered from then on.
+    /// The deadline of a drain passed first. No key is delivered from then on.
     TimedOut,
-    /// `shut_down` was called meanwhile. What was ready is still delivered.
+    /// `shut_down` was called in the meantime. Ready keys are still delivered.
     ShutDown,
-    /// Something was ready or held, and this process was forked after the queue was made: the threads at
-    /// it stayed behind. Nothing is delivered from then on.
+    /// A key was ready or held, and the queue belongs to the parent of this forked process, which
+    /// does not have its workers. No key is delivered from then on.
     Forked,
 }

@@ -1,4 +1,4 @@
-//! The queue's handle: adding, looking, taking back, shutting down. `builder.rs` makes it.
+//! The queue's handle: adding, inspecting, removing, shutting down. `builder.rs` creates it.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -17,17 +17,17 @@ use crate::layer::{Delaying, Delays, Layer, Plain, Retries, Retrying};
 use crate::policy::{Added, Pending, Retried};
 use crate::records::Lane;
 
-/// Keys to be dealt with, each once however often it was added, and by one worker at a time.
+/// Keys to be processed, each once however often it was added, and by one worker at a time.
 ///
 /// Any number of threads and futures add and take. A handle is cheap to clone; all clones are the
 /// same queue. Handles are not counted: a queue is shut down by
 /// [`shut_down`](KeyQueue::shut_down) or a [`drain`](KeyQueue::drain), not by dropping.
 ///
-/// `S` hashes the keys, `C` is the clock, `L` is what the queue can do. It is mostly named by one
-/// of the aliases that say so: [`DedupQueue`], [`DedupDelayQueue`], [`DedupRetryQueue`]. There is
-/// room for 2^32 - 1 keys.
+/// `S` hashes the keys, `C` is the clock, and `L` is the layer: the operations that the queue has.
+/// The aliases [`DedupQueue`], [`DedupDelayQueue`] and [`DedupRetryQueue`] fix it. A queue has room
+/// for 2^32 - 1 keys.
 ///
-/// Blocking: operations take one lock for some dozens of instructions; those that wait say so.
+/// Blocking: operations hold one lock for some dozens of instructions. Methods that wait say so.
 ///
 /// ```
 /// use dedup_queue::{Delays, Key, KeyQueue, ShutDown};
@@ -64,7 +64,7 @@ pub struct KeyQueue<K, S, C, L> {
 #[doc(alias = "workqueue")]
 pub type DedupQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Plain>;
 
-/// A [`DedupQueue`] whose keys can be added for later.
+/// A [`DedupQueue`] to which keys can be added with a delay.
 ///
 /// ```
 /// use dedup_queue::DedupDelayQueue;
@@ -80,7 +80,7 @@ pub type DedupQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Pl
 #[doc(alias = "DelayingInterface")]
 pub type DedupDelayQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Delaying>;
 
-/// A [`DedupDelayQueue`] whose keys can fail, and are tried again after a while.
+/// A [`DedupDelayQueue`] whose keys can fail and are retried after a back-off.
 ///
 /// ```
 /// use dedup_queue::DedupRetryQueue;
@@ -99,7 +99,7 @@ pub type DedupDelayQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, 
 #[doc(alias = "RateLimitingInterface")]
 pub type DedupRetryQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, C, Retrying>;
 
-/// How many keys are in which state, at one instant.
+/// Number of keys in each state, at one instant.
 ///
 /// ```
 /// use dedup_queue::DedupQueue;
@@ -116,25 +116,25 @@ pub type DedupRetryQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Ready: a `get` would take one.
+    /// Ready keys: a `get` would take one of them.
     pub ready: usize,
-    /// Of the ready ones, those of [low priority](KeyQueue::low_priority).
+    /// Ready keys of [low priority](KeyQueue::low_priority).
     pub low: usize,
-    /// Held by workers.
+    /// Keys held by workers.
     pub held: usize,
-    /// Of the held ones, those that were added meanwhile.
+    /// Held keys that were added again in the meantime.
     pub dirty: usize,
-    /// To be delivered later, held ones included. After a shut-down: left over.
+    /// Keys to be delivered later, including held ones. After a shut-down, these are leftovers.
     pub delayed: usize,
-    /// Remembered for their failures alone.
+    /// Keys remembered only for their failures.
     pub resting: usize,
     /// Threads and futures that wait for a key.
     pub waiting: usize,
-    /// Drains that wait for the end.
+    /// Drains that are waiting.
     pub draining: usize,
-    /// How often a waiting one was woken because a key was ready.
+    /// Total number of notifications because a key was ready.
     pub wakes: u64,
-    /// How often one was woken only to keep the time for an earlier key.
+    /// Total number of notifications only to keep the time for an earlier key.
     pub rearms: u64,
 }
 
@@ -150,18 +150,18 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         &self.core
     }
 
-    /// The key is to be delivered, now. Never blocks.
+    /// Adds a key, to be delivered now. Never blocks.
     ///
-    /// If it is ready already, nothing changes. If it is held, it is delivered once more when it is
-    /// let go. If it was delayed, that delivery comes now; also if it was delayed after a failure, see
-    /// [`retry`](crate::Held::retry).
+    /// If the key is already ready, nothing changes. If it is held, it is delivered once more when
+    /// it is released. If it was delayed, that delivery comes now, even if the delay is a back-off
+    /// (see [`retry`](crate::Held::retry)).
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
     ///
     /// let queue = DedupQueue::<&str>::new();
     /// queue.add("a")?;
-    /// queue.add("a")?; // Collapses into the first.
+    /// queue.add("a")?; // Merged into the first.
     /// assert_eq!(queue.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -176,10 +176,10 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core.add(key)
     }
 
-    /// Takes back the delivery that is pending. `None` if there is none.
+    /// Cancels the pending delivery of a key. Returns `None` if there is none.
     ///
-    /// A worker that holds it goes on; if it was to be delivered once more, it is not. Failures are
-    /// remembered.
+    /// A worker that holds the key continues; the further delivery of a dirty key is cancelled.
+    /// Failures are remembered.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -200,18 +200,18 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
             .on_found(hash, is, |keys, found| keys.withdraw(found, false))
     }
 
-    /// How many keys are ready. Neither held nor delayed ones count.
+    /// Returns the number of ready keys, without held and delayed ones.
     #[doc(alias = "Len")]
     pub fn len(&self) -> usize {
         self.stats().ready
     }
 
-    /// Whether no key is ready.
+    /// Returns whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Figures of one instant. O(1).
+    /// Returns figures of one instant. O(1).
     pub fn stats(&self) -> Stats {
         self.core.update(|state| {
             self.core.tick(state);
@@ -232,8 +232,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         })
     }
 
-    /// Reports to the metrics how long the held keys have been held. To be called before metrics are
-    /// collected: no thread of ours does. O(held keys).
+    /// Reports to the metrics how long the held keys have been held. Call it before metrics are
+    /// collected: the queue has no thread that does. O(held keys).
     pub fn report_unfinished(&self) {
         let (sum, longest) = self.core.update(|state| {
             self.core.tick(state);
@@ -246,13 +246,12 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         });
     }
 
-    /// Refuses adds from now on, and ends every drain. Does not block. `false` if adds were refused
-    /// before.
+    /// Rejects adds from now on, and ends every drain. Never blocks. Returns `false` if adds were
+    /// already rejected.
     ///
-    /// What is ready is still delivered, and so is what was added while it is held; delayed keys
-    /// and later retries are left over, for a drain to return: with a deadline that has passed it
-    /// returns at once. Once nothing is to be delivered any more, `get` says
-    /// [`Closed`](crate::GetError::Closed), for good.
+    /// Ready and dirty keys are still delivered. Delayed keys and later retries become leftovers,
+    /// which a drain returns; with a deadline in the past it returns them at once. When no more
+    /// keys will be delivered, `get` returns [`Closed`](crate::GetError::Closed), for good.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -261,7 +260,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// queue.add("a")?;
     /// queue.shut_down();
     /// assert!(queue.add("b").is_err());
-    /// assert_eq!(*queue.get()?, "a", "what was ready is still delivered");
+    /// assert_eq!(*queue.get()?, "a", "a ready key is still delivered");
     /// assert!(queue.get().is_err_and(|error| error.is_closed()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -270,44 +269,43 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core.shut_down()
     }
 
-    /// Whether adds are refused.
+    /// Returns whether adds are rejected.
     #[doc(alias = "ShuttingDown")]
     pub fn is_shut_down(&self) -> bool {
         self.core.update(|state| !state.is_open())
     }
 
-    /// Frees memory that is kept for keys to come. Blocks other operations for O(records).
+    /// Frees unused memory. Blocks other operations for O(records).
     ///
-    /// There is little of it: when fewer than a sixteenth of the records are in use, memory of keys that
-    /// are gone is freed by itself, but for a thousand records.
+    /// Rarely useful: when fewer than a sixteenth of the records are in use, unused memory is freed
+    /// automatically, except for a thousand records.
     pub fn shrink_to_fit(&self) {
         self.core.update(|state| state.keys.shrink());
     }
 
-    /// For how many keys there is memory.
+    /// Returns the number of keys for which memory is allocated.
     pub fn capacity(&self) -> usize {
         self.core.update(|state| state.keys.capacity())
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &C {
         &self.core.clock
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.core.config.name
     }
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
-    /// The key is to be delivered `delay` from now. Never blocks.
+    /// Adds a key, to be delivered `delay` from now. Never blocks.
     ///
-    /// If a delivery is pending now, nothing changes: that delivery is the one that is asked for here,
-    /// and there is no other later. If it is delayed already, the queue's
-    /// [`Policy`](crate::Policy) decides. A key that falls due while it is held is delivered once
-    /// more when it is let go. What is due more than 438 years
-    /// after the queue was made never comes.
+    /// If a delivery is pending now, nothing changes: that delivery serves this call too, and there
+    /// is none later. If the key is already delayed, the queue's [`Policy`](crate::Policy) decides.
+    /// A key that falls due while it is held is delivered once more when it is released. A key due
+    /// more than 438 years after the queue was created is never delivered.
     ///
     /// ```
     /// use dedup_queue::{DedupDelayQueue, ManualClock};
@@ -330,7 +328,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
         self.core.add_after(key, delay, Lane::Normal)
     }
 
-    /// As [`add_after`](KeyQueue::add_after), to a point of time. One that has passed is now.
+    /// Like [`add_after`](KeyQueue::add_after), to a point in time. A time in the past means now.
     ///
     /// # Errors
     /// [`ShutDown`], with the key.
@@ -343,8 +341,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
         )
     }
 
-    /// Takes back a delayed delivery; one that is pending now stays. Whether there was one is the
-    /// answer.
+    /// Cancels a delayed delivery; a delivery that is pending now stays. Returns whether there was
+    /// a delayed delivery.
     pub fn remove_delayed<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -359,38 +357,38 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
 }
 
 impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
-    /// Counts a failure of the key, and delivers it when the limiter says. For keys that are not
-    /// held; the holder of one says [`retry`](crate::Held::retry). Each call counts, also while the key
-    /// waits for its next try: it is not for events, which [`add`](KeyQueue::add) is for. Never blocks,
-    /// unless the limiter does.
+    /// Counts a failure of the key, and delivers it after the limiter's delay. For keys that are
+    /// not held; the holder of a key calls [`retry`](crate::Held::retry). Each call counts, even
+    /// while the key waits for its next attempt: use [`add`](KeyQueue::add) for events. Never
+    /// blocks, unless the limiter does.
     ///
     /// ```
     /// use dedup_queue::DedupRetryQueue;
     ///
     /// let queue = DedupRetryQueue::<&str>::new();
-    /// queue.add_rate_limited("a")?; // Looking it up has failed.
+    /// queue.add_rate_limited("a")?; // A look-up of the key has failed.
     /// assert_eq!(queue.failures(&"a"), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`ShutDown`], with the key; nothing was counted.
+    /// [`ShutDown`], with the key; no failure was counted.
     #[doc(alias = "AddRateLimited")]
     pub fn add_rate_limited(&self, key: K) -> Result<Retried, ShutDown<K>> {
         self.core.add_failed(key)
     }
 
-    /// The key is to be delivered, when its back-off is over; now, if it is in none. Never blocks.
+    /// Adds a key, to be delivered when its back-off is over, or now if it has none. Never blocks.
     ///
-    /// A plain [`add`](KeyQueue::add) of a key that waits for its next try has it tried at once. That is
-    /// right for an event that may have mended what made the key fail; where events are many and say
-    /// nothing about that, as resyncs do, each would bring a try in vain. This add waits for the try
-    /// that comes anyway. A delivery that is pending for an earlier time stays, and `add` still means
+    /// A plain [`add`](KeyQueue::add) of a key in back-off causes an attempt at once. That is right
+    /// for an event that may have removed the cause of the failure. Frequent events that do not,
+    /// such as resyncs, would each cause a futile attempt; this method waits for the retry that
+    /// comes anyway. A delivery that is pending for an earlier time stays, and `add` still means
     /// now, before this call or after it.
     ///
-    /// While the key is held, its next delivery depends on how this one ends: after a
-    /// [`succeed`](crate::Held::succeed) it comes at once, after a [`retry`](crate::Held::retry) with
-    /// the back-off's end. Reads the clock once.
+    /// While the key is held, its next delivery depends on how this one ends: after
+    /// [`succeed`](crate::Held::succeed) it comes at once, after [`retry`](crate::Held::retry) at
+    /// the end of the back-off. Reads the clock once.
     ///
     /// ```
     /// use dedup_queue::{DedupRetryQueue, Exponential, ManualClock};
@@ -404,14 +402,14 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     ///     .build();
     ///
     /// queue.add("a")?;
-    /// queue.get()?.retry(); // It failed.
+    /// queue.get()?.retry(); // The first attempt failed.
     /// queue.add_after_backoff("a")?;
     /// assert!(queue.try_get().is_err());
     ///
     /// clock.advance(second);
-    /// queue.get()?.succeed(); // One try, for both.
+    /// queue.get()?.succeed(); // One attempt serves both.
     /// queue.add_after_backoff("a")?;
-    /// assert_eq!(*queue.try_get()?, "a", "it is in no back-off any more");
+    /// assert_eq!(*queue.try_get()?, "a", "the key is no longer in back-off");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -421,7 +419,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
         self.core.add_yielding(key, self.core.now(), Lane::Normal)
     }
 
-    /// How often the key has failed in a row.
+    /// Returns the number of failures of the key in a row.
     #[doc(alias = "NumRequeues")]
     pub fn failures<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> u32
     where

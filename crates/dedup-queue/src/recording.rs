@@ -1,4 +1,4 @@
-//! Metrics that are kept in memory, for tests and for pages of figures.
+//! Metrics that are kept in memory, for tests and for status pages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,8 +8,8 @@ use sync_shim::Mutex;
 
 use crate::metrics::Metrics;
 
-/// Upper bounds of a [`Histogram`]'s buckets, one decade each from a microsecond on; the last
-/// bucket has none.
+/// Upper bounds of a [`Histogram`]'s buckets, one per decade from a microsecond on. The last bucket
+/// has no bound.
 pub const BUCKETS: [Duration; 10] = [
     Duration::from_micros(1),
     Duration::from_micros(10),
@@ -23,8 +23,9 @@ pub const BUCKETS: [Duration; 10] = [
     Duration::from_secs(1000),
 ];
 
-/// Keeps what each queue has reported, also when the queue is gone: a page may show it then, and queues may share
-/// a name. A program whose queues come and go under names of their own [forgets](RecordingMetrics::forget) each.
+/// Stores the metrics of each queue by its name, even after the queue is dropped: a page may still
+/// show them, and queues may share a name. A program whose queues come and go under different names
+/// must [forget](RecordingMetrics::forget) each.
 ///
 /// ```
 /// use dedup_queue::{DedupQueue, RecordingMetrics};
@@ -40,38 +41,38 @@ pub const BUCKETS: [Duration; 10] = [
 /// ```
 pub struct RecordingMetrics(Mutex<BTreeMap<String, Figures>>);
 
-/// What one queue has reported.
+/// Metrics of one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
-    /// Deliveries pending now.
+    /// Deliveries that are pending now.
     pub depth: i64,
-    /// Deliveries that became pending.
+    /// Total number of deliveries that became pending.
     pub adds_total: u64,
-    /// How long keys waited to be taken.
+    /// Time that keys waited to be taken.
     pub queue_duration_seconds: Histogram,
-    /// How long keys were held.
+    /// Time that keys were held.
     pub work_duration_seconds: Histogram,
-    /// How long the held ones had been held in all, when that was last reported.
+    /// Total time for which the held keys had been held, at the last report.
     pub unfinished_work_seconds: Duration,
-    /// How long the oldest of them had been, likewise.
+    /// Time for which the longest-held key had been held, at the last report.
     pub longest_running_processor_seconds: Duration,
-    /// Deliveries put off.
+    /// Total number of delayed deliveries.
     pub retries_total: u64,
 }
 
-/// How often which durations were seen.
+/// Distribution of durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Histogram {
-    /// How many.
+    /// Number of durations.
     pub count: u64,
     /// Their sum.
     pub sum: Duration,
-    /// The longest.
+    /// The longest duration.
     pub max: Duration,
-    /// How many were no longer than the bound of the same number in [`BUCKETS`], and longer than
-    /// the one before.
+    /// Number of durations up to the bound of the same index in [`BUCKETS`] that are longer than
+    /// the previous bound.
     pub buckets: [u64; BUCKETS.len() + 1],
 }
 
@@ -85,18 +86,18 @@ impl Histogram {
 }
 
 impl RecordingMetrics {
-    /// Nothing has been reported.
+    /// Creates an instance without metrics.
     pub fn new() -> Self {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// What the queue of this name has reported; nothing, if there is none.
+    /// Returns the metrics of the queue with this name; zeros if there are none.
     pub fn of(&self, queue: &str) -> Figures {
         self.0.lock().get(queue).cloned().unwrap_or_default()
     }
 
-    /// Forgets what the queue of this name has reported, and returns it. To be called once the queue's handles
-    /// and guards are gone: what is reported later is kept again.
+    /// Removes and returns the metrics of the queue with this name. Call it when the queue's
+    /// handles and guards are gone: later reports are stored again.
     ///
     /// ```
     /// use dedup_queue::{DedupQueue, RecordingMetrics};

@@ -1,13 +1,14 @@
-//! The records of the keys: in a slab, a table that finds them, and lists that run through them.
+//! The records of the keys: a slab, a table that finds them, and lists that link them.
 //!
-//! Not for: what a key's state means; that is `keys/`.
+//! Not for: the meaning of a key's state; see `keys/`.
 //!
-//! # What always holds
-//! 1. A slot in use is in the table, under its hash, once; a free one is not.
-//! 2. A slot keeps its number as long as it is in use (`slab.rs`), so what holds the number (a guard, a heap's
-//!    entry, a list) needs no look-up.
-//! 3. The table is given hashes and never computes one, and it compares keys only in
-//!    [`Records::find`], which changes nothing. So no key's own code can leave it half-changed.
+//! # Invariants
+//! 1. A slot in use is in the table exactly once, under its hash; a free slot is not.
+//! 2. A slot keeps its number while it is in use (`slab.rs`), so a guard, a heap entry or a list
+//!    that has the number needs no look-up.
+//! 3. The table receives hashes and never computes one, and it compares keys only in
+//!    [`Records::find`], which changes nothing. So a panic in a key's code cannot leave it
+//!    inconsistent.
 
 use std::ops::{Index, IndexMut};
 
@@ -17,50 +18,47 @@ use hashbrown::HashTable;
 pub(crate) use crate::slab::Slot;
 use crate::slab::{Entry, NONE, Slab};
 
-/// The delivery of a key that is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Nothing,
-    /// A delivery. While the key is held, it is dirty.
+    /// Pending now. If the key is held, it is dirty.
     Now,
-    /// A delivery when its entry in the heap falls due.
+    /// Pending until its entry in the heap falls due.
     Later(EntryId),
 }
 
-/// What has asked for the pending delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// An add, or the worker itself; or no delivery is pending.
+    /// An add, or a request of the worker; or no delivery is pending.
     Asked,
-    /// A failure, and nothing else: it is a try.
+    /// Only a failure: the delivery is a retry.
     Failure,
-    /// An add that gives way to the key's back-off. The key is held, and dirty or delayed: whether there
-    /// is a back-off is known when it is let go.
+    /// An add that yields to the key's back-off. The key is held, and dirty or delayed: whether
+    /// there is a back-off is known when the key is released.
     Yielding,
 }
 
-/// How urgent a delivery is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Normal,
-    /// All who have asked for it have said that it is of low priority.
+    /// All requests for the delivery had low priority.
     Low,
 }
 
-/// Why the pending delivery was asked for, in which lane it is, and in which lane the delivery was
-/// that a worker has. One byte: a busy queue resets and checks it as one.
+/// The reason and lane of the pending delivery, and the lane of the delivery that a worker holds.
+/// One byte: a busy queue resets and checks it as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked(u8);
 
 impl Asked {
-    /// Of a record without deliveries; and of one that was added, and nothing else.
+    /// Value of a record without deliveries, and of a record with one plain add.
     pub(crate) const NOT: Self = Self(0);
     const LOW: u8 = 1;
     const HELD_LOW: u8 = 1 << 1;
     const FAILURE: u8 = 1 << 2;
     const YIELDING: u8 = 1 << 3;
 
-    /// Whether nothing about it has to be settled when the key is let go.
+    /// Returns whether releasing the key needs no special handling of this.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         self.0 & (Self::LOW | Self::HELD_LOW | Self::YIELDING) == 0
@@ -125,39 +123,36 @@ impl Asked {
     }
 }
 
-/// Which list a record is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
-    /// None: it is free, or its delivery is pending later and it is neither held nor ready.
+    /// None: the record is free, or the key is delayed and not held.
     None,
     Ready,
     Held,
     /// Neither held nor pending: kept for its failures.
     Resting,
-    /// Ready, in the low lane.
     ReadyLow,
 }
 
 pub(crate) struct Record<K> {
-    /// `None` if the slot is free, or if the key has been handed over as a leftover.
+    /// `None` if the slot is free, or if the key was returned as a leftover.
     pub(crate) key: Option<K>,
-    /// Goes with the guard, so that none has to be cloned for it under the lock.
+    /// The guard's copy, so that no key has to be cloned under the lock.
     pub(crate) twin: Option<K>,
     hash: u64,
-    /// Where in the table it was entered. The table may have moved it since.
+    /// The bucket in which the table stored the record. The table may have moved it since.
     bucket: usize,
     pub(crate) delivery: Delivery,
     pub(crate) on: On,
     pub(crate) asked: Asked,
     pub(crate) failures: u32,
     prev: Slot,
-    /// The next one on its list; of a free record, the slab's.
+    /// The next record of its list; for a free record, the slab's link.
     next: Slot,
-    /// The delivery has been pending since then; or, resting since then.
+    /// When the delivery became pending, or when the key came to rest.
     pub(crate) since: u64,
-    /// Held since then.
     pub(crate) taken: u64,
-    /// When the delay after the last failure that was counted ends. 0: it has no failures.
+    /// End of the delay after the last counted failure. 0 if there are no failures.
     pub(crate) backoff: u64,
 }
 
@@ -209,7 +204,7 @@ impl<K> Records<K> {
         }
     }
 
-    /// The slot of the key that has this hash and is the one.
+    /// Returns the slot of the key with this hash for which `is` returns true.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(&K) -> bool) -> Option<Slot> {
         let found = self.table.find(hash, |&slot| {
@@ -219,25 +214,26 @@ impl<K> Records<K> {
         found.copied()
     }
 
-    /// A record for a key that has none.
+    /// Creates a record for a key that has none.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u64, key: K, twin: K) -> Slot {
-        // Field by field: a record is too large to be made elsewhere and moved. A free one is as a
-        // new one, but for what is set here.
+        // Field by field: a record is too large to be created elsewhere and moved. The other fields
+        // of a free record already have their initial values.
         let slot = self.slab.take(|record| {
             record.key = Some(key);
             record.twin = Some(twin);
             record.hash = hash;
         });
         let slab = &self.slab;
-        // Of one type, whatever the keys are: so the table grows by code that is compiled once.
+        // A trait object, independent of the type of keys: so the code that grows the table is
+        // compiled once.
         let hash_of: &dyn Fn(&Slot) -> u64 = &|&slot| slab[slot].hash;
         let bucket = self.table.insert_unique(hash, slot, hash_of).bucket_index();
         self[slot].bucket = bucket;
         slot
     }
 
-    /// The table has grown or shrunk since the record was entered.
+    /// Slow path for a table that has grown or shrunk since the record was added.
     #[cold]
     fn search_and_remove(&mut self, hash: u64, slot: Slot) {
         if let Ok(entry) = self.table.find_entry(hash, |&other| other == slot) {
@@ -245,7 +241,7 @@ impl<K> Records<K> {
         }
     }
 
-    /// Frees a slot that is on no list, and has no pending delivery.
+    /// Frees a slot that is on no list and has no pending delivery.
     #[inline]
     pub(crate) fn erase(&mut self, slot: Slot) -> Garbage<K> {
         let bucket = self[slot].bucket;
@@ -266,7 +262,6 @@ impl<K> Records<K> {
         garbage
     }
 
-    /// Frees memory that is not in use, but for as many records as there are.
     #[cold]
     pub(crate) fn shrink(&mut self) {
         let used: Vec<Slot> = self.table.iter().copied().collect();
@@ -276,20 +271,20 @@ impl<K> Records<K> {
         self.table.shrink_to_fit(hash_of);
     }
 
-    /// Whether a slot that was found in this section is still in use.
+    /// Returns whether a slot that was found in this section is still in use.
     #[inline]
     pub(crate) fn has(&self, slot: Slot) -> bool {
         let record = self.slab.get(slot);
         record.is_some_and(|record| record.key.is_some())
     }
 
-    /// The record, unless it needs a search.
+    /// Returns the record, unless it needs a search.
     #[inline]
     pub(crate) fn get_near(&mut self, slot: Slot) -> Option<&mut Record<K>> {
         self.slab.get_near(slot)
     }
 
-    /// The records from this slot on, in use or free.
+    /// Iterates over the records from this slot on, in use or free.
     pub(crate) fn iter_from(&self, first: Slot) -> impl Iterator<Item = (Slot, &Record<K>)> {
         self.slab.iter_from(first)
     }
@@ -298,13 +293,12 @@ impl<K> Records<K> {
         self.slab.capacity()
     }
 
-    /// All that are on the list of this name, in no order.
+    /// Returns all slots on the list `on`, in arbitrary order.
     pub(crate) fn search(&self, on: On) -> Vec<Slot> {
         let found = self.iter_from(0).filter(|(_, record)| record.on == on);
         found.map(|(slot, _)| slot).collect()
     }
 
-    /// Walks a list from its head.
     pub(crate) fn walk<const ON: u8>(&self, list: &List<ON>) -> impl Iterator<Item = Slot> {
         let first = (list.head != NONE).then_some(list.head);
         std::iter::successors(first, |&slot| {
@@ -329,7 +323,7 @@ impl<K> IndexMut<Slot> for Records<K> {
     }
 }
 
-/// Records in the order in which they were pushed. `ON` is the [`On`] that they bear.
+/// A linked list of records, in the order of pushes. `ON` is the [`On`] of its records.
 #[derive(Debug)]
 pub(crate) struct List<const ON: u8> {
     head: Slot,
@@ -385,7 +379,6 @@ impl<const ON: u8> List<ON> {
         }
     }
 
-    /// Takes a record off this list.
     #[inline]
     pub(crate) fn unlink<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         let record = &mut records[slot];
@@ -405,7 +398,6 @@ impl<const ON: u8> List<ON> {
         }
     }
 
-    /// Takes the first off.
     #[inline]
     pub(crate) fn pop<K>(&mut self, records: &mut Records<K>) -> Option<Slot> {
         let slot = self.first()?;
@@ -423,16 +415,16 @@ impl<const ON: u8> List<ON> {
     }
 }
 
-/// The held records: counted, and listed only if metrics ask how long they have been held.
-/// Otherwise the links would be written for nothing.
+/// The held records. They are counted, and linked only if metrics ask how long they have been held;
+/// otherwise the links would be written for nothing.
 #[derive(Debug)]
-pub(crate) struct HeldOnes {
+pub(crate) struct HeldRecords {
     list: List<HELD>,
     listed: bool,
     count: usize,
 }
 
-impl HeldOnes {
+impl HeldRecords {
     pub(crate) fn new(listed: bool) -> Self {
         Self {
             list: List::new(),
@@ -446,26 +438,26 @@ impl HeldOnes {
         self.count
     }
 
-    /// The list, the longest held first; empty if they are only counted.
+    /// Returns the list, the longest held first; empty if records are only counted.
     pub(crate) fn list(&self) -> &List<HELD> {
         &self.list
     }
 
-    /// One more, whose record the caller marks. Only if they are not listed.
+    /// Counts a record that becomes held, which the caller marks. Only if records are not linked.
     #[inline]
     pub(crate) fn count_in(&mut self) {
         debug_assert!(!self.listed);
         self.count += 1;
     }
 
-    /// One less, likewise.
+    /// Counts a record that is no longer held, likewise.
     #[inline]
     pub(crate) fn count_out(&mut self) {
         debug_assert!(!self.listed);
         self.count -= 1;
     }
 
-    /// A record that is on no list is held from now on.
+    /// Adds a record that is on no list.
     #[inline]
     pub(crate) fn enter<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         self.count += 1;
@@ -476,7 +468,6 @@ impl HeldOnes {
         }
     }
 
-    /// A held record is not any more.
     #[inline]
     pub(crate) fn leave<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         self.count -= 1;

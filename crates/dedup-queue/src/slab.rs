@@ -1,34 +1,32 @@
-//! Where the records lie: in a row, which is cut when most of it is free.
+//! The memory of the records: a row of entries, which is cut when most of it is free.
 //!
-//! Not for: what a record says, nor for finding one by its key; that is `records.rs`.
+//! Not for: the contents of a record, or finding one by its key; see `records.rs`.
 //!
-//! An entry keeps its number as long as it is in use, for a guard has it, or the heap. So what lies behind
-//! a cut and is in use goes to a map: an *exile*, found by the same number, at the price of a search. It
-//! comes home when the row has grown up to it.
+//! An entry keeps its number while it is in use, because guards and the heap refer to it. So an
+//! entry in use behind a cut moves to a map. It is then an *exile*: it has the same number, and
+//! each access costs a search. It returns when the row has grown up to its number.
 //!
 //! # Invariants, between two calls
-//! 1. An entry in use is in the row at its number, or an exile, whose number is not below the row's
-//!    length.
+//! 1. An entry in use is in the row at its number, or is an exile, whose number is not below the
+//!    row's length.
 //! 2. A free entry is in the row, and on the list `free`.
 
 use std::collections::BTreeMap;
 use std::iter;
 use std::ops::{Index, IndexMut};
 
-/// A place in the slab.
 pub(crate) type Slot = u32;
-/// No slot.
+/// The index that stands for no slot.
 pub(crate) const NONE: Slot = Slot::MAX;
-/// A row that is no longer is not cut.
+/// A row of at most this length is not cut.
 const SMALL: usize = 1024;
-/// A row is cut when fewer than one of so many entries are in use.
+/// A row is cut when fewer than one in this many entries are in use.
 const SPARSE: usize = 16;
 
-/// What lies in a slab.
 pub(crate) trait Entry {
-    /// As long as its slot is free.
     fn free() -> Self;
-    /// Where the slab notes the next free slot. Not read while the slot is in use.
+    /// Returns the field in which the slab stores the next free slot. Not read while the slot is in
+    /// use.
     fn link(&mut self) -> &mut Slot;
 }
 
@@ -38,11 +36,11 @@ pub(crate) struct Slab<T> {
     places: Places,
     /// Free slots, linked.
     free: Slot,
-    /// With fewer entries in use the row is cut.
+    /// The row is cut when fewer entries are in use.
     least: usize,
 }
 
-/// Where in their list the exiles are. Compiled once, whatever the entries are.
+/// Positions of the exiles in their list. Not generic, so compiled once for all entries.
 #[derive(Default)]
 struct Places(BTreeMap<Slot, usize>);
 
@@ -62,7 +60,7 @@ impl Places {
         self.0.remove(&slot)
     }
 
-    /// The exiles from this slot on, in order of their slots.
+    /// Returns the first exile from this slot on, in the order of slots.
     #[inline(never)]
     fn next(&self, first: Slot) -> Option<(Slot, usize)> {
         let (&slot, &place) = self.0.range(first..).next()?;
@@ -81,7 +79,7 @@ impl<T: Entry> Slab<T> {
         }
     }
 
-    /// A slot that was free, whose entry is as a new one; `fill` changes that.
+    /// Takes a free slot, whose entry is like a new one, and fills it by `fill`.
     #[inline]
     pub(crate) fn take(&mut self, fill: impl FnOnce(&mut T)) -> Slot {
         if self.free == NONE {
@@ -94,7 +92,6 @@ impl<T: Entry> Slab<T> {
         slot
     }
 
-    /// One more slot, free.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
@@ -120,7 +117,7 @@ impl<T: Entry> Slab<T> {
         };
     }
 
-    /// Frees a slot, whose entry `clear` makes as a new one again.
+    /// Frees a slot. `clear` must make its entry like a new one.
     #[inline]
     pub(crate) fn give_back<R>(&mut self, slot: Slot, clear: impl FnOnce(&mut T) -> R) -> R {
         let free = self.free;
@@ -146,13 +143,14 @@ impl<T: Entry> Slab<T> {
         Some(exile)
     }
 
-    /// Whether the row is too long for so many entries in use.
+    /// Returns whether the row is too long for `used` entries in use.
     #[inline]
     pub(crate) fn is_sparse(&self, used: usize) -> bool {
         used < self.least
     }
 
-    /// Cuts the row to twice as many slots as are in use, which are these. Afterwards it is not sparse.
+    /// Cuts the row to twice the number of the slots in use, which are `used`. Afterwards the row
+    /// is not sparse.
     pub(crate) fn cut(&mut self, used: &[Slot]) {
         let length = self.row.len().min(2 * used.len());
         let mut is_free = vec![true; length];
@@ -177,24 +175,23 @@ impl<T: Entry> Slab<T> {
         self.set_least();
     }
 
-    /// The entry, in use or free, if there is one.
+    /// Returns the entry, in use or free, if there is one.
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
         let entry = self.row.get(slot as usize);
         entry.or_else(|| Some(&self.exiles[self.places.get(slot)?].1))
     }
 
-    /// The entry, unless it is an exile.
+    /// Returns the entry, unless it is an exile.
     #[inline]
     pub(crate) fn get_near(&mut self, slot: Slot) -> Option<&mut T> {
         self.row.get_mut(slot as usize)
     }
 
-    /// For how many entries there is memory.
     pub(crate) fn capacity(&self) -> usize {
         self.row.capacity() + self.exiles.capacity()
     }
 
-    /// The entries from this slot on, in use or free.
+    /// Iterates over the entries from this slot on, in use or free.
     pub(crate) fn iter_from(&self, first: Slot) -> impl Iterator<Item = (Slot, &T)> {
         let row = self.row.get(first as usize..).unwrap_or_default();
         let after = |&(slot, _): &(Slot, usize)| self.places.next(slot + 1);
@@ -257,15 +254,16 @@ mod tests {
         }
     }
 
-    /// Entries come and go and the row is cut, at random, next to a plain list of what is there.
+    /// Compares the slab with a plain list, while entries come and go and the row is cut, at
+    /// random.
     #[test]
-    fn entries_keep_their_numbers_and_values_whatever_is_cut() {
+    fn entries_keep_their_numbers_and_values_across_cuts() {
         let mut random = Rng::new(1);
         let mut slab = Slab::<Value>::new();
         let mut used: Vec<(Slot, u64)> = Vec::new();
         let mut exiles = 0;
         for step in 0..20_000 {
-            // Waves: it fills up, then nearly all go.
+            // Waves: the slab fills up, then nearly all entries are removed.
             let fills = step / 500 % 2 == 0;
             if used.is_empty() || random.chance(8) != fills {
                 let slot = slab.take(|value| assert_eq!(value.0.replace(step), None));

@@ -1,11 +1,13 @@
-//! What the queue's lock protects: the keys, the waiters for one, and the drains.
+//! The state that the queue's lock protects: the keys, the waiters for a key, and the drains.
 //!
-//! A section changes the keys; [`State::settle`] then finds out which waiters that concerns.
+//! A section changes the keys; [`State::settle`] then determines the waiters that the change
+//! concerns.
 //!
 //! # Invariants, whenever the lock is free
 //! 1. Those of `keys/mod.rs`, and those of [`Waiters`].
 //! 2. If the queue is closed, no waiter is queued.
-//! 3. While a drain waits, something is ready or held; while a `wait_idle` does, or delayed.
+//! 3. While a drain waits, a key is ready or held; while a `wait_idle` waits, a key is ready, held
+//!    or delayed.
 
 use delay_queue::wait::{self, AlarmRequest, Unavailable, Waiter, Waiters, WakeList};
 
@@ -18,30 +20,28 @@ pub(crate) struct State<K> {
     pub(crate) keys: Keys<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drain_waiters: DrainWaiters<K>,
-    /// Waiters for the moment when nothing is pending and nothing held.
+    /// Waiters for the moment when no key is pending or held.
     pub(crate) idle_waiters: Answers,
-    /// Waiters that were answered in this section.
     answered: Vec<Waiter>,
 }
 
 /// The deferred effects of a section.
 ///
-/// Not behind a pointer, as the delay queue's are: a section of a busy queue makes none of these, for
-/// it has nothing to settle.
-#[must_use = "a waiter sleeps until they are run"]
+/// Not behind a pointer, unlike the delay queue's: a section of a busy queue creates none of these,
+/// because it has nothing to settle.
+#[must_use = "waiters sleep until the effects are run"]
 pub(crate) struct Effects<K> {
     pub(crate) wakes: WakeList,
     alarm: Option<AlarmRequest>,
     pub(crate) metric_changes: MetricChanges,
-    /// Keys to be dropped.
     pub(crate) garbage: Vec<Garbage<K>>,
 }
 
 impl<K> Effects<K> {
-    /// Adds what a section left with the keys.
+    /// Moves the metric changes and keys to drop out of `keys`.
     fn take_user_code(&mut self, keys: &mut Keys<K>) {
         self.metric_changes += std::mem::take(&mut keys.metric_changes);
-        let garbage = std::mem::take(&mut keys.garbage); // With its memory.
+        let garbage = std::mem::take(&mut keys.garbage); // Takes the allocation too.
         if self.garbage.is_empty() {
             self.garbage = garbage;
         } else {
@@ -97,13 +97,14 @@ impl<K> State<K> {
         }
     }
 
-    /// There is nothing to settle. What a section of a busy queue ends with, so it is one word.
+    /// Returns whether there is nothing to settle. One word, because each section of a busy queue
+    /// ends with this check.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         self.keys.is_settled()
     }
 
-    /// Takes by `take`, or says why it found nothing.
+    /// Takes keys by `take`, or returns why it found none.
     pub(crate) fn look<T>(
         &mut self,
         mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
@@ -115,25 +116,23 @@ impl<K> State<K> {
         }
     }
 
-    /// Adds are refused from now on.
     pub(crate) fn refuse_adds(&mut self) {
         self.keys.mark_unsettled();
         self.keys.shut_down();
     }
 
-    /// One more waits for the end.
     pub(crate) fn begin_drain(&mut self, waiter: Waiter) -> DrainId {
         self.refuse_adds();
         self.drain_waiters.enter(waiter)
     }
 
-    /// One more waits until nothing is pending and nothing held.
+    /// Enqueues a wait until no key is pending or held.
     pub(crate) fn begin_idle_wait(&mut self, waiter: Waiter) -> DrainId {
         self.keys.mark_unsettled();
         self.idle_waiters.enter(waiter)
     }
 
-    /// Finds out what a section has changed for others: whom to wake, what to report, what to drop.
+    /// Determines the effects of a section: waiters to wake, metrics to report, keys to drop.
     pub(crate) fn settle(&mut self, effects: &mut Effects<K>) {
         if self.drain_waiters.len() > 0 && self.keys.is_drained() {
             self.end_drains(Outcome::Finished);
@@ -146,9 +145,9 @@ impl<K> State<K> {
             if self.keys.is_closed() {
                 self.waiters.notify_all(&mut effects.wakes);
             } else {
-                let mut ahead = self.keys.ahead();
+                let mut view = self.keys.waiters_view();
                 self.waiters
-                    .settle(&mut ahead, &mut effects.wakes, &mut effects.alarm);
+                    .settle(&mut view, &mut effects.wakes, &mut effects.alarm);
             }
         }
         for waiter in std::mem::take(&mut self.answered) {
@@ -163,13 +162,12 @@ impl<K> State<K> {
         }
     }
 
-    /// Adds are refused from now on, and all drains end.
     pub(crate) fn shut_down(&mut self) {
         self.refuse_adds();
         self.end_drains(Outcome::ShutDown);
     }
 
-    /// All drains end. Unless a shut-down is the reason, so does delivery.
+    /// Ends all drains. Unless the reason is a shut-down, also stops delivery.
     pub(crate) fn end_drains(&mut self, outcome: Outcome) {
         self.keys.mark_unsettled();
         let rest = (outcome != Outcome::ShutDown).then(|| self.keys.stop());

@@ -14,17 +14,18 @@ use crate::layer::{Layer, Plain};
 use crate::{GetError, GetFuture, Held, KeyQueue};
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
-    /// Keys as they become ready, one guard after the other. It ends when the queue is
+    /// Returns a stream of keys as they become ready, as guards. It ends when the queue is
     /// [closed](GetError::Closed).
     ///
-    /// A key is taken when its guard is yielded: a stream that is dropped takes nothing with it.
-    /// There may be several of a queue, and each key comes out of one. Guards are let go in any order:
-    /// so many as are held at a time are worked on at once (`for_each_concurrent`, `buffer_unordered`),
-    /// and a guard that is kept holds up its key alone. An item is an error only if
-    /// [no alarm](GetError::NoAlarm) could be set; the stream may be polled on after it. In a
-    /// [forked](GetError::Forked) process the error is the last item.
+    /// A key is taken when its guard is yielded: a stream that is dropped loses no key. A queue may
+    /// have several streams; each key is yielded by one of them. Guards may be released in any
+    /// order, so keys can be processed concurrently (`for_each_concurrent`, `buffer_unordered`): a
+    /// guard that is kept delays only its own key. An item is an error only if [no
+    /// alarm](GetError::NoAlarm) could be set, after which the stream may be polled again, or in a
+    /// [forked](GetError::Forked) process, where the error is the last item.
     ///
-    /// Like [`get_async`](KeyQueue::get_async), it never yields to the executor while a key is ready.
+    /// Like [`get_async`](KeyQueue::get_async), the stream never yields to the executor while a key
+    /// is ready.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -35,7 +36,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// for key in ["a", "b", "a"] {
     ///     queue.add(key)?;
     /// }
-    /// queue.shut_down(); // What is ready is still delivered.
+    /// queue.shut_down(); // Ready keys are still delivered.
     ///
     /// let mut keys = queue.stream();
     /// let mut seen = Vec::new();
@@ -56,7 +57,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 }
 
-/// See [`KeyQueue::stream`].
+/// Stream of [`KeyQueue::stream`].
 #[must_use = "a stream does nothing until it is polled"]
 pub struct GetStream<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plain> {
     next: GetFuture<K, S, C, L>,
@@ -70,7 +71,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Stream for GetStream<K, S, C, L> {
         if self.has_ended {
             return Poll::Ready(None);
         }
-        // After its output, the future takes the next key.
+        // The future can be polled again after its output: it then takes the next key.
         let got = ready!(Pin::new(&mut self.next).poll(context));
         self.has_ended = matches!(got, Err(GetError::Closed | GetError::Forked));
         Poll::Ready((!matches!(got, Err(GetError::Closed))).then_some(got))

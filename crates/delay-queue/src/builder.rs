@@ -1,4 +1,4 @@
-//! How a queue is made.
+//! The builder of a queue, and its configuration.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,19 +13,19 @@ pub(crate) use sync_shim::MonotonicClock as DefaultClock;
 use crate::DelayQueue;
 use crate::error::BuildError;
 
-/// The machine's own clock; in models one that is moved by hand.
+/// The machine's monotonic clock; in models a manual clock.
 #[cfg_attr(
     not(anthill_loom),
     expect(
         clippy::default_constructed_unit_structs,
-        reason = "the models' clock is none"
+        reason = "the models' clock is no unit struct"
     )
 )]
 pub(crate) fn default_clock() -> DefaultClock {
     DefaultClock::default()
 }
 
-/// Says how a [`DelayQueue`] is to be. [`DelayQueue::builder`] begins one.
+/// Configures a [`DelayQueue`]. Created by [`DelayQueue::builder`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +40,7 @@ pub(crate) fn default_clock() -> DefaultClock {
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder<T, C = DefaultClock> {
     config: Config<C>,
-    /// Of which it has none.
+    /// The builder contains no values.
     values: PhantomData<fn() -> T>,
 }
 
@@ -93,39 +93,40 @@ impl<T, C> Builder<T, C> {
 }
 
 impl<T, C: Clock> Builder<T, C> {
-    /// The most entries there may be: further pushes wait or are refused. If not said, or if it is
-    /// more than that, as many as a [`DelayHeap`](crate::DelayHeap) can hold: unbounded, as one
-    /// says.
+    /// Sets the maximum number of entries: further pushes wait or are rejected. The default, and
+    /// the upper limit, is the number of entries that a [`DelayHeap`](crate::DelayHeap) can hold;
+    /// such a queue is called unbounded.
     pub fn bound(mut self, bound: usize) -> Self {
         self.config.bound = bound;
         self
     }
 
-    /// Memory for so many entries is allocated at once, for as many as a
-    /// [`DelayHeap`](crate::DelayHeap) can hold at most.
+    /// Allocates memory for `capacity` entries at once, at most for as many as a
+    /// [`DelayHeap`](crate::DelayHeap) can hold.
     pub fn capacity(mut self, capacity: usize) -> Self {
         self.config.capacity = capacity;
         self
     }
 
-    /// How much later than the earliest entry a waiting consumer may wake, so that it finds several
-    /// due at once: fewer wake-ups, later entries. Nothing is early because of it. It holds for
-    /// threads, and for the alarm of futures.
+    /// Sets how much later than the earliest entry a waiting consumer may wake, to find several due
+    /// entries at once: fewer wake-ups, later entries. No entry becomes early. Applies to threads
+    /// and to the alarm of futures.
     pub fn coalesce(mut self, window: Duration) -> Self {
         self.config.coalesce = window;
         self
     }
 
-    /// How long before the earliest entry a waiting thread wakes, to spin until it is due. It
-    /// burns a processor for that long and takes the entry within a microsecond, where a sleep
-    /// ends tens of microseconds late. Not for futures, and of no use below what a wake-up takes
-    /// (some 100 µs). Off if not said; with it, there is no coalescing, for futures neither.
+    /// Sets how long before the earliest entry a waiting thread wakes, to spin until that entry is
+    /// due. The thread burns a processor for that long and takes the entry within a microsecond,
+    /// where a sleep ends tens of microseconds late. Has no effect for futures, and is useless
+    /// below the duration of a wake-up (some 100 µs). Off by default. A spin window turns
+    /// coalescing off, for futures too.
     pub fn spin_window(mut self, window: Duration) -> Self {
         self.config.spin = window;
         self
     }
 
-    /// The clock that says what is due.
+    /// Sets the clock that decides which entries are due.
     pub fn clock<D: Clock>(self, clock: D) -> Builder<T, D> {
         Builder::from_config(Config {
             clock,
@@ -136,7 +137,7 @@ impl<T, C: Clock> Builder<T, C> {
         })
     }
 
-    /// Makes the queue.
+    /// Creates the queue.
     ///
     /// # Errors
     /// [`BuildError::ZeroBound`].

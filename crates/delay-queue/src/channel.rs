@@ -15,26 +15,29 @@ use crate::wait::Driver;
 use crate::{DelayQueue, Expired};
 
 impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
-    /// A channel that receives the entries as they fall due, for code that selects over channels.
+    /// Returns a channel that receives the entries when they are due, for code that selects over
+    /// channels.
     ///
-    /// A thread of its own (`anthill-feeder`) takes them as any other consumer does and sends them.
-    /// It ends when it is [stopped](Feeder::stop), when the queue is closed and everything has
-    /// been sent, at [`close_now`](DelayQueue::close_now), and when there is no receiver any more
-    /// (which it sees when the next entry falls due). The receivers are disconnected then.
+    /// A dedicated thread (`anthill-feeder`) takes the entries as any other consumer does, and
+    /// sends them. It ends when it is [stopped](Feeder::stop), when the queue is closed and all
+    /// entries have been sent, after [`close_now`](DelayQueue::close_now), and when all receivers
+    /// are gone (which it notices when the next entry falls due). The receivers are then
+    /// disconnected.
     ///
-    /// Of what has been taken but not been sent nothing is lost: it goes back into the queue, under
-    /// its old id and before all others of its time. What lies in the channel's buffer, however,
-    /// dies with the last receiver, so only a channel of `size` 0 loses nothing; and what lies
-    /// there has left the queue, so it can no longer be cancelled. A buffer spares the feeder the
-    /// wait for a receiver, and is for entries that may be lost.
+    /// An entry that was taken but not sent is not lost: it returns to the queue, with its old id
+    /// and before all other entries with its time. Entries in the channel's buffer, however, are
+    /// dropped with the last receiver, so only a channel of `size` 0 loses nothing. Buffered
+    /// entries have left the queue, so they can no longer be cancelled. A buffer saves the feeder
+    /// the wait for a receiver; use one only for entries that may be lost.
     ///
-    /// While it waits for a receiver, the feeder holds one entry: it is not counted in
-    /// [`len`](DelayQueue::len), and cannot be cancelled or taken by others.
+    /// While the feeder waits for a receiver, it holds one entry, which is not counted in
+    /// [`len`](DelayQueue::len) and cannot be cancelled or taken by other consumers.
     ///
-    /// Memory for the buffer is allocated at once.
+    /// The memory for the buffer is allocated at once.
     ///
     /// # Errors
-    /// If the thread cannot be started, if `size` is more than a queue holds, or in a forked child.
+    /// If the thread cannot be started, if `size` is more than a queue can hold, or in a forked
+    /// child.
     ///
     /// ```
     /// use std::time::Duration;
@@ -60,7 +63,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
             return Err(io::Error::other(STAYED));
         }
         let (sender, receiver) = bounded(size);
-        // Room for one: two interruptions before the feeder looks are one.
+        // Capacity for one: two interruptions before the feeder checks count as one.
         let (interrupt, interrupted) = bounded(1);
         let control = Control::new(Waker::from(Arc::new(Interrupt(interrupt))));
         let (queue, control_of_feeder) = (self.clone(), control.clone());
@@ -86,7 +89,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
     }
 }
 
-/// Blocks until the value is received, or lies in the buffer.
+/// Blocks until the value is received or stored in the buffer.
 fn offer<T>(
     sender: &Sender<Expired<T>>,
     interrupted: &Receiver<()>,
@@ -97,7 +100,7 @@ fn offer<T>(
     select.send(sender);
     let ready = select.select();
     if ready.index() == interruption {
-        let _ = ready.recv(interrupted); // Its sender is held by the feeder itself.
+        let _ = ready.recv(interrupted); // Cannot be disconnected: the feeder holds a sender.
         let is_final = false;
         return Err(Unsent { value, is_final });
     }
@@ -107,7 +110,7 @@ fn offer<T>(
     })
 }
 
-/// Ends a send under way, or the next one.
+/// Interrupts the current send, or the next one.
 struct Interrupt(Sender<()>);
 
 impl Wake for Interrupt {
@@ -116,11 +119,12 @@ impl Wake for Interrupt {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let _ = self.0.try_send(()); // If it is full, there is one already.
+        let _ = self.0.try_send(()); // If the channel is full, an interruption is already pending.
     }
 }
 
-/// The thread that feeds a [channel](DelayQueue::channel). Dropping it lets the thread go on.
+/// The thread that feeds a [channel](DelayQueue::channel). The thread continues if this handle is
+/// dropped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -129,7 +133,7 @@ impl Wake for Interrupt {
 /// let queue = DelayQueue::new();
 /// let (receiver, feeder) = queue.channel(0)?;
 /// queue.push("kept", Duration::ZERO)?;
-/// feeder.stop(); // What was not received is back in the queue.
+/// feeder.stop(); // The entry that was not received is back in the queue.
 /// assert_eq!(queue.take()?.value, "kept");
 /// # drop(receiver);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -138,19 +142,19 @@ impl Wake for Interrupt {
 pub struct Feeder {
     control: Control,
     thread: JoinHandle,
-    /// Where the thread is.
+    /// The process in which the thread runs.
     process: Process,
 }
 
 impl Feeder {
-    /// Ends the thread, and waits until it has ended. What it was about to send goes back into the
-    /// queue. Does nothing in a forked child, where the thread is not.
+    /// Stops the thread, and waits until it has ended. The entry that it was about to send returns
+    /// to the queue. Does nothing in a forked child, where the thread does not exist.
     pub fn stop(self) {
         if !self.process.is_current() {
             return;
         }
         self.control.stop();
-        // It can have panicked only with the clock; it has ended then too.
+        // The thread panics only if the clock does; it has ended then too.
         let _ = self.thread.join();
     }
 }

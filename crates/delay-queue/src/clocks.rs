@@ -1,4 +1,4 @@
-//! Clocks whose alarms are those of a runtime, so that its own driver wakes the futures.
+//! Clocks whose alarms are timers of a runtime, so that the runtime's own driver wakes the futures.
 
 #[cfg(feature = "async-io")]
 mod async_io;

@@ -1,51 +1,51 @@
-//! Times as numbers: what a heap counts, from a point that its owner picked.
+//! Times as numbers, as used by a heap, from a start that its owner chooses.
 
 use std::time::{Duration, Instant};
 
 use crate::NEVER;
 
-/// A point of time, and the nanoseconds since.
+/// The point in time from which a queue counts nanoseconds.
 ///
-/// The point lies 146 years before its owner was made, so that what was due before that, as a
-/// deadline restored at a start, has its time and its place among others. Where an `Instant` cannot
-/// be so early (some systems begin with their own start), the point is as early as one can be.
+/// It is 146 years before the creation of its owner, so that earlier due times (a deadline restored
+/// after a restart) keep their value and their order. If an `Instant` cannot express that time (on
+/// some systems time begins at boot), the epoch is as early as possible.
 ///
-/// Nothing is rounded: an `Instant` is a number of nanoseconds. What lies before the point is the
-/// point; what lies too far behind it for 64 bits (438 years after the making) is [`NEVER`].
+/// Times are not rounded: an `Instant` is a number of nanoseconds. A time before the epoch becomes
+/// the epoch. A time that does not fit 64 bits (438 years after the creation) becomes [`NEVER`].
 #[derive(Clone, Copy, Debug)]
 pub struct Epoch(Instant);
 
 impl Epoch {
-    /// The epoch of an owner that is made at `start`.
+    /// Creates the epoch of an owner that is created at `start`.
     pub fn new(start: Instant) -> Self {
         Self(earlier(start, |instant, by| instant.checked_sub(by)))
     }
 
-    /// `when` as a number.
+    /// Converts `when` to a number.
     #[inline]
     pub fn nanos(self, when: Instant) -> u64 {
         nanos(when.saturating_duration_since(self.0))
     }
 
-    /// The number of the point `delay` after `now`.
+    /// Returns the number of the time `delay` after `now`.
     #[inline]
     pub fn after(self, now: Instant, delay: Duration) -> u64 {
         self.later(self.nanos(now), delay)
     }
 
-    /// As [`after`](Self::after), of a point that is a number already.
+    /// Like [`after`](Self::after), for a time that is already a number.
     #[inline]
     pub fn later(self, now: u64, delay: Duration) -> u64 {
         let due = now.saturating_add(nanos(delay));
-        // Far below what any `Instant` can express, so the check is not made for ordinary times.
+        // The check is skipped for ordinary times: `FAR` is well within the range of `Instant`.
         if due > FAR && self.instant(due).is_none() {
             return NEVER;
         }
         due
     }
 
-    /// The point that `due` stands for; `None` for [`NEVER`], and for what an `Instant` cannot
-    /// express.
+    /// Returns the time that `due` stands for; `None` for [`NEVER`] and for times out of the range
+    /// of `Instant`.
     #[inline]
     pub fn instant(self, due: u64) -> Option<Instant> {
         if due == NEVER {
@@ -54,22 +54,23 @@ impl Epoch {
         self.0.checked_add(Duration::from_nanos(due))
     }
 
-    /// As [`instant`](Self::instant), of what was due by a time that a clock has shown: an `Instant`
-    /// can express it.
+    /// Like [`instant`](Self::instant), for times that a clock has reached and that an `Instant`
+    /// can therefore express.
     #[inline]
     pub(crate) fn reached(self, due: u64) -> Instant {
         self.instant(due).unwrap_or(self.0)
     }
 }
 
-/// How long before its owner's making an epoch begins, in nanoseconds: a quarter of what 64 bits
-/// can count.
+/// How long before its owner's creation an epoch begins, in nanoseconds: a quarter of the range of
+/// 64 bits.
 const PAST: u64 = 1 << 62;
 
-/// A hundred years after an owner's making, if its epoch is as early as it is meant to be.
+/// A hundred years after the owner's creation, if the epoch is as early as intended.
 const FAR: u64 = PAST + 100 * 365 * 86_400 * 1_000_000_000;
 
-/// As early as can be, but no more than [`PAST`] before `start`: by halves, to the nanosecond.
+/// Returns the earliest time that can be expressed, at most [`PAST`] before `start`. Finds it by
+/// bisection, to the nanosecond.
 fn earlier<I: Copy>(start: I, minus: impl Fn(I, Duration) -> Option<I>) -> I {
     if let Some(point) = minus(start, Duration::from_nanos(PAST)) {
         return point;
@@ -80,7 +81,7 @@ fn earlier<I: Copy>(start: I, minus: impl Fn(I, Duration) -> Option<I>) -> I {
     })
 }
 
-/// `NEVER` if it does not fit.
+/// Returns `NEVER` if the duration does not fit.
 #[inline]
 fn nanos(span: Duration) -> u64 {
     // Not `as_nanos`, whose 128-bit product costs more than the rest of a push.
@@ -94,13 +95,13 @@ fn nanos(span: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// Points of a system that begins its time with its own start, in nanoseconds since.
+    /// Times of a system whose clock starts at boot, in nanoseconds since.
     #[expect(clippy::cast_possible_truncation, reason = "spans here are below 2^63")]
     fn minus(point: u64, by: Duration) -> Option<u64> {
         point.checked_sub(by.as_nanos() as u64)
     }
 
-    /// The docs of both queues give these years.
+    /// The documentation of both queues mentions these years.
     #[test]
     fn the_years_in_the_docs_are_those_of_the_epoch() {
         const YEAR: u64 = 365 * 86_400 * 1_000_000_000 + 6 * 3_600 * 1_000_000_000;

@@ -1,14 +1,14 @@
-//! Why a call was refused. A refused value comes back in the error.
+//! Errors of calls. An error contains the rejected value.
 
 use std::sync::Arc;
 use std::{error, fmt, io};
 
 pub(crate) const STAYED: &str = "the queue belongs to the parent process (this one was forked)";
 
-/// The value was not taken. It comes back.
+/// Error of a push. Contains the rejected value.
 ///
-/// Without a type, `PushError` is the bare reason. It is `Send`, `Sync` and `'static` whatever the
-/// value is, so `?` turns it into any boxed error:
+/// Without a type parameter, `PushError` is only the reason. It is `Send`, `Sync` and `'static` for
+/// all values, so `?` converts it into any boxed error:
 ///
 /// ```
 /// use delay_queue::{DelayQueue, PushError};
@@ -26,29 +26,29 @@ pub(crate) const STAYED: &str = "the queue belongs to the parent process (this o
 #[non_exhaustive]
 #[derive(PartialEq, Eq)]
 pub enum PushError<T = ()> {
-    /// As many entries are in the queue as its bound allows, and the call may not wait.
+    /// The queue has as many entries as its bound allows, and the call must not wait.
     Full(T),
     /// The queue is closed.
     Closed(T),
-    /// The time was up before there was room.
+    /// The queue was full until the deadline.
     TimedOut(T),
-    /// The queue is full, and this process was forked after it was made: the threads that would make room
-    /// stayed behind.
+    /// The queue is full, and belongs to the parent of this forked process, which does not have the
+    /// threads that would make room.
     Forked(T),
 }
 
 impl<T> PushError<T> {
-    /// The value.
+    /// Returns the rejected value.
     pub fn into_value(self) -> T {
         self.into_parts().1
     }
 
-    /// The reason alone. Drops the value, here.
+    /// Returns the reason, and drops the value.
     pub fn without_value(self) -> PushError {
         self.into_parts().0
     }
 
-    /// The reason, and the value.
+    /// Returns the reason and the rejected value.
     pub fn into_parts(self) -> (PushError, T) {
         match self {
             Self::Full(value) => (PushError::Full(()), value),
@@ -58,12 +58,12 @@ impl<T> PushError<T> {
         }
     }
 
-    /// Whether a later try may succeed.
+    /// Returns whether a later attempt may succeed.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_) | Self::TimedOut(_))
     }
 
-    /// Whether the queue is closed.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed(_))
     }
@@ -85,7 +85,7 @@ impl<T> fmt::Display for PushError<T> {
         f.write_str(match self {
             Self::Full(_) => "the queue is full",
             Self::Closed(_) => "the queue is closed",
-            Self::TimedOut(_) => "the queue stayed full until the time was up",
+            Self::TimedOut(_) => "the queue was full until the deadline",
             Self::Forked(_) => STAYED,
         })
     }
@@ -93,7 +93,7 @@ impl<T> fmt::Display for PushError<T> {
 
 impl<T> error::Error for PushError<T> {}
 
-/// Nothing was taken.
+/// Error of a take: no entry was taken.
 ///
 /// ```
 /// use std::time::Duration;
@@ -109,22 +109,22 @@ impl<T> error::Error for PushError<T> {}
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TakeError {
-    /// The queue is closed, and holds nothing that can fall due.
+    /// The queue is closed, and no entry in it can fall due.
     Closed,
-    /// The time was up before anything fell due.
+    /// No entry fell due before the deadline.
     TimedOut,
-    /// The queue is empty, and the call may not wait.
+    /// The queue is empty, and the call must not wait.
     Empty,
-    /// Nothing is due yet, and the call may not wait.
+    /// No entry is due, and the call must not wait.
     NotDue,
-    /// Only futures wait, and nothing wakes them in time: the alarm could not be set.
+    /// Only futures wait, and nothing will wake them in time: the alarm could not be set.
     NoAlarm(Arc<io::Error>),
-    /// The call would wait, and this process was forked after the queue was made.
+    /// The call would wait, and the queue belongs to the parent of this forked process.
     Forked,
 }
 
 impl TakeError {
-    /// Whether nothing will come any more.
+    /// Returns whether no entry will ever come.
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
     }
@@ -134,10 +134,10 @@ impl fmt::Display for TakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => f.write_str("the queue is closed"),
-            Self::TimedOut => f.write_str("nothing fell due until the time was up"),
+            Self::TimedOut => f.write_str("no entry fell due before the deadline"),
             Self::Empty => f.write_str("the queue is empty"),
-            Self::NotDue => f.write_str("nothing is due yet"),
-            Self::NoAlarm(error) => write!(f, "no alarm could be set: {error}"),
+            Self::NotDue => f.write_str("no entry is due"),
+            Self::NoAlarm(error) => write!(f, "the alarm could not be set: {error}"),
             Self::Forked => f.write_str(STAYED),
         }
     }
@@ -152,7 +152,7 @@ impl error::Error for TakeError {
     }
 }
 
-/// The queue cannot be built this way.
+/// Error of [`Builder::build`](crate::Builder::build): the configuration is invalid.
 ///
 /// ```
 /// use delay_queue::{BuildError, DelayQueue};
@@ -163,14 +163,14 @@ impl error::Error for TakeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A queue that holds nothing would refuse everything.
+    /// A queue with bound zero would reject every push.
     ZeroBound,
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroBound => f.write_str("a queue's bound is at least one"),
+            Self::ZeroBound => f.write_str("a queue's bound must be at least one"),
         }
     }
 }

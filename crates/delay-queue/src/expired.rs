@@ -1,4 +1,4 @@
-//! What comes out of a queue.
+//! Results of a queue's operations.
 
 use std::time::Instant;
 
@@ -18,23 +18,22 @@ use crate::EntryId;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired<T> {
-    /// What was pushed.
+    /// The pushed value.
     pub value: T,
-    /// The id that the push gave. It finds nothing any more.
+    /// The id that the push returned. It is no longer valid.
     pub id: EntryId,
-    /// When it fell due.
+    /// The due time.
     pub due: Instant,
 }
 
-/// An entry that was still in a queue when that was closed for good:
-/// [`close_now`](crate::DelayQueue::close_now) has an example.
+/// An entry that was still in a queue when [`close_now`](crate::DelayQueue::close_now) closed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leftover<T> {
-    /// What was pushed.
+    /// The pushed value.
     pub value: T,
-    /// The id that the push gave. It finds nothing any more.
+    /// The id that the push returned. It is no longer valid.
     pub id: EntryId,
-    /// When it would have fallen due; `None` for never.
+    /// The due time; `None` for never.
     pub due: Option<Instant>,
 }
 
@@ -51,14 +50,14 @@ pub struct Leftover<T> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// At this point of the queue's clock, which may have passed.
+    /// At this time of the queue's clock, which may be in the past.
     At(Instant),
-    /// Beyond what an `Instant` can express.
+    /// Later than an `Instant` can express.
     Never,
 }
 
 impl Due {
-    /// The point of time; `None` for never.
+    /// Returns the time; `None` for never.
     pub fn instant(self) -> Option<Instant> {
         match self {
             Self::At(instant) => Some(instant),
@@ -67,37 +66,36 @@ impl Due {
     }
 }
 
-/// The entry that leaves a queue next, as [`peek`](crate::DelayQueue::peek) saw it.
+/// The next entry of a queue, returned by [`peek`](crate::DelayQueue::peek).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upcoming {
-    /// The id that the push gave.
+    /// The id that the push returned.
     pub id: EntryId,
-    /// When it falls due, which may have passed.
+    /// The due time, which may be in the past.
     pub due: Due,
 }
 
-/// Figures of a queue, all of one instant: [`stats`](crate::DelayQueue::stats) has an example.
+/// Figures of a queue at one instant. [`stats`](crate::DelayQueue::stats) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Entries in the queue, due ones included.
+    /// Entries in the queue, including due ones.
     pub len: usize,
-    /// Threads and futures that wait for something to take and have not been notified.
+    /// Threads and futures that wait for an entry and have not been notified.
     #[doc(alias = "waiters")]
     pub waiting_takers: usize,
     /// Threads and futures that wait for room.
     pub waiting_pushers: usize,
-    /// Entries that were ever accepted.
+    /// Total number of pushed entries.
     pub pushed: u64,
-    /// Entries that were taken when due.
+    /// Total number of entries taken when due.
     pub taken: u64,
-    /// Entries that were cancelled one by one.
+    /// Total number of entries removed by [`cancel`](crate::DelayQueue::cancel).
     pub cancelled: u64,
-    /// How often a waiter was notified because something was due: at most once for each time that
-    /// an entry was given, and once more for each future that was notified and left without taking
-    /// anything.
+    /// Total number of notifications because an entry was due: at most one for each time that an
+    /// entry was given, and one more for each notified future that left without taking an entry.
     pub wakes: u64,
-    /// How often a waiting thread was notified to lead, that is, to keep the time: because an earlier
-    /// entry came, or because the leader left.
+    /// Total number of notifications of a waiting thread to lead (keep the time), because an
+    /// earlier entry was pushed or because the leader left.
     pub rearms: u64,
 }

@@ -1,10 +1,10 @@
-//! Feeding: a thread takes what falls due and offers it to a receiver, which may never come.
+//! The feeder: a thread that takes due entries and offers them to a receiver, which may never come.
 //!
-//! It waits as every taking thread does, and what it has taken is reserved until its receiver
-//! has it: if that never happens, because the feeder is stopped, the queue is closed for good, or
-//! there is no receiver any more, the entry goes back to where it was.
+//! It waits as every consumer does, and the entry that it has taken is leased until its receiver
+//! has it. If that never happens (the feeder is stopped, the queue is closed by `close_now`, or all
+//! receivers are gone), the entry returns to its place.
 //!
-//! What "offering" is stays open here, so that models can put their own in place of a channel.
+//! The offer itself is a parameter, so that models can replace the channel.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -17,30 +17,31 @@ use crate::state::{Effects, Leased, State};
 use crate::wait::{Driver, Unavailable};
 use crate::{DelayQueue, Entry, Expired};
 
-/// Why something was not received. It comes back.
+/// Error of an offer: the value was not received, and is returned.
 #[derive(Debug)]
 pub struct Unsent<T> {
-    /// What was offered.
+    /// The offered entry.
     pub value: Expired<T>,
-    /// Whether there will never be a receiver.
+    /// Whether no receiver will ever come.
     pub is_final: bool,
 }
 
-/// Stops a feeder from outside.
+/// Handle to stop a feeder.
 #[derive(Clone, Debug)]
 pub struct Control(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     is_stopped: AtomicBool,
-    /// Where the feeder sleeps while nothing is due.
+    /// The feeder sleeps here while no entry is due.
     parker: Parker,
-    /// Ends an offer that is under way, or the next one.
+    /// Interrupts the current offer, or the next one.
     interrupt: Waker,
 }
 
 impl Control {
-    /// Of a feeder whose offers `interrupt` ends. It is cloned under a lock.
+    /// Creates the handle of a feeder whose offers `interrupt` interrupts. `interrupt` is cloned
+    /// under a lock.
     pub fn new(interrupt: Waker) -> Self {
         Self(Arc::new(Inner {
             is_stopped: AtomicBool::new(false),
@@ -49,19 +50,19 @@ impl Control {
         }))
     }
 
-    /// Makes the feeder end, with nothing in its hands.
+    /// Makes the feeder return its entry and end.
     pub fn stop(&self) {
-        // Relaxed: the two wake-ups make the feeder look, and publish it.
+        // Relaxed: the two wake-ups make the feeder look, and publish the store.
         self.0.is_stopped.store(true, Relaxed);
         self.0.parker.unpark();
         self.0.interrupt.wake_by_ref();
     }
 }
 
-/// Offers what falls due, one entry after the other, until stopped, until an offer says that there
-/// will never be a receiver, or until the queue is closed and nothing is left in it.
+/// Offers due entries, one after another, until the feeder is stopped, until an offer fails for
+/// good, or until the queue is closed and empty.
 ///
-/// `offer` blocks until there is a receiver, or until it is interrupted.
+/// `offer` blocks until the entry is received, or until it is interrupted.
 pub fn feed<T: Send + 'static, C: Clock>(
     queue: &DelayQueue<T, C>,
     control: &Control,
@@ -82,7 +83,7 @@ pub fn feed<T: Send + 'static, C: Clock>(
             Leased::Later(id) => shared.section(|state, _| state.collect(id)),
         };
         let Some(out) = collected else {
-            continue; // The queue was closed for good, which took it back.
+            continue; // `close_now` has taken the entry back.
         };
         let (value, out) = out.split();
         let entry = Entry {

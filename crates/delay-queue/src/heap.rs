@@ -1,16 +1,16 @@
-//! A heap of values that fall due.
+//! A heap of values by due time.
 //!
-//! Not for: waiting (there is no clock and no thread in it), and sharing between threads as it is.
+//! Not for: waiting (it has no clock and no thread), and sharing between threads without a lock.
 //!
-//! # What always holds
-//! 1. Entries leave in the order of their due times, and those due at the same time in the order
-//!    in which they were pushed or last reset.
-//! 2. A stale or foreign id finds nothing, now and ever.
-//! 3. Every value is handed out or dropped exactly once, also if a drop panics.
+//! # Guarantees
+//! 1. Entries leave in the order of their due times. Entries due at the same time leave in the
+//!    order in which they were pushed or last reset.
+//! 2. A stale or foreign id never finds an entry.
+//! 3. Every value is returned or dropped exactly once, even if a drop panics.
 //!
-//! # How
-//! A value stays in its slot; keys move towards the front of a line as their time comes near, and
-//! are put in order only then. `line.rs` begins with the whole of it.
+//! # Implementation
+//! A value stays in its slot. Keys move towards the front of a line as their time approaches, and
+//! are sorted only then. The documentation of `line.rs` is the overview.
 
 #[cfg(all(test, feature = "std", not(anthill_loom)))]
 mod bounded;
@@ -40,32 +40,35 @@ use place::Place;
 pub use reserve::ReserveError;
 use slots::{Slots, small};
 
-/// The due time of what never falls due. It sorts behind all others, and can still be cancelled.
+/// The due time of entries that never fall due. They sort after all others, and can still be
+/// cancelled.
 pub const NEVER: u64 = u64::MAX;
 
-/// The most entries a heap holds.
 #[cfg(feature = "std")]
 pub(crate) const MOST: usize = slots::LIMIT;
 
-/// A heap of values that fall due, from which each can also be removed, or moved to another time.
+/// A heap of values by due time, from which each value can also be removed or moved to another
+/// time.
 ///
-/// Times are nanoseconds since an epoch that the owner picks; the heap has no clock. Among entries
-/// due at the same time, the one that was pushed first leaves first.
+/// Times are nanoseconds since an epoch that the owner chooses; the heap has no clock. Entries due
+/// at the same time leave in the order in which they were pushed.
 ///
-/// It holds up to 2<sup>28</sup> entries, and needs up to 32 bytes for each beside its value, whose
-/// size is rounded up to a multiple of eight.
+/// A heap holds up to 2<sup>28</sup> entries. Each needs up to 32 bytes in addition to its value,
+/// whose size is rounded up to a multiple of eight.
 ///
-/// Not for: priorities (times that come in order, and those far away, are what it is quick with),
-/// and sharing between threads, for which there is `DelayQueue`.
+/// Not for: priorities (the heap is fast with times that come in order and with distant times), and
+/// sharing between threads, for which there is `DelayQueue`.
 ///
 /// # Cost
-/// Costs are amortized. With n entries, [`push`](Self::push), [`pop`](Self::pop) and what is made
-/// of them are O(log n), [`remove`](Self::remove) mostly O(1), [`peek_due`](Self::peek_due) always.
+/// Costs are amortized. With n entries, [`push`](Self::push), [`pop`](Self::pop) and the methods
+/// based on them are O(log n), [`remove`](Self::remove) is usually O(1), and
+/// [`peek_due`](Self::peek_due) always.
 ///
-/// A single call can be longer: one to whose entries the time has come, or that finds too many of
-/// them at one time, moves some thousands, whatever n is. Two are O(n): a push that finds the memory
-/// full, which then grows as a `Vec` does; and a call that takes the first entry when most of the
-/// entries behind it were cancelled. Keys of cancelled and reset entries are removed a few at a time.
+/// A single call can take longer: when the time of a list of entries comes, or too many entries
+/// have the same time, the call moves some thousands of them, independent of n. Two calls are O(n):
+/// a push that finds the memory full, which then grows as a `Vec` does; and the removal of the
+/// first entry when most of the entries behind it were cancelled. Keys of cancelled and reset
+/// entries are removed a few at a time.
 ///
 /// ```
 /// use delay_queue::DelayHeap;
@@ -88,7 +91,7 @@ pub(crate) const MOST: usize = slots::LIMIT;
 pub struct DelayHeap<T> {
     line: Line,
     slots: Slots<T>,
-    /// Keys of entries that are checked out.
+    /// Keys of checked-out entries.
     out: Vec<Key>,
     len: usize,
     next_order: u64,
@@ -96,13 +99,13 @@ pub struct DelayHeap<T> {
 }
 
 impl<T> DelayHeap<T> {
-    /// An empty heap. Allocates nothing.
+    /// Creates an empty heap. Allocates nothing.
     pub fn new() -> Self {
         Self::beginning_with(0, 0)
     }
 
-    /// An empty heap whose order numbers and generations begin with these: so that tests see how
-    /// they end.
+    /// Creates an empty heap with these first values of order numbers and generations, so that
+    /// tests can reach their ends.
     #[doc(hidden)]
     pub fn beginning_with(next_order: u64, generation: u32) -> Self {
         Self {
@@ -115,8 +118,8 @@ impl<T> DelayHeap<T> {
         }
     }
 
-    /// The same heap, which must be empty, with lists that are as short as can be: so that tests
-    /// see how they are cut.
+    /// Makes the lists of an empty heap as short as possible, so that tests can see how lists are
+    /// cut.
     #[doc(hidden)]
     #[must_use]
     pub fn with_short_lists(mut self) -> Self {
@@ -124,20 +127,21 @@ impl<T> DelayHeap<T> {
         self
     }
 
-    /// An empty heap with memory for so many entries.
+    /// Creates an empty heap with memory for `capacity` entries.
     ///
     /// # Panics
-    /// If they are more than 2<sup>28</sup>.
+    /// If `capacity` is more than 2<sup>28</sup>.
     pub fn with_capacity(capacity: usize) -> Self {
         let mut heap = Self::new();
         heap.reserve(capacity);
         heap
     }
 
-    /// Adds a value that falls due then.
+    /// Adds a value that is due at `due`.
     ///
     /// # Panics
-    /// If the heap holds 2<sup>28</sup> entries. [`try_push`](Self::try_push) does not.
+    /// If the heap holds 2<sup>28</sup> entries. [`try_push`](Self::try_push) returns an error
+    /// instead.
     #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     #[inline(always)]
     pub fn push(&mut self, value: T, due: u64) -> EntryId {
@@ -145,10 +149,10 @@ impl<T> DelayHeap<T> {
         pushed.expect("a heap holds no more than 2^28 entries")
     }
 
-    /// As [`push`](Self::push).
+    /// Like [`push`](Self::push), but returns an error if the heap is full.
     ///
     /// # Errors
-    /// The value comes back if the heap holds 2<sup>28</sup> entries.
+    /// The value, if the heap holds 2<sup>28</sup> entries.
     #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     #[inline(always)]
     pub fn try_push(&mut self, value: T, due: u64) -> Result<EntryId, T> {
@@ -163,8 +167,7 @@ impl<T> DelayHeap<T> {
         Ok(self.id(slot, generation))
     }
 
-    /// Takes an entry out, due or not. Nothing of it stays behind but what
-    /// [`shrink_to`](Self::shrink_to) gives back.
+    /// Removes an entry, due or not. [`shrink_to`](Self::shrink_to) frees all of its memory.
     #[inline]
     pub fn remove(&mut self, id: EntryId) -> Option<Entry<T>> {
         let (due, place) = self.find(id)?;
@@ -177,9 +180,10 @@ impl<T> DelayHeap<T> {
         Some(Entry { id, due, value })
     }
 
-    /// Gives an entry another due time, and returns the old one.
+    /// Changes the due time of an entry, and returns the old one.
     ///
-    /// It counts as a fresh push, also to an equal time: others that are due then come first.
+    /// A reset counts as a new push, even to an equal time: other entries with that time come
+    /// first.
     #[inline]
     pub fn reset(&mut self, id: EntryId, due: u64) -> Option<u64> {
         let (old, place) = self.find(id)?;
@@ -196,40 +200,40 @@ impl<T> DelayHeap<T> {
         Some(old)
     }
 
-    /// The value of an entry.
+    /// Returns the value of an entry.
     pub fn get(&self, id: EntryId) -> Option<&T> {
         self.find(id)?;
         Some(self.slots.get(id.slot())?.2)
     }
 
-    /// The value of an entry, to be changed.
+    /// Returns a mutable reference to the value of an entry.
     pub fn get_mut(&mut self, id: EntryId) -> Option<&mut T> {
         self.find(id)?;
         self.slots.value_mut(id.slot())
     }
 
-    /// When an entry falls due.
+    /// Returns the due time of an entry.
     pub fn due(&self, id: EntryId) -> Option<u64> {
         Some(self.find(id)?.0)
     }
 
-    /// Whether an entry is still there.
+    /// Returns whether the heap contains an entry.
     pub fn contains(&self, id: EntryId) -> bool {
         self.find(id).is_some()
     }
 
-    /// The entry that leaves next, due or not. O(1).
+    /// Returns the next entry, due or not. O(1).
     pub fn peek(&self) -> Option<Entry<&T>> {
         self.look_at(self.first()?.slot())
     }
 
-    /// When the next entry falls due. O(1).
+    /// Returns the due time of the next entry. O(1).
     #[inline]
     pub fn peek_due(&self) -> Option<u64> {
         (self.len > 0).then(|| self.line.first_due())
     }
 
-    /// Takes the next entry, due or not.
+    /// Removes the next entry, due or not.
     pub fn pop(&mut self) -> Option<Entry<T>> {
         if self.is_empty() {
             return None;
@@ -238,7 +242,8 @@ impl<T> DelayHeap<T> {
         self.leave(key)
     }
 
-    /// Takes the next entry if it is due by `now`. One that is due [`NEVER`] never is.
+    /// Removes the next entry if it is due by `now`. An entry with the due time [`NEVER`] is never
+    /// due.
     #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     #[inline(always)]
     pub fn pop_ready(&mut self, now: u64) -> Option<Entry<T>> {
@@ -249,9 +254,9 @@ impl<T> DelayHeap<T> {
         self.leave(key)
     }
 
-    /// Takes up to `max` entries that are due by `now`, in order.
+    /// Removes up to `max` entries that are due by `now`, in order.
     ///
-    /// Each leaves when the iterator yields it. What is not asked for stays.
+    /// An entry leaves the heap when the iterator yields it. Entries that are not yielded stay.
     ///
     /// ```
     /// use delay_queue::DelayHeap;
@@ -265,48 +270,47 @@ impl<T> DelayHeap<T> {
         DrainReady::new(self, now, max)
     }
 
-    /// How many entries are due by `now`, counted no further than `limit`.
+    /// Returns the number of entries that are due by `now`, counted only up to `limit`.
     ///
-    /// As many entries are put in order as are counted, and looked at once more if it is asked
-    /// again.
+    /// The counted entries are sorted, and visited again by each further call.
     pub fn count_ready(&mut self, now: u64, limit: usize) -> usize {
         self.line.count_ready(by(now), limit, &mut self.slots)
     }
 
-    /// The next due time after `now`, which can be [`NEVER`].
+    /// Returns the first due time after `now`, which can be [`NEVER`].
     ///
-    /// What is due by `now` is put in order, and looked at.
+    /// Entries that are due by `now` are sorted and visited.
     pub fn next_after(&mut self, now: u64) -> Option<u64> {
         self.line.next_after(by(now), &mut self.slots)
     }
 
-    /// As [`count_ready`](Self::count_ready), for who asks again and again while the count changes
-    /// by little: each entry is looked at once until it is pushed or reset anew. It may count more
-    /// than `limit`.
+    /// Like [`count_ready`](Self::count_ready), for repeated calls between which the count changes
+    /// little: each entry is visited once until it is pushed or reset again. May count more than
+    /// `limit`.
     #[cfg(feature = "std")]
     pub(crate) fn gather(&mut self, now: u64, limit: usize) -> usize {
         self.line.gather(by(now), limit, &mut self.slots)
     }
 
-    /// The next due time of what was not gathered, which can be [`NEVER`]. If that is also when
-    /// nothing is left.
+    /// Returns the first due time of the entries that were not gathered. Returns [`NEVER`] if it is
+    /// that, or if there are none.
     #[cfg(feature = "std")]
     pub(crate) fn next_ungathered(&mut self) -> u64 {
         self.line.next_ungathered(&mut self.slots)
     }
 
-    /// Takes the next entry on probation, if it is due by `now`: it may come back.
+    /// Removes the next entry on probation, if it is due by `now`: it can be put back.
     ///
-    /// Until then it is not in the heap: it is not counted, and its id finds nothing.
+    /// A checked-out entry is not in the heap: it is not counted, and its id finds nothing.
     ///
     /// ```
     /// use delay_queue::DelayHeap;
     ///
     /// let mut heap = DelayHeap::new();
     /// heap.push("job", 1);
-    /// let out = heap.check_out(1).expect("it is due");
+    /// let out = heap.check_out(1).expect("the job is due");
     /// assert!(heap.is_empty());
-    /// let id = heap.check_in(out).expect("it is from this heap"); // Nobody wanted it.
+    /// let id = heap.check_in(out).expect("the job is from this heap"); // No worker took it.
     /// assert!(heap.contains(id));
     /// ```
     pub fn check_out(&mut self, now: u64) -> Option<CheckedOut<T>> {
@@ -323,10 +327,10 @@ impl<T> DelayHeap<T> {
         Some(CheckedOut(Entry { id, due, value }))
     }
 
-    /// Puts back an entry that was checked out, under its old id, due time and order.
+    /// Puts back a checked-out entry, with its old id, due time and order.
     ///
     /// # Errors
-    /// It comes back if it was not checked out of this heap.
+    /// The entry, if it was not checked out of this heap.
     pub fn check_in(&mut self, out: CheckedOut<T>) -> Result<EntryId, CheckedOut<T>> {
         let Some(key) = self.end_probation(out.id()) else {
             return Err(out);
@@ -339,10 +343,10 @@ impl<T> DelayHeap<T> {
         Ok(id)
     }
 
-    /// Lets an entry that was checked out go for good. Its id is stale from now on.
+    /// Removes a checked-out entry for good. Its id becomes stale.
     ///
     /// # Errors
-    /// It comes back if it was not checked out of this heap.
+    /// The entry, if it was not checked out of this heap.
     pub fn settle<U>(&mut self, out: CheckedOut<U>) -> Result<Entry<U>, CheckedOut<U>> {
         let Some(key) = self.end_probation(out.id()) else {
             return Err(out);
@@ -351,37 +355,37 @@ impl<T> DelayHeap<T> {
         Ok(out.0)
     }
 
-    /// How many entries there are. Those that are checked out do not count.
+    /// Returns the number of entries, not counting checked-out ones.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns whether the heap is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many entries there can be before their memory grows.
+    /// Returns the number of entries that the heap can hold before its memory grows.
     ///
-    /// An eighth of it lists them, by when they are due. That part can grow a little sooner, if
-    /// they are very unevenly spread.
+    /// An eighth of the memory contains lists of the entries by due time. That part can grow a
+    /// little earlier if the due times are very unevenly distributed.
     pub fn capacity(&self) -> usize {
         self.slots.capacity() - self.out.len()
     }
 
-    /// Allocates memory for so many entries beside those that are there.
+    /// Allocates memory for `additional` more entries.
     ///
     /// # Panics
-    /// If they would be more than 2<sup>28</sup> in all.
+    /// If the total would exceed 2<sup>28</sup> entries.
     pub fn reserve(&mut self, additional: usize) {
-        // The slots first: they refuse what is too much before any memory is asked for.
+        // The slots first: they reject a request that is too large before memory is allocated.
         let present = self.len + self.out.len();
         self.slots.reserve(present.saturating_add(additional));
         self.line.reserve(additional);
     }
 
-    /// As [`reserve`](Self::reserve), for who can do without: a batch is refused before it is
-    /// begun.
+    /// Like [`reserve`](Self::reserve), but returns an error, so that a batch can be rejected
+    /// before it begins.
     ///
     /// ```
     /// use delay_queue::{DelayHeap, ReserveError};
@@ -400,24 +404,24 @@ impl<T> DelayHeap<T> {
     /// ```
     ///
     /// # Errors
-    /// [`ReserveError::TooMany`] if they would be more than 2<sup>28</sup> in all,
-    /// [`ReserveError::NoMemory`] if the allocator refuses. The entries are as they were.
+    /// [`ReserveError::TooMany`] if the total would exceed 2<sup>28</sup> entries,
+    /// [`ReserveError::NoMemory`] if the allocation fails. The entries are unchanged.
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), ReserveError> {
-        // In the order of `reserve`.
+        // In the same order as `reserve`.
         let present = self.len + self.out.len();
         self.slots.try_reserve(present.saturating_add(additional))?;
         Ok(self.line.try_reserve(additional)?)
     }
 
-    /// Gives back memory, but for so many entries, or as many as there are.
+    /// Frees memory beyond that for `min_capacity` entries, or for the current entries if they are
+    /// more. O(n log n). Ids stay valid.
     ///
-    /// An entry never changes its place, so memory before one that stays cannot be given back. Once
-    /// a place was used 2<sup>31</sup> times, that is so for every place, until a shrink finds the
-    /// heap empty. O(n log n). Ids stay good.
+    /// An entry never changes its slot, so memory in front of a remaining entry cannot be freed. A
+    /// slot that has been used 2<sup>31</sup> times is freed only by a call on an empty heap.
     pub fn shrink_to(&mut self, min_capacity: usize) {
         if self.is_empty() && self.out.is_empty() {
-            // No entry is there or can come back. Under a new number no id that was given out
-            // finds anything, so generations can begin again.
+            // No entry exists or can come back. With a new heap number all old ids are stale, so
+            // generations can start again.
             self.number = unique::number();
             self.slots.begin_anew();
         }
@@ -428,14 +432,14 @@ impl<T> DelayHeap<T> {
         self.out.shrink_to_fit();
     }
 
-    /// Gives back as much memory as it can. See [`shrink_to`](Self::shrink_to).
+    /// Frees as much memory as possible. See [`shrink_to`](Self::shrink_to).
     pub fn shrink_to_fit(&mut self) {
         self.shrink_to(0);
     }
 
-    /// Drops all entries and keeps the memory. Those that are checked out may still come back.
+    /// Drops all entries and keeps the memory. Checked-out entries can still be put back.
     ///
-    /// If a drop panics, the others are dropped all the same.
+    /// If a drop panics, the remaining entries are dropped nevertheless.
     pub fn clear(&mut self) {
         self.line.clear();
         self.len = 0;
@@ -446,12 +450,12 @@ impl<T> DelayHeap<T> {
         rest.drop_all();
     }
 
-    /// All entries, in any order.
+    /// Iterates over all entries, in arbitrary order.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter::new(self)
     }
 
-    /// All entries, in order. O(n log n).
+    /// Returns all entries, in order. O(n log n).
     pub fn into_sorted_vec(self) -> Vec<Entry<T>> {
         self.into_iter().collect()
     }
@@ -461,7 +465,7 @@ impl<T> DelayHeap<T> {
         EntryId::new(self.number, slot, generation)
     }
 
-    /// When this entry is due, and where its key is, if it is in this heap.
+    /// Returns the entry's due time and the place of its key, if the entry is in this heap.
     #[inline]
     fn find(&self, id: EntryId) -> Option<(u64, Place)> {
         if id.heap() != self.number {
@@ -477,11 +481,11 @@ impl<T> DelayHeap<T> {
 
     #[inline]
     fn is_ready(&self, now: u64) -> bool {
-        // Without an entry, the first key is the last one of all, and never due.
+        // Without entries, the first due time is the greatest of all, which is never due.
         self.line.first_due() <= by(now)
     }
 
-    /// The entry of a key that has left the line.
+    /// Removes the entry of a key that has left the line.
     #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     #[inline(always)]
     fn leave(&mut self, key: Key) -> Option<Entry<T>> {
@@ -492,7 +496,7 @@ impl<T> DelayHeap<T> {
         Some(Entry { id, due, value })
     }
 
-    /// An entry has left its slot.
+    /// Called after an entry has left its slot.
     #[inline]
     fn left(&mut self) {
         self.len -= 1;
@@ -501,14 +505,13 @@ impl<T> DelayHeap<T> {
         }
     }
 
-    /// The entry in this slot.
     fn look_at(&self, slot: u32) -> Option<Entry<&T>> {
         let (generation, due, value) = self.slots.get(slot)?;
         let id = self.id(slot, generation);
         Some(Entry { id, due, value })
     }
 
-    /// Takes the key of an entry that is checked out of this heap off the list of those.
+    /// Removes an entry from the list of checked-out entries, and returns its key.
     fn end_probation(&mut self, id: EntryId) -> Option<Key> {
         if id.heap() != self.number {
             return None;
@@ -525,7 +528,7 @@ impl<T> DelayHeap<T> {
         Some(key)
     }
 
-    /// The next order number. They do not run out: 2^64 of them last for centuries.
+    /// Returns the next order number. 2^64 of them last for centuries.
     #[inline]
     fn order(&mut self) -> u64 {
         let order = self.next_order;
@@ -534,7 +537,7 @@ impl<T> DelayHeap<T> {
     }
 }
 
-/// Values to be dropped, also after one whose drop has panicked.
+/// Drops the remaining values, even if the drop of one panics.
 struct Rest<'a, T> {
     slots: &'a mut Slots<T>,
     next: u32,
@@ -557,7 +560,7 @@ impl<T> Drop for Rest<'_, T> {
     }
 }
 
-/// The last time that is due by `now`: [`NEVER`] is not.
+/// Returns the greatest time that is due by `now`: [`NEVER`] is not.
 fn by(now: u64) -> u64 {
     now.min(NEVER - 1)
 }

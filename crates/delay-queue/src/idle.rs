@@ -1,4 +1,4 @@
-//! Waiting until the queue is idle: as a thread, and as a future.
+//! Waiting until the queue is idle, as a thread and as a future.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::builder::DefaultClock;
 use crate::queue::Shared;
 use crate::wait::{Driver, Waiter, WaiterId, WakeList};
 
-/// Waits for an idle queue. Held under the queue's lock.
+/// Waiters for an idle queue. Held under the queue's lock.
 ///
 /// A waiter is enqueued in the section that finds the queue busy. The section that makes the queue
 /// idle dequeues all of them, so a waiter that is no longer queued has been notified.
@@ -38,7 +38,8 @@ impl IdleWaiters {
         self.next_id
     }
 
-    /// Replaces the waiter if it is still queued. The answer is to be dropped when the lock is free.
+    /// Replaces the waiter if it is still queued. The returned waiter must be dropped after the
+    /// lock is released.
     fn replace(&mut self, id: WaiterId, by: Waiter) -> Result<Waiter, Waiter> {
         match self.queued.get_mut(&id) {
             Some(waiter) => Ok(std::mem::replace(waiter, by)),
@@ -46,12 +47,12 @@ impl IdleWaiters {
         }
     }
 
-    /// Dequeues a waiter, if it has not been notified.
+    /// Dequeues a waiter that has not been notified.
     fn leave(&mut self, id: WaiterId) -> Option<Waiter> {
         self.queued.remove(&id)
     }
 
-    /// The queue is idle.
+    /// Called when the queue becomes idle.
     pub(crate) fn notify_all(&mut self, wakes: &mut WakeList) {
         while let Some((_, waiter)) = self.queued.pop_first() {
             wakes.push(waiter);
@@ -60,13 +61,13 @@ impl IdleWaiters {
 }
 
 impl<T, C: Clock> DelayQueue<T, C> {
-    /// Blocks until the queue is idle: it holds no entry, due or not, and no channel's feeder offers
-    /// one. An entry that never falls due keeps it busy.
+    /// Blocks until the queue is idle: it contains no entry, due or not, and no channel's feeder
+    /// offers one. An entry that never falls due keeps the queue busy.
     ///
     /// Other threads may push at any time, so the queue may be busy again when the call returns.
-    /// Entries that were taken are not waited for: their consumers may still work on them.
+    /// Entries that were taken no longer count, although their consumers may still work on them.
     ///
-    /// `true`, except in a forked child, where it does not wait.
+    /// Returns `true`, except in a forked child, where it does not wait.
     ///
     /// ```
     /// use std::{thread, time::Duration};
@@ -87,22 +88,22 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.wait_idle(None)
     }
 
-    /// As [`wait_idle`](DelayQueue::wait_idle), for at most this long. `false` if the time was up
-    /// first.
+    /// Like [`wait_idle`](DelayQueue::wait_idle), but waits for at most `timeout`. Returns `false`
+    /// on time-out.
     #[must_use = "it tells whether the queue was idle"]
     pub fn wait_idle_timeout(&self, timeout: Duration) -> bool {
         self.0.wait_idle(self.0.config.clock.after(timeout))
     }
 
-    /// As [`wait_idle`](DelayQueue::wait_idle), until this time at most. `false` if the time was up
-    /// first.
+    /// Like [`wait_idle`](DelayQueue::wait_idle), but waits until `deadline` at most. Returns
+    /// `false` on time-out.
     #[must_use = "it tells whether the queue was idle"]
     pub fn wait_idle_deadline(&self, deadline: Instant) -> bool {
         self.0.wait_idle(Some(deadline))
     }
 
-    /// As [`wait_idle`](DelayQueue::wait_idle), as a future. Polled after it was ready, it waits
-    /// again.
+    /// Async version of [`wait_idle`](DelayQueue::wait_idle). A future that is polled after it was
+    /// ready waits again.
     pub fn wait_idle_async(&self) -> WaitIdleFuture<T, C> {
         WaitIdleFuture {
             shared: Arc::clone(&self.0),
@@ -135,7 +136,7 @@ impl<T, C: Clock> Shared<T, C> {
     }
 }
 
-/// Sleeps until woken, or spuriously. `false` if the deadline passed.
+/// Sleeps until woken, possibly spuriously. Returns `false` if the deadline has passed.
 pub(crate) fn sleep(clock: &impl Clock, parker: &Parker, deadline: Option<Instant>) -> bool {
     match deadline {
         None => {
@@ -146,7 +147,7 @@ pub(crate) fn sleep(clock: &impl Clock, parker: &Parker, deadline: Option<Instan
     }
 }
 
-/// A waiting thread's place. Given back also if the clock panics.
+/// A waiting thread's place in the wait queue. Also given up if the clock panics.
 struct Place<'s, T, C: Clock> {
     shared: &'s Shared<T, C>,
     id: WaiterId,
@@ -154,7 +155,7 @@ struct Place<'s, T, C: Clock> {
 
 impl<T, C: Clock> Drop for Place<'_, T, C> {
     fn drop(&mut self) {
-        // This thread's parker: no user code is dropped under the lock.
+        // The waiter is this thread's parker, so no user code is dropped under the lock.
         self.shared
             .section(|state, _| _ = state.idle.leave(self.id));
     }
@@ -185,7 +186,7 @@ impl<T, C: Clock> Future for WaitIdleFuture<T, C> {
         if !shared.process().is_current() {
             return Poll::Ready(false);
         }
-        // Cloned before the lock is taken and dropped after it is free, for both are user code.
+        // Cloned before the lock is taken and dropped after it is released: both are user code.
         let waiter = Waiter::Task(Waker::clone(context.waker()));
         let (unused, polled) = shared.section(|state, _| match *id {
             Some(queued) => match state.idle.replace(queued, waiter) {
@@ -232,7 +233,7 @@ mod tests {
     #[test]
     fn waits_that_end_in_any_way_leave_nothing() {
         let queue = DelayQueue::new();
-        let id = queue.push((), Duration::MAX).expect("it is open");
+        let id = queue.push((), Duration::MAX).expect("the queue is open");
         let mut context = Context::from_waker(Waker::noop());
         let mut futures: Vec<_> = (0..10).map(|_| queue.wait_idle_async()).collect();
         for future in &mut futures {

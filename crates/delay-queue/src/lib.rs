@@ -1,8 +1,8 @@
-//! Things that fall due: a heap of them, and a queue that hands each out when its time has come.
+//! A heap of values by due time, and a queue whose entries can be taken once they are due.
 //!
-//! [`DelayHeap`] orders values by a time that is a number. It has no clock, no lock and no thread,
-//! and needs an allocator only. [`DelayQueue`] puts a clock and a lock around it: many threads and
-//! many futures push into it and take out of it, each entry is taken once, and never early.
+//! [`DelayHeap`] orders values by a numeric time. It has no clock, lock or thread, and needs only
+//! an allocator. [`DelayQueue`] adds a clock and a lock: many threads and many futures push entries
+//! and take them. Each entry is taken once, and never early.
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@
 //! queue.push_at("first", soon - Duration::from_millis(1))?;
 //! assert_eq!(queue.cancel(id), Some("never mind"));
 //!
-//! queue.close(); // What is in it still comes, at its time.
+//! queue.close(); // Entries that are in the queue can still be taken when due.
 //! assert_eq!(queue.take()?.value, "first");
 //! assert_eq!(queue.take()?.value, "second");
 //! assert!(queue.take().unwrap_err().is_closed());
@@ -23,25 +23,24 @@
 //! ```
 //!
 //! # When not to use it
-//! - To run something later: `scheduled-pool` does that over this heap.
-//! - To survive a restart: everything is in memory.
-//! - For points of the wall clock: time is monotonic, and does not jump when a clock is set.
+//! - To run a task later: `scheduled-pool` does that over this heap.
+//! - To survive a restart: all entries are in memory.
+//! - For wall-clock times: time is monotonic, and does not jump when a clock is set.
 //!
-//! # What always holds
-//! 1. Nothing is early: what is taken was due by the queue's clock. Times are never rounded
-//!    down.
-//! 2. Entries of one time come in the order of their pushes and resets.
-//! 3. An id finds its own entry or none, however old it is and whatever queue it is from.
-//! 4. Nothing is lost: not by a consumer that times out, nor by a future that is dropped before it is ready,
-//!    nor by closing, which returns what is left.
-//! 5. At most one waiter is on its way to each entry that has fallen due. One that is woken
-//!    and takes it leaves it at one wake-up; a future that is woken and dropped has its wake-up
-//!    passed on to the next.
+//! # Guarantees
+//! 1. No entry is early: a taken entry was due by the queue's clock. Times are never rounded down.
+//! 2. Entries with equal times leave in the order of their pushes and resets.
+//! 3. An id finds its own entry or none, however old it is and whichever queue it belongs to.
+//! 4. No entry is lost: not by a consumer that times out, not by a future that is dropped before it
+//!    is ready, and not by closing, which returns the remaining entries.
+//! 5. At most one waiter is notified for each entry that falls due. An entry that the notified
+//!    waiter takes costs one wake-up; a notified future that is dropped passes its notification to
+//!    the next waiter.
 //!
 //! In a forked child each call that would wait returns `Forked` instead (`wait_idle`: `false`).
 //!
 //! # Features
-//! | feature | default | what it does |
+//! | feature | default | effect |
 //! |---|---|---|
 //! | `std` | yes | `DelayQueue`; without it, `DelayHeap` alone |
 //! | `channel` | no | `DelayQueue::channel`: due entries through a crossbeam channel |
@@ -49,11 +48,11 @@
 //! | `tokio` | no | `TokioClock`: futures are timed by tokio's own timer |
 //! | `async-io` | no | `AsyncIoClock`: futures are timed by async-io's own timer |
 //!
-//! # Where it comes from
-//! Java's `DelayQueue` has one thread wait for the head and the others without a time, and passes
-//! that duty on along every path; here a clock's alarm is its heir where only futures wait. Java's
-//! `ScheduledThreadPoolExecutor` keeps equals in order. The indexed heap with ids that know their
-//! generation is the slab of many a timer.
+//! # Origin
+//! In Java's `DelayQueue` one thread waits for the head while the others wait without a time-out,
+//! and every path passes that duty on. Here, a clock's alarm takes over where only futures wait.
+//! Entries with equal times keep their order as in Java's `ScheduledThreadPoolExecutor`. Indexed
+//! heaps whose ids contain a generation are common in timers.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 
@@ -124,7 +123,7 @@ pub use sync_shim::MonotonicClock;
 #[cfg(feature = "std")]
 pub use sync_shim::{Alarm, Clock, ManualClock, Parker};
 
-// What the README shows is compiled and run.
+// The README's examples are compiled and run.
 #[cfg(all(doctest, feature = "std", not(anthill_loom)))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,4 +1,4 @@
-//! Waiting for room: as a thread, and as a future. Only a bounded queue is ever full.
+//! Waiting for room, as a thread and as a future. Only a bounded queue is ever full.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,11 +20,11 @@ use crate::wait_queue::{Pusher, Wait};
 use crate::{DelayQueue, EntryId};
 
 impl<T, C: Clock> DelayQueue<T, C> {
-    /// Enters `value`, to fall due `delay` from now. Blocks while the queue is full; an unbounded
-    /// one never is.
+    /// Adds `value`, due `delay` from now. Blocks while the queue is full; an unbounded queue never
+    /// is.
     ///
-    /// The due time is fixed at the call, whatever the wait. Waiting pushers are served first
-    /// come, first served.
+    /// The due time is fixed when the method is called, however long it waits. Waiting pushers are
+    /// served first come, first served.
     ///
     /// ```
     /// use std::time::Duration;
@@ -32,13 +32,13 @@ impl<T, C: Clock> DelayQueue<T, C> {
     ///
     /// let sessions = DelayQueue::new();
     /// let id = sessions.push("alice", Duration::from_secs(1_800))?;
-    /// assert!(sessions.contains(id)); // The id cancels it, or gives it another time.
+    /// assert!(sessions.contains(id)); // The id cancels the entry, or changes its time.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`PushError::Closed`], with the value. Every call that may wait says [`PushError::Forked`] instead in a
-    /// forked child.
+    /// [`PushError::Closed`], with the value. In a forked child, every call that would wait returns
+    /// [`PushError::Forked`] instead.
     #[doc(alias = "put")]
     #[doc(alias = "send")]
     #[doc(alias = "schedule")]
@@ -49,7 +49,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.push(value, due, now, None)
     }
 
-    /// As [`push`](DelayQueue::push), to fall due at `due`. A time that has passed is due at once.
+    /// Like [`push`](DelayQueue::push), due at `due`. A time in the past is due at once.
     ///
     /// ```
     /// use std::time::Instant;
@@ -67,7 +67,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.push(value, self.0.epoch.nanos(due), 0, None)
     }
 
-    /// As [`push`](DelayQueue::push), waiting for room for at most this long.
+    /// Like [`push`](DelayQueue::push), but waits for room for at most `timeout`.
     ///
     /// # Errors
     /// [`PushError::TimedOut`] and [`PushError::Closed`], with the value.
@@ -82,7 +82,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.push(value, due, now, deadline)
     }
 
-    /// As [`push`](DelayQueue::push), waiting for room until `deadline` at most.
+    /// Like [`push`](DelayQueue::push), but waits for room until `deadline` at most.
     ///
     /// # Errors
     /// [`PushError::TimedOut`] and [`PushError::Closed`], with the value.
@@ -96,11 +96,14 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.push(value, due, now, Some(deadline))
     }
 
-    /// As [`push`](DelayQueue::push), waiting for room as a future.
+    /// Async version of [`push`](DelayQueue::push).
     ///
-    /// The due time is fixed at this call. Once it waits it need not be polled: the call
-    /// that frees a place enters the value. Dropped before that, it takes the value back and drops it. It panics
-    /// if it is polled after it was ready.
+    /// The due time is fixed when this method is called. A waiting future need not be polled: the
+    /// call that frees a place adds the value. A future that is dropped before that withdraws its
+    /// value and drops it.
+    ///
+    /// # Panics
+    /// The future panics if it is polled after it was ready.
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,15 +130,15 @@ impl<T, C: Clock> DelayQueue<T, C> {
     }
 }
 
-/// The value is in, or refused, or waits under this id.
+/// State of a push after a section: finished, or waiting under this id.
 enum Entered<T> {
     Over(Result<EntryId, PushError<T>>),
     Waits(WaiterId),
 }
 
 impl<T> State<T> {
-    /// Enters the value, or enqueues it, with the waiter that `waiter` makes to be woken. In a forked child
-    /// it is refused instead.
+    /// Adds the value, or enqueues it together with the waiter that `waiter` returns. In a forked
+    /// child the value is rejected instead of enqueued.
     fn enter(
         &mut self,
         value: T,
@@ -192,8 +195,8 @@ impl<T, C: Clock> Shared<T, C> {
         };
         loop {
             let timed_out = !sleep(&self.config.clock, &parker, deadline);
-            // A waiter that comes back unwoken is this thread's parker: no user code is dropped
-            // under the lock.
+            // The rejected waiter is this thread's parker, so no user code is dropped under the
+            // lock.
             let wait = self.section(|state, _| match state.pushers.look(id) {
                 Wait::Waiting if timed_out => Err(state.pushers.leave(id)),
                 wait => Ok(wait),
@@ -209,12 +212,12 @@ impl<T, C: Clock> Shared<T, C> {
         }
     }
 
-    /// Takes a pusher's value back, if it waits still, and forgets the answer if not.
+    /// Removes the pusher and its value if it still waits; otherwise discards its result.
     fn withdraw(&self, id: WaiterId) {
         let (pusher, answer) =
             self.section(|state, _| (state.pushers.leave(id), state.pushers.look(id)));
-        // The values and the waker are user code: the lock is free. Two that panic at once would
-        // end the process.
+        // The values and the waker are user code: the lock is free. Two panics at once would abort
+        // the process.
         if let Some(Pusher { value, waiter, .. }) = pusher {
             drop_quietly(waiter);
             drop(value);
@@ -223,7 +226,7 @@ impl<T, C: Clock> Shared<T, C> {
     }
 }
 
-/// A waiting thread's place. Its value is withdrawn if the clock panics.
+/// A waiting thread's place in the wait queue. Its value is withdrawn if the clock panics.
 struct Place<'s, T, C: Clock> {
     shared: &'s Shared<T, C>,
     id: Option<WaiterId>,
@@ -232,7 +235,7 @@ struct Place<'s, T, C: Clock> {
 impl<T, C: Clock> Drop for Place<'_, T, C> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            // Quietly: a panic while another one unwinds would end the process.
+            // Quietly: a second panic during unwinding would abort the process.
             if let Err(payload) = guarded(|| self.shared.withdraw(id)) {
                 discard(payload);
             }
@@ -240,7 +243,7 @@ impl<T, C: Clock> Drop for Place<'_, T, C> {
     }
 }
 
-/// Future of a push that waits for room. See [`DelayQueue::push_async`], which has an example.
+/// Future of a push that waits for room. [`DelayQueue::push_async`] has an example.
 ///
 /// # Panics
 /// If it is polled after it was ready.
@@ -256,16 +259,16 @@ enum Stage<T> {
     Over,
 }
 
-// Nothing is pinned: a value is moved, never borrowed.
+// A value is moved, never borrowed, so nothing is pinned.
 impl<T, C: Clock> Unpin for PushFuture<T, C> {}
 
 impl<T, C: Clock> Future for PushFuture<T, C> {
     type Output = Result<EntryId, PushError<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Cloned before the lock is taken and dropped after, for both are user code.
+        // Cloned before the lock is taken and dropped after it is released: both are user code.
         let mut waker = Some(context.waker().clone());
-        let mut waiter = || Waiter::Task(waker.take().expect("it is asked for once"));
+        let mut waiter = || Waiter::Task(waker.take().expect("the waiter is used once"));
         let this = &mut *self;
         let is_forked = !this.shared.process().is_current();
         let polled = match std::mem::replace(&mut this.stage, Stage::Over) {
@@ -310,7 +313,7 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
             }
             Stage::Over => panic!("a push was polled after it was ready"),
         };
-        drop_quietly(waker); // A panic must not cost the caller the value.
+        drop_quietly(waker); // A panic here must not lose the caller's value.
         polled
     }
 }

@@ -1,4 +1,4 @@
-//! The queue's handle: making it, what never waits, and its end.
+//! The queue's handle: construction, the calls that never wait, and closing.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -19,27 +19,29 @@ use crate::state::{Effects, State};
 use crate::wait::{Driver, Effects as _, Waiters};
 use crate::{DelayHeap, Entry, EntryId, ReserveError, TakeError};
 
-/// A queue whose entries can be taken when they fall due, and not before.
+/// A queue whose entries can be taken when they are due, and not before.
 ///
 /// Any number of threads and futures push and take at the same time. A handle is cheap to clone;
 /// all clones are the same queue. Handles are not counted: a queue is closed by
 /// [`close`](DelayQueue::close), not by dropping.
 ///
-/// Times are kept in nanoseconds. What was due before the queue was made (a deadline that is
-/// restored at a start) keeps its place among others and its time, for up to 146 years, where the
-/// system's `Instant` goes back so far. A delay of more than 438 years is "never", and so is a point
-/// that an `Instant` cannot express.
+/// Times are kept in nanoseconds. Times before the creation of the queue (a deadline restored after
+/// a restart) keep their order and their value for up to 146 years, if the system's `Instant`
+/// reaches that far back. A delay of more than 438 years means "never", and so does a time that an
+/// `Instant` cannot express.
 ///
-/// Blocking: operations lock, for as long as the heap takes (`O(log n)`). Those that wait say so.
-/// No user code (wakers, drops of values) runs under the lock. Wakers run one after the other, on the
-/// thread whose call made an entry ready, freed a place or closed the queue: one that blocks holds up
-/// that call, and the wakers that come after it.
+/// # Blocking
+/// Every operation takes a lock for the duration of the heap operation (`O(log n)`). Methods that
+/// wait say so. No user code (wakers, drops of values) runs under the lock. Wakers run one after
+/// another, on the thread whose call made an entry ready, freed a place or closed the queue. A
+/// waker that blocks delays that call and the wakers after it.
 ///
-/// Values are `Send + 'static` where a queue is made ([`new`](DelayQueue::new),
-/// [`with_clock`](DelayQueue::with_clock), [`Builder::build`](crate::Builder::build)), for the
-/// clock's alarm may reach the queue from another thread at any time, and where a thread is started
-/// for them (`channel`). Neither the type nor any other method asks for that, so what holds a queue,
-/// or works on one, need not repeat it:
+/// # `Send`
+/// Values must be `Send + 'static` where a queue is created ([`new`](DelayQueue::new),
+/// [`with_clock`](DelayQueue::with_clock), [`Builder::build`](crate::Builder::build)), because the
+/// clock's alarm may access the queue from another thread at any time, and where a thread is
+/// started for them (`channel`). The type and all other methods have no such bound, so code that
+/// contains or uses a queue need not repeat it:
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,7 +64,7 @@ use crate::{DelayHeap, Entry, EntryId, ReserveError, TakeError};
 /// assert!(retries.retry("fetch").is_ok());
 /// ```
 ///
-/// What cannot be sent is refused where the queue is made:
+/// Other values are rejected where the queue is created:
 ///
 /// ```compile_fail,E0277
 /// use std::rc::Rc;
@@ -82,16 +84,16 @@ pub(crate) struct Shared<T, C> {
     state: Lock<State<T>>,
     pub(crate) config: Config<C>,
     pub(crate) epoch: Epoch,
-    /// That made the queue.
+    /// The process that created the queue.
     process: Process,
     /// The earliest due time, for a leader that spins until then. Written under the lock, and only
     /// if leaders spin.
     pub(crate) earliest: AtomicU64,
-    /// Wakes this queue when its alarm fires.
+    /// Settles this queue when its alarm fires.
     alarm_waker: Waker,
 }
 
-/// Does not keep the queue alive: an alarm may be set for a time far away.
+/// Does not keep the queue alive: the alarm may be set for a distant time.
 struct AlarmWaker<T, C>(Weak<Shared<T, C>>);
 
 impl<T: Send + 'static, C: Clock> Wake for AlarmWaker<T, C> {
@@ -103,7 +105,7 @@ impl<T: Send + 'static, C: Clock> Wake for AlarmWaker<T, C> {
 }
 
 impl<T> DelayQueue<T> {
-    /// An unbounded queue on the machine's monotonic clock.
+    /// Creates an unbounded queue on the machine's monotonic clock.
     pub fn new() -> Self
     where
         T: Send + 'static,
@@ -111,7 +113,7 @@ impl<T> DelayQueue<T> {
         Self::with_clock(default_clock())
     }
 
-    /// A queue to be configured. What its values are can be left to inference.
+    /// Returns a builder. The type of the values can be left to inference.
     pub fn builder() -> Builder<T> {
         Builder::new()
     }
@@ -124,7 +126,7 @@ impl<T: Send + 'static> Default for DelayQueue<T> {
 }
 
 impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
-    /// An unbounded queue on this clock.
+    /// Creates an unbounded queue on `clock`.
     pub fn with_clock(clock: C) -> Self {
         Self::from_config(Config::new(clock))
     }
@@ -142,9 +144,9 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
 }
 
 impl<T, C: Clock> DelayQueue<T, C> {
-    /// Enters `value`, to fall due `delay` from now, if there is room. Never blocks.
+    /// Adds `value`, due `delay` from now, if there is room. Never blocks.
     ///
-    /// The due time is fixed at the call.
+    /// The due time is fixed when the method is called.
     ///
     /// ```
     /// use std::time::Duration;
@@ -165,8 +167,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.try_push(value, due, now)
     }
 
-    /// Enters `value`, to fall due at `due`, if there is room. Never blocks. A time that has
-    /// passed is due at once.
+    /// Adds `value`, due at `due`, if there is room. Never blocks. A time in the past is due at
+    /// once.
     ///
     /// # Errors
     /// [`PushError::Full`] and [`PushError::Closed`], with the value.
@@ -199,10 +201,10 @@ impl<T, C: Clock> DelayQueue<T, C> {
         Ok(shared.expired(taken?))
     }
 
-    /// Takes what is due, up to `max` entries, in order. Never blocks.
+    /// Takes up to `max` due entries, in order. Never blocks.
     ///
-    /// The answer is as long as it has to be, and its memory grows under the lock. For batches of a
-    /// known size there is [`try_take_many`](DelayQueue::try_take_many).
+    /// The returned vector grows under the lock. [`try_take_many`](DelayQueue::try_take_many) is
+    /// better for batches of known size.
     ///
     /// ```
     /// use std::time::Duration;
@@ -217,12 +219,12 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// ```
     pub fn drain_ready(&self, max: usize) -> Vec<Expired<T>> {
         let mut drained = Vec::new();
-        // Why nothing is due is of no interest here.
+        // The vector is empty if no entry is due; the reason does not matter here.
         let _ = self.0.look_for_many(&mut drained, max);
         drained
     }
 
-    /// Takes an entry back, due or not. `None` if it is no longer here, or never was.
+    /// Removes an entry, due or not. Returns `None` if the queue does not contain it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -230,7 +232,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
     ///
     /// let queue = DelayQueue::new();
     /// let timeout = queue.push("no answer", Duration::from_secs(5))?;
-    /// // The answer has come:
+    /// // The answer has arrived:
     /// assert_eq!(queue.cancel(timeout), Some("no answer"));
     /// assert_eq!(queue.cancel(timeout), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -242,8 +244,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.section(|state, effects| state.cancel(id, effects))
     }
 
-    /// Gives an entry another time: `delay` from now. It keeps its id, and stands behind all
-    /// others of the same time. `false` if it is no longer here, or never was.
+    /// Changes an entry's time to `delay` from now. The entry keeps its id, and its place is behind
+    /// all other entries with the same time. Returns `false` if the queue does not contain it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -251,7 +253,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
     ///
     /// let sessions = DelayQueue::new();
     /// let id = sessions.push("alice", Duration::from_secs(60))?;
-    /// // She has come back:
+    /// // Alice is back:
     /// assert!(sessions.reset(id, Duration::from_secs(1_800)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -266,25 +268,24 @@ impl<T, C: Clock> DelayQueue<T, C> {
         })
     }
 
-    /// As [`reset`](DelayQueue::reset), to a point of time.
+    /// Like [`reset`](DelayQueue::reset), to a point in time.
     pub fn reset_at(&self, id: EntryId, due: Instant) -> bool {
         let due = self.0.epoch.nanos(due);
         self.0
             .section(|state, effects| state.reset(id, due, effects))
     }
 
-    /// When the earliest entry falls due. `None` if the queue is empty.
+    /// Returns the time of the earliest entry, or `None` if the queue is empty.
     pub fn peek_due(&self) -> Option<Due> {
         let due = self.0.state.lock().peek_due()?;
         Some(self.0.due(due))
     }
 
-    /// The entry that leaves next, due or not: its id, and when it falls due. `None` if the queue is
+    /// Returns the id and the due time of the next entry, due or not, or `None` if the queue is
     /// empty.
     ///
-    /// It may have left, or another one may have come before it, by the time that the answer is
-    /// looked at; its id finds nothing then. Its value is not shown: to look at it would be user
-    /// code under the lock.
+    /// By the time the caller reads the answer, the entry may have left, or an earlier one may have
+    /// been added. The value is not accessible: reading it would be user code under the lock.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -295,7 +296,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// let lunch = queue.push_at("lunch", noon)?;
     /// queue.push_at("tea", noon + Duration::from_secs(14_400))?;
     ///
-    /// let next = queue.peek().expect("it holds two");
+    /// let next = queue.peek().expect("the queue has two entries");
     /// assert_eq!((next.id, next.due), (lunch, Due::At(noon)));
     /// assert_eq!(queue.due(lunch), Some(Due::At(noon)));
     /// assert!(queue.contains(lunch));
@@ -311,51 +312,53 @@ impl<T, C: Clock> DelayQueue<T, C> {
         Some(Upcoming { id, due })
     }
 
-    /// When an entry falls due. `None` if it is no longer here, or never was. One that a channel's
-    /// feeder offers at this time is not here: it may come back.
+    /// Returns the due time of an entry, or `None` if the queue does not contain it. An entry that
+    /// a channel's feeder is offering is not in the queue, but may come back.
     #[doc(alias = "deadline")]
     pub fn due(&self, id: EntryId) -> Option<Due> {
         let due = self.0.state.lock().due(id)?;
         Some(self.0.due(due))
     }
 
-    /// Whether an entry is still here. As with [`due`](DelayQueue::due), that may have changed by
-    /// the time that the answer is looked at: to take an entry back there is
-    /// [`cancel`](DelayQueue::cancel), which says whether it did.
+    /// Returns whether the queue contains an entry. As with [`due`](DelayQueue::due), the answer
+    /// may be outdated when the caller reads it. [`cancel`](DelayQueue::cancel) removes an entry
+    /// and says whether it did.
     pub fn contains(&self, id: EntryId) -> bool {
         self.due(id).is_some()
     }
 
-    /// How many entries there are, due ones included.
+    /// Returns the number of entries, including due ones.
     pub fn len(&self) -> usize {
         self.0.state.lock().len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// For how many entries there is memory.
+    /// Returns the number of entries for which memory is allocated.
     pub fn capacity(&self) -> usize {
         self.0.state.lock().capacity()
     }
 
-    /// Allocates memory for so many entries beside those that are here, or for as many as the bound
-    /// allows if that is less. The lock is held meanwhile: what is here may have to be moved, O(n).
+    /// Allocates memory for `additional` more entries, or for as many as the bound allows. Holds
+    /// the lock meanwhile: existing entries may have to be moved, O(n).
     ///
-    /// A push that finds no memory left allocates under the lock, too: this is for an owner who knows
-    /// what comes, and when a pause does no harm. The memory is not kept for the caller: any push uses it.
+    /// A push that finds no memory left allocates under the lock too. Call `reserve` if you know
+    /// how many entries will come, at a moment when a pause does no harm. Any push may use the
+    /// memory.
     ///
     /// # Panics
-    /// If there is not so much memory. The lock is free then, and the queue is as it was.
-    /// [`try_reserve`](DelayQueue::try_reserve) does not.
+    /// If the memory cannot be allocated. The queue is unchanged and the lock is released.
+    /// [`try_reserve`](DelayQueue::try_reserve) returns an error instead.
     pub fn reserve(&self, additional: usize) {
         let reserved = self.try_reserve(additional);
         reserved.expect("the allocator has memory for the entries");
     }
 
-    /// As [`reserve`](DelayQueue::reserve).
+    /// Like [`reserve`](DelayQueue::reserve), but returns an error if the memory cannot be
+    /// allocated.
     ///
     /// ```
     /// use delay_queue::DelayQueue;
@@ -367,31 +370,32 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// ```
     ///
     /// # Errors
-    /// [`ReserveError::NoMemory`] if the allocator refuses. The queue is as it was.
+    /// [`ReserveError::NoMemory`] if the allocation fails. The queue is unchanged.
     pub fn try_reserve(&self, additional: usize) -> Result<(), ReserveError> {
         self.0.state.lock().try_reserve(additional)
     }
 
-    /// Returns memory that is not needed for `capacity` entries, or for those there are.
+    /// Frees memory beyond that for `capacity` entries, or for the current entries if they are
+    /// more.
     pub fn shrink_to(&self, capacity: usize) {
         self.0.state.lock().shrink_to(capacity);
     }
 
-    /// Takes all entries out, drops them, and gives their memory back. The lock is held for no
-    /// longer than for one entry.
+    /// Removes all entries, drops them, and frees their memory. Holds the lock no longer than for
+    /// one entry.
     ///
     /// # Panics
-    /// With what the drop of a value panicked with, when all have been dropped.
+    /// If the destructor of a value panics, after all values have been dropped.
     pub fn clear(&self) {
         let heap = self.0.section(State::take_all);
         drop_all(heap); // User code: the lock is free.
     }
 
-    /// Refuses pushes from now on, those that wait included.
+    /// Closes the queue: rejects all further pushes, including those that wait.
     ///
-    /// What is in the queue can still be taken when it is due, cancelled, and reset. Consumers end
-    /// with [`TakeError::Closed`] once nothing is left that can fall due. `false` if the queue was
-    /// closed before.
+    /// Entries in the queue can still be cancelled, reset, and taken when they are due. Consumers
+    /// get [`TakeError::Closed`] once no remaining entry can fall due. Returns `false` if the queue
+    /// was already closed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -415,9 +419,10 @@ impl<T, C: Clock> DelayQueue<T, C> {
         })
     }
 
-    /// Closes, also a closed queue, and takes out everything that is left, in order of due time.
+    /// Closes the queue, even if it is closed already, and removes all remaining entries, in order
+    /// of due time.
     ///
-    /// What the feeder of a channel has at hand is waited for: it gives it back at once.
+    /// Waits for the feeder of a channel, which returns the entry that it is offering at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -441,12 +446,12 @@ impl<T, C: Clock> DelayQueue<T, C> {
         leftovers.collect()
     }
 
-    /// Whether the queue was closed.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         !self.0.state.lock().is_open()
     }
 
-    /// Figures of one instant.
+    /// Returns figures of one instant.
     ///
     /// ```
     /// use std::time::Duration;
@@ -474,7 +479,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
         }
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &C {
         &self.0.config.clock
     }
@@ -496,7 +501,7 @@ impl<T, C> fmt::Debug for DelayQueue<T, C> {
     }
 }
 
-/// Drops every value, also after one whose drop panics.
+/// Drops every value, even if the destructor of one panics.
 fn drop_all<T>(heap: DelayHeap<T>) {
     let mut panicked = None;
     for entry in heap {
@@ -534,7 +539,7 @@ impl<T, C: Clock> Driver for Shared<T, C> {
         &self.alarm_waker
     }
 
-    /// Later than it falls due, if entries are to be coalesced.
+    /// Later than the due time, if entries are to be coalesced.
     fn alarm_time(&self, due: u64) -> Option<Instant> {
         let Config { spin, coalesce, .. } = &self.config;
         let at = self.epoch.instant(due)?;
@@ -551,12 +556,12 @@ impl<T, C: Clock> Driver for Shared<T, C> {
             return self.alarm_time(due);
         }
         let at = self.epoch.instant(due)?;
-        // A window that begins before all time has begun.
+        // If the window begins before the epoch, it begins at the epoch.
         let begins = at.checked_sub(spin).or(self.epoch.instant(0));
         Some(begins.unwrap_or(at))
     }
 
-    /// Until the entry is due, or is no longer the earliest.
+    /// Spins until the entry is due or is no longer the earliest.
     fn spin(&self, due: u64, parker: &Parker, deadline: Option<Instant>) -> bool {
         self.config.spin.is_zero() || self.spin_until(due, parker, deadline)
     }
@@ -570,7 +575,7 @@ impl<T, C: Clock> Driver for Shared<T, C> {
         let mut state = self.state.lock();
         let result = change(&mut state, effects);
         if !self.config.spin.is_zero() {
-            // Relaxed: it ends a spin; what there is to take is read under the lock.
+            // Relaxed: the value only ends a spin; entries are read under the lock.
             self.earliest.store(state.earliest(), Relaxed);
         }
         result
@@ -603,7 +608,7 @@ impl<T, C: Clock> Driver for Shared<T, C> {
 }
 
 impl<T, C: Clock> Shared<T, C> {
-    /// For tests of what cannot be seen from outside.
+    /// For tests of internal state.
     #[cfg(all(test, not(anthill_loom)))]
     pub(crate) fn peek<R>(&self, look: impl FnOnce(&State<T>) -> R) -> R {
         look(&self.state.lock())
@@ -628,7 +633,7 @@ impl<T, C: Clock> Shared<T, C> {
         }
     }
 
-    /// The time `delay` from now, and now.
+    /// Returns the time `delay` from now, and the current time.
     #[inline]
     pub(crate) fn due_after(&self, delay: Duration) -> (u64, u64) {
         let now = self.now();
@@ -653,7 +658,7 @@ impl<T, C: Clock> Shared<T, C> {
         self.epoch.instant(due).map_or(Due::Never, Due::At)
     }
 
-    /// Runs no user code: it may be called under the lock.
+    /// Runs no user code, so it may be called under the lock.
     #[inline]
     pub(crate) fn expired(&self, entry: Entry<T>) -> Expired<T> {
         Expired {

@@ -1,13 +1,12 @@
-//! What the queue's lock protects, and every change to it as one section.
+//! The state that the queue's lock protects, and every change to it as one section.
 //!
-//! A method here runs under the lock, wakes nothing, runs no user code, and leaves its deferred
-//! effects in an [`Effects`].
+//! The methods here run under the lock. They wake nothing, run no user code, and return their
+//! deferred effects in an [`Effects`].
 //!
 //! # Invariants, whenever the lock is free
 //! 1. Those of [`Waiters`].
-//! 2. Pushers wait only while the queue is open and holds as much as its bound
-//!    allows.
-//! 3. If the queue is closed and nothing in it can fall due, no waiter is queued.
+//! 2. Pushers wait only while the queue is open and full.
+//! 3. If the queue is closed and no entry in it can fall due, no waiter is queued.
 //! 4. While the queue is idle, no thread or future waits for that.
 
 mod leases;
@@ -29,10 +28,10 @@ use leases::Leases;
 
 pub(crate) struct State<T> {
     heap: DelayHeap<T>,
-    /// The latest time that was read: what is due by it needs no other look at the clock.
+    /// The latest time that was read from the clock. Entries due by then need no new reading.
     now: u64,
     open: bool,
-    /// The most entries there may be, reserved ones counted.
+    /// Maximum number of entries, including leased ones.
     bound: usize,
     leases: Leases<T>,
     pub(crate) pushers: WaitQueue<T>,
@@ -41,7 +40,7 @@ pub(crate) struct State<T> {
     pub(crate) counts: Counts,
 }
 
-/// What has happened so far.
+/// Totals since the queue was created.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) pushed: u64,
@@ -49,10 +48,9 @@ pub(crate) struct Counts {
     pub(crate) cancelled: u64,
 }
 
-/// The deferred effects of a section. Mostly there are none, and then it is no more than a null
-/// pointer.
+/// The deferred effects of a section. Usually empty, and then only a null pointer.
 #[derive(Debug, Default)]
-#[must_use = "a waiter sleeps until they are run"]
+#[must_use = "waiters sleep until the effects are run"]
 pub(crate) struct Effects(Option<Box<EffectList>>);
 
 #[derive(Debug, Default)]
@@ -89,7 +87,7 @@ impl wait::Effects for Effects {
     }
 }
 
-/// The queue as its waiters see it.
+/// The queue as seen by its waiters.
 struct View<'a, T> {
     heap: &'a mut DelayHeap<T>,
     now: u64,
@@ -105,7 +103,8 @@ impl<T> ReadySource for View<'_, T> {
     }
 
     fn next_due(&mut self) -> u64 {
-        // Asked only if fewer are ready than was asked for: all of them are gathered.
+        // Called only if fewer than the requested number are ready: then all ready entries are
+        // gathered.
         let next = self.heap.next_ungathered();
         debug_assert!(next > self.now);
         next
@@ -118,7 +117,7 @@ impl<T> State<T> {
             heap: DelayHeap::with_capacity(capacity.min(MOST)),
             now: 0,
             open: true,
-            // So no push is ever refused by the heap.
+            // So the heap never rejects a push.
             bound: bound.min(MOST),
             leases: Leases::new(),
             pushers: WaitQueue::new(),
@@ -145,12 +144,12 @@ impl<T> State<T> {
         self.heap.len() + self.leases.len() < self.bound
     }
 
-    /// Whether nothing is in the queue, and nothing is reserved, which might come back.
+    /// Returns whether the queue is empty and no entry is leased, which might come back.
     pub(crate) fn is_idle(&self) -> bool {
         self.heap.is_empty() && self.leases.len() == 0
     }
 
-    /// The earliest time in the queue; [`NEVER`] if there is none.
+    /// Returns the earliest time in the queue, or [`NEVER`].
     #[inline]
     pub(crate) fn earliest(&self) -> u64 {
         self.heap.peek_due().unwrap_or(NEVER)
@@ -169,13 +168,13 @@ impl<T> State<T> {
         self.heap.due(id)
     }
 
-    /// Time has been read.
+    /// Records a reading of the clock.
     #[inline]
     pub(crate) fn learn(&mut self, now: u64) {
         self.now = self.now.max(now);
     }
 
-    /// Enters a value for which there is room.
+    /// Adds a value. There must be room.
     #[inline]
     pub(crate) fn push(&mut self, value: T, due: u64, effects: &mut Effects) -> EntryId {
         self.counts.pushed += 1;
@@ -184,13 +183,14 @@ impl<T> State<T> {
         id
     }
 
-    /// As [`push`](Self::push), for those that have waited: not inlined once more.
+    /// [`push`](Self::push) for pushers that have waited. Keeps the inlined copy out of the slow
+    /// path.
     #[inline(never)]
     pub(crate) fn push_at_last(&mut self, value: T, due: u64, effects: &mut Effects) -> EntryId {
         self.push(value, due, effects)
     }
 
-    /// An entry falls due then that did not before.
+    /// Called after an entry was given the due time `due`.
     #[inline]
     fn changed(&mut self, due: u64, effects: &mut Effects) {
         if self.waiters.concerns(due, self.now) {
@@ -198,7 +198,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Reads the clock if the earliest entry is not due by the time known so far, but may be by now.
+    /// Reads the clock if the earliest entry was not due at the last reading.
     #[inline]
     pub(crate) fn advance(&mut self, clock: impl FnOnce() -> u64) {
         if let Some(due) = self.heap.peek_due()
@@ -209,7 +209,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Takes the earliest entry, if it is due by the time known so far.
+    /// Takes the earliest entry if it was due at the last reading of the clock.
     #[inline]
     pub(crate) fn take(&mut self, effects: &mut Effects) -> Result<Entry<T>, Unavailable> {
         let Some(entry) = self.heap.pop_ready(self.now) else {
@@ -220,13 +220,12 @@ impl<T> State<T> {
         Ok(entry)
     }
 
-    /// As [`take`](Self::take), for those that wait: not inlined once more.
+    /// [`take`](Self::take) for consumers that wait. Keeps the inlined copy out of the slow path.
     #[inline(never)]
     pub(crate) fn take_at_last(&mut self, effects: &mut Effects) -> Result<Entry<T>, Unavailable> {
         self.take(effects)
     }
 
-    /// Why nothing is due by the time known so far.
     fn unavailable(&self) -> Unavailable {
         match self.heap.peek_due() {
             None | Some(NEVER) if !self.open && self.leases.len() == 0 => Unavailable::Closed,
@@ -235,8 +234,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Takes up to `most` entries that are due by the time known so far, in order. How many waiters
-    /// and pushers that concerns is decided once.
+    /// Takes up to `most` entries that were due at the last reading of the clock, in order. Decides
+    /// once which waiters and pushers to notify.
     pub(crate) fn take_many(
         &mut self,
         most: usize,
@@ -254,7 +253,6 @@ impl<T> State<T> {
         Ok(taken)
     }
 
-    /// Takes an entry back.
     pub(crate) fn cancel(&mut self, id: EntryId, effects: &mut Effects) -> Option<T> {
         let entry = self.heap.remove(id)?;
         self.counts.cancelled += 1;
@@ -262,13 +260,12 @@ impl<T> State<T> {
         Some(entry.value)
     }
 
-    /// Gives an entry another time.
     pub(crate) fn reset(&mut self, id: EntryId, due: u64, effects: &mut Effects) -> bool {
         let Some(old) = self.heap.reset(id, due) else {
             return false;
         };
         if old <= self.now {
-            self.settle(effects); // "An entry that was ready is put off": its notification must not count for the next.
+            self.settle(effects); // "An entry that was ready is put off": its notification must not count for the next entry.
         } else {
             self.changed(due, effects);
         }
@@ -276,25 +273,26 @@ impl<T> State<T> {
         true
     }
 
-    /// Takes everything back, to be dropped or looked at when the lock is free.
+    /// Removes all entries, to be dropped or inspected after the lock is released.
     pub(crate) fn take_all(&mut self, effects: &mut Effects) -> DelayHeap<T> {
-        // Another heap knows none of the old ids.
+        // The new heap does not recognize any old id.
         let heap = mem::take(&mut self.heap);
         self.freed(effects);
         heap
     }
 
-    /// Refuses pushes from now on; waiting pushers get their values back.
+    /// Closes the queue; waiting pushers get their values back.
     pub(crate) fn close(&mut self, effects: &mut Effects) {
         self.open = false;
         self.pushers.refuse_all(effects.wakes());
         self.end(effects);
     }
 
-    /// Closes, and takes everything back, unless something is reserved: then that is recalled, and
-    /// `parker` woken when it is back. Without a parker, in a forked child, that stays where it is.
+    /// Closes the queue and removes all entries. If an entry is leased, it is recalled instead, and
+    /// `parker` is woken when it is back. Without a parker (in a forked child) the leased entry is
+    /// left alone.
     ///
-    /// What comes with it was cleared while it was reserved, and is in no heap any more.
+    /// Returns the entries, and the leased entries of heaps that have since been cleared.
     pub(crate) fn close_now(
         &mut self,
         parker: Option<&Parker>,
@@ -312,7 +310,6 @@ impl<T> State<T> {
         (Some(self.take_all(effects)), cleared)
     }
 
-    /// Allocates memory for as many more entries as there may be.
     pub(crate) fn try_reserve(&mut self, additional: usize) -> Result<(), ReserveError> {
         let room = self
             .bound
@@ -324,10 +321,11 @@ impl<T> State<T> {
         self.heap.shrink_to(capacity);
     }
 
-    /// Entries have left: the first pushers get their places, and the waiters are settled.
+    /// Called after entries have left: the first pushers get their places, and the waiters are
+    /// settled.
     #[inline]
     fn freed(&mut self, effects: &mut Effects) {
-        // Mostly nothing waits.
+        // Usually no thread or future waits.
         if self.pushers.len() > 0 || self.waiters.waiting() > 0 || !self.idle.is_empty() {
             self.freed_slow(effects);
         }
@@ -350,7 +348,7 @@ impl<T> State<T> {
         self.settle(effects);
     }
 
-    /// "The last entry is cancelled after closing": nothing can fall due any more, so all waiters
+    /// "The last entry is cancelled after closing": if no entry can fall due any more, all waiters
     /// are notified.
     fn end(&mut self, effects: &mut Effects) {
         if !self.open && self.earliest() == NEVER && self.leases.len() == 0 {
@@ -358,7 +356,6 @@ impl<T> State<T> {
         }
     }
 
-    /// Restores the waiters' invariants.
     #[inline]
     pub(crate) fn settle(&mut self, effects: &mut Effects) {
         if self.waiters.waiting() > 0 {
@@ -372,7 +369,7 @@ impl<T> State<T> {
             now: self.now,
         };
         let mut wakes = WakeList::new();
-        // An earlier settling of this section may have asked for one.
+        // An earlier settling of this section may have requested an alarm.
         let mut alarm = effects.take_alarm_request();
         self.waiters.settle(&mut view, &mut wakes, &mut alarm);
         if alarm.is_some() || !wakes.is_empty() {

@@ -13,15 +13,16 @@ use crate::builder::DefaultClock;
 use crate::{DelayQueue, Expired, TakeError, TakeFuture};
 
 impl<T, C: Clock> DelayQueue<T, C> {
-    /// What falls due, one entry after the other. It ends when the queue is closed and nothing in
-    /// it can fall due.
+    /// Returns a stream of the due entries. It ends when the queue is closed and no entry in it can
+    /// fall due.
     ///
-    /// An entry is taken when it is yielded: a stream that is dropped takes nothing with it. There
-    /// may be several of a queue; each entry comes out of one. An item is an error only if
-    /// [no alarm](TakeError::NoAlarm) could be set; the stream may be polled on after it. In a
-    /// [forked](TakeError::Forked) child the error is the last item.
+    /// An entry is taken when it is yielded: a stream that is dropped loses no entry. A queue may
+    /// have several streams; each entry is yielded by one of them. An item is an error only if [no
+    /// alarm](TakeError::NoAlarm) could be set, after which the stream may be polled again, or in a
+    /// [forked](TakeError::Forked) child, where the error is the last item.
     ///
-    /// Like [`take_async`](DelayQueue::take_async), it never yields while something is due.
+    /// Like [`take_async`](DelayQueue::take_async), the stream never yields to the executor while
+    /// an entry is due.
     ///
     /// ```
     /// use std::time::Duration;
@@ -46,7 +47,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
     }
 }
 
-/// Stream of due entries. See [`DelayQueue::stream`], which has an example.
+/// Stream of due entries. [`DelayQueue::stream`] has an example.
 #[must_use = "a stream does nothing until it is polled"]
 pub struct TakeStream<T, C: Clock = DefaultClock> {
     next: TakeFuture<T, C>,
@@ -60,7 +61,7 @@ impl<T, C: Clock> Stream for TakeStream<T, C> {
         if self.has_ended {
             return Poll::Ready(None);
         }
-        // After its output, the future takes the next entry.
+        // The future can be polled again after its output: it then takes the next entry.
         let taken = ready!(Pin::new(&mut self.next).poll(context));
         self.has_ended = matches!(taken, Err(TakeError::Closed | TakeError::Forked));
         Poll::Ready((!matches!(taken, Err(TakeError::Closed))).then_some(taken))

@@ -1,4 +1,4 @@
-//! Waiting for something to take: as a thread, and as a future.
+//! Waiting for a due entry, as a thread and as a future.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -54,8 +54,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// ```
     ///
     /// # Errors
-    /// [`TakeError::Closed`] once the queue is closed and nothing in it can fall due. Every call that may wait
-    /// says [`TakeError::Forked`] instead in a forked child.
+    /// [`TakeError::Closed`] once the queue is closed and no entry can fall due. In a forked child,
+    /// every call that would wait returns [`TakeError::Forked`] instead.
     #[doc(alias = "recv")]
     #[doc(alias = "expire")]
     #[doc(alias = "poll_expired")]
@@ -63,7 +63,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.take(None)
     }
 
-    /// As [`take`](DelayQueue::take), for at most this long.
+    /// Like [`take`](DelayQueue::take), but waits for at most `timeout`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -82,7 +82,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.take(self.0.config.clock.after(timeout))
     }
 
-    /// As [`take`](DelayQueue::take), until this time at most.
+    /// Like [`take`](DelayQueue::take), but waits until `deadline` at most.
     ///
     /// # Errors
     /// [`TakeError::TimedOut`] and [`TakeError::Closed`].
@@ -90,23 +90,23 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.take(Some(deadline))
     }
 
-    /// Takes the earliest entry, when one is due, as a future. It needs no runtime of its own: the
-    /// clock wakes it.
+    /// Async version of [`take`](DelayQueue::take). Needs no particular runtime: the clock wakes
+    /// the future.
     ///
-    /// A future that is dropped before it is ready takes nothing with it, woken or not: its wake-up
-    /// goes to the next waiter. One that is polled for other reasons keeps its place in the wait
-    /// queue, and is woken by the waker of its last poll. Its output is an error as in
-    /// [`take`](DelayQueue::take), or [`TakeError::NoAlarm`]. Polled after that, it takes the next
-    /// entry.
+    /// A future that is dropped before it is ready takes no entry, notified or not: its
+    /// notification goes to the next waiter. A future that is polled again keeps its place in the
+    /// wait queue, and is woken by the waker of its last poll. Its output is an error as in
+    /// [`take`](DelayQueue::take), or [`TakeError::NoAlarm`]. A future that is polled after it was
+    /// ready takes the next entry.
     ///
-    /// It never yields while something is due, so a loop over it keeps its executor's thread as long
-    /// as there is a backlog. Where others share the thread, yield now and then, by what the runtime
-    /// has for it (`tokio::task::yield_now`).
+    /// The future never yields while an entry is due, so a loop over it occupies its executor's
+    /// thread for as long as there is a backlog. If other tasks share the thread, yield from time
+    /// to time with the runtime's function (`tokio::task::yield_now`).
     ///
-    /// Wakers run on the thread whose call made the entry ready, or on that of the clock's alarm, one
-    /// after the other: a waker that blocks holds up the later ones of the same call. The alarm of
-    /// the machine's clock is one thread for all queues of the process: a waker that blocks there
-    /// delays all of them.
+    /// Wakers run one after another, on the thread whose call made the entry ready, or on the
+    /// thread of the clock's alarm. A waker that blocks delays the later ones of the same call. The
+    /// machine's clock has one alarm thread for all queues of the process: a waker that blocks
+    /// there delays all of them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -140,13 +140,13 @@ impl<T, C: Clock> Shared<T, C> {
         Ok(self.expired(entry))
     }
 
-    /// Spins until the entry is due, or is no longer the earliest, or until woken; or until the
-    /// deadline: then the answer is `false`.
+    /// Spins until the entry is due, until it is no longer the earliest, or until the thread is
+    /// woken. Returns `false` if the deadline passed first.
     pub(crate) fn spin_until(&self, due: u64, parker: &Parker, deadline: Option<Instant>) -> bool {
         loop {
             let now = self.config.clock.now();
             if self.epoch.nanos(now) >= due
-                // Relaxed: it only ends the spin. The lock shows what has changed.
+                // Relaxed: the value only ends the spin. Entries are read under the lock.
                 || self.earliest.load(Relaxed) != due
                 || parker.take_token()
             {
@@ -160,7 +160,7 @@ impl<T, C: Clock> Shared<T, C> {
     }
 }
 
-/// Future of the next due entry. See [`DelayQueue::take_async`], which has an example.
+/// Future of the next due entry. [`DelayQueue::take_async`] has an example.
 #[must_use = "a future does nothing until it is polled"]
 pub struct TakeFuture<T, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,

@@ -1,8 +1,8 @@
-//! Taking what is due in batches: at once, as a thread that waits, and as a future.
+//! Taking due entries in batches: at once, as a thread that waits, and as a future.
 //!
-//! A batch is taken in one section, so it costs its consumer one lock, and the others one decision
-//! about whom to notify. It goes into a buffer of the caller's, which keeps its memory from batch to
-//! batch. No memory is allocated under the lock.
+//! A batch is taken in one section: its consumer takes the lock once, and which waiters to notify
+//! is decided once. The batch goes into a buffer of the caller, which keeps its memory between
+//! batches. No memory is allocated under the lock.
 
 use std::fmt;
 use std::future::Future;
@@ -20,21 +20,21 @@ use crate::state::{Effects, State};
 use crate::wait::{Driver, Unavailable, WaiterId};
 use crate::{DelayQueue, Expired, TakeError};
 
-/// For no more entries than this is room made in the buffer of a batch, in one call. A batch is
-/// larger only if its buffer has spare capacity for more.
+/// Maximum number of entries for which one batch call makes room in the buffer. A batch is larger
+/// only if its buffer has more spare capacity.
 pub const BATCH_ROOM: usize = 1024;
 
 impl<T, C: Clock> DelayQueue<T, C> {
-    /// Takes up to `most` due entries, in order, and appends them to `into`. Blocks until one is
-    /// due. The answer is how many they are: at least one.
+    /// Takes up to `most` due entries, in order, and appends them to `into`. Blocks until an entry
+    /// is due. Returns the number of entries: at least one.
     ///
-    /// A batch has no more than [`BATCH_ROOM`](crate::BATCH_ROOM) entries, unless `into` has spare
-    /// capacity for more. So a buffer that is cleared and reused stays as large as it is, and its
-    /// capacity says for how many entries at most (O(log n) for each) one batch holds the lock. What
-    /// falls due while the call runs may be left to the next.
+    /// A batch has at most [`BATCH_ROOM`](crate::BATCH_ROOM) entries, unless `into` has more spare
+    /// capacity. So a buffer that is cleared and reused keeps its size, and its capacity limits how
+    /// long one batch holds the lock (O(log n) per entry). Entries that fall due during the call
+    /// may be left for the next one.
     ///
-    /// A consumer was woken for each entry that fell due, as far as any waited. Those whose entries
-    /// are in this batch find nothing, and wait on.
+    /// One waiting consumer was notified for each entry that fell due. Consumers whose entries are
+    /// in this batch find none, and continue to wait.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
@@ -51,14 +51,14 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// let (mut batch, mut sizes) = (Vec::new(), Vec::new());
     /// while let Ok(count) = queue.take_many(&mut batch, hundred) {
     ///     sizes.push(count);
-    ///     batch.clear(); // Its memory is used for the next one.
+    ///     batch.clear(); // The next batch reuses its memory.
     /// }
     /// assert_eq!(sizes, [100, 100, 50]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// As [`take`](DelayQueue::take); `into` is as it was.
+    /// As [`take`](DelayQueue::take); `into` is unchanged.
     #[doc(alias = "recv_many")]
     #[doc(alias = "take_batch")]
     pub fn take_many(
@@ -69,10 +69,10 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.take_many(into, most, None)
     }
 
-    /// As [`take_many`](DelayQueue::take_many), for at most this long.
+    /// Like [`take_many`](DelayQueue::take_many), but waits for at most `timeout`.
     ///
     /// # Errors
-    /// As [`take_timeout`](DelayQueue::take_timeout); `into` is as it was.
+    /// As [`take_timeout`](DelayQueue::take_timeout); `into` is unchanged.
     pub fn take_many_timeout(
         &self,
         into: &mut Vec<Expired<T>>,
@@ -83,10 +83,10 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.take_many(into, most, deadline)
     }
 
-    /// As [`take_many`](DelayQueue::take_many), until this time at most.
+    /// Like [`take_many`](DelayQueue::take_many), but waits until `deadline` at most.
     ///
     /// # Errors
-    /// As [`take_deadline`](DelayQueue::take_deadline); `into` is as it was.
+    /// As [`take_deadline`](DelayQueue::take_deadline); `into` is unchanged.
     pub fn take_many_deadline(
         &self,
         into: &mut Vec<Expired<T>>,
@@ -96,10 +96,10 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.take_many(into, most, Some(deadline))
     }
 
-    /// As [`take_many`](DelayQueue::take_many), if anything is due. Never blocks.
+    /// Like [`take_many`](DelayQueue::take_many), but never blocks.
     ///
     /// # Errors
-    /// As [`try_take`](DelayQueue::try_take); `into` is as it was.
+    /// As [`try_take`](DelayQueue::try_take); `into` is unchanged.
     #[doc(alias = "try_recv_many")]
     pub fn try_take_many(
         &self,
@@ -110,11 +110,11 @@ impl<T, C: Clock> DelayQueue<T, C> {
         Ok(self.0.look_for_many(into, most)?)
     }
 
-    /// As [`take_many`](DelayQueue::take_many), as a future.
+    /// Async version of [`take_many`](DelayQueue::take_many).
     ///
-    /// All that [`take_async`](DelayQueue::take_async) says of futures holds: one that is dropped
-    /// before it is ready takes nothing with it, and `into` is as it was. Polled after it was ready,
-    /// it takes the next batch.
+    /// The future behaves as that of [`take_async`](DelayQueue::take_async): if it is dropped
+    /// before it is ready, it takes no entry, and `into` is unchanged. A future that is polled
+    /// after it was ready takes the next batch.
     pub fn take_many_async<'a>(
         &self,
         into: &'a mut Vec<Expired<T>>,
@@ -129,10 +129,11 @@ impl<T, C: Clock> DelayQueue<T, C> {
     }
 }
 
-/// Makes room in the buffer, and says for how many entries of a batch it is.
+/// Makes room in the buffer, and returns the maximum size of the batch.
 fn room_for<T>(into: &mut Vec<Expired<T>>, most: NonZeroUsize) -> usize {
     let most = most.get();
-    // What is taken under the lock fits. A batch of this size is worth its one allocation.
+    // Entries taken under the lock fit without an allocation. A batch of this size is worth the one
+    // allocation here.
     into.reserve(most.min(BATCH_ROOM));
     most.min(into.capacity() - into.len())
 }
@@ -161,15 +162,15 @@ impl<T, C: Clock> Shared<T, C> {
         most: usize,
     ) -> Result<usize, Unavailable> {
         self.section(|state, effects| {
-            // Also if the first entry is due by the time that is known: others may be by now.
+            // The time is read even if the first entry is known to be due: more entries may be due
+            // by now.
             state.learn(self.now());
             state.take_many(most, |entry| into.push(self.expired(entry)), effects)
         })
     }
 }
 
-/// Future of the next batch. See [`DelayQueue::take_many_async`], and the example of
-/// [`take_many`](DelayQueue::take_many).
+/// Future of the next batch. [`take_many`](DelayQueue::take_many) has an example.
 #[must_use = "a future does nothing until it is polled"]
 pub struct TakeManyFuture<'a, T, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,
@@ -189,7 +190,7 @@ impl<T, C: Clock> Future for TakeManyFuture<'_, T, C> {
             id,
         } = &mut *self;
         let most = room_for(into, *most);
-        let now = shared.now(); // As in `look_for_many`; user code, so before the section.
+        let now = shared.now(); // User code, so before the section. See `look_for_many`.
         let polled = shared.poll_wait(id, context, |state, effects| {
             state.learn(now);
             state.take_many(most, |entry| into.push(shared.expired(entry)), effects)

@@ -1,23 +1,22 @@
 //! The wait queue of a full queue: pushers, first come, first served.
 //!
-//! A pusher leaves its value here. The section that frees a place enters the first value and wakes
-//! its owner, so an owner that sleeps, or a future that is never polled again, holds up no other.
-//! Held under the queue's lock.
+//! A pusher leaves its value here. The section that frees a place adds the first value to the queue
+//! and wakes its owner. So a sleeping owner, or a future that is never polled again, delays no
+//! other pusher. Held under the queue's lock.
 
 use std::mem;
 
 use crate::EntryId;
 use crate::wait::{Waiter, WaiterId, WakeList};
 
-/// A list through the places of one vector: each step is O(1). A map would be compiled anew for each
-/// type of values, and be half of what a queue of one more type costs.
+/// A linked list in one vector: each step is O(1). A map would be compiled for each type of values,
+/// and would make up half of the code of a queue.
 pub(crate) struct WaitQueue<T> {
     places: Vec<Place<T>>,
-    /// The first and the last that waits.
     first: usize,
     last: usize,
     waiting: usize,
-    /// The first place that is free. Those are linked by `after`.
+    /// Head of the free list, which is linked by `after`.
     free: usize,
     used: usize,
 }
@@ -31,13 +30,14 @@ struct Place<T> {
 enum Content<T> {
     Free,
     Waiting(Pusher<T>),
-    /// Not collected by its owner yet. A value in here was refused: the queue was closed.
+    /// Not yet collected by its owner. The error contains a value that was rejected because the
+    /// queue was closed.
     Ended(Result<EntryId, T>),
 }
 
-/// No place.
+/// The index that stands for no place.
 const NONE: usize = usize::MAX;
-/// The memory of more places than this is given back when none is used.
+/// The vector's memory is freed when no place is used and it has more places than this.
 const KEPT: usize = 64;
 
 pub(crate) struct Pusher<T> {
@@ -46,13 +46,11 @@ pub(crate) struct Pusher<T> {
     pub(crate) waiter: Waiter,
 }
 
-/// The state of a pusher.
 pub(crate) enum Wait<T> {
-    /// Its value lies in the queue, under this id.
+    /// Its value was added to the queue, with this id.
     Entered(EntryId),
     /// The queue was closed first.
     Refused(T),
-    /// It waits.
     Waiting,
 }
 
@@ -72,13 +70,12 @@ impl<T> WaitQueue<T> {
         self.waiting
     }
 
-    /// Whether nothing of any pusher is left.
+    /// Returns whether the queue has no trace of any pusher.
     #[cfg(all(test, not(anthill_loom)))]
     pub(crate) fn is_forgotten(&self) -> bool {
         self.used == 0 && self.waiting == 0 && self.places.len() <= KEPT
     }
 
-    /// Enqueues a pusher at the end.
     pub(crate) fn enqueue(&mut self, pusher: Pusher<T>) -> WaiterId {
         let place = Place {
             before: self.last,
@@ -101,19 +98,18 @@ impl<T> WaitQueue<T> {
         at as WaiterId
     }
 
-    /// Dequeues the first, whose place is kept for its answer.
+    /// Dequeues the first pusher. Its place is kept for its result.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(WaiterId, Pusher<T>)> {
         let id = self.first as WaiterId;
         Some((id, self.unlink(id)?))
     }
 
-    /// The popped pusher's value has been entered.
+    /// Stores the result of a popped pusher.
     pub(crate) fn serve(&mut self, id: WaiterId, entry: EntryId) {
         self.end(id, Ok(entry));
     }
 
-    /// All values are refused.
     pub(crate) fn refuse_all(&mut self, wakes: &mut WakeList) {
         while let Some((id, pusher)) = self.pop() {
             self.end(id, Err(pusher.value));
@@ -121,7 +117,7 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// The state of a pusher. The answer is given once if the wait is over.
+    /// Returns the state of a pusher. A result is returned once.
     pub(crate) fn look(&mut self, id: WaiterId) -> Wait<T> {
         let Some(place) = self.places.get_mut(index(id)) else {
             return Wait::Waiting;
@@ -141,8 +137,8 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// The waiting pusher is woken by this from now on. The old waiter is to be dropped when the
-    /// lock is free.
+    /// Replaces the waiter of a waiting pusher. The returned waiter must be dropped after the lock
+    /// is released.
     pub(crate) fn replace_waiter(&mut self, id: WaiterId, waiter: Waiter) -> Waiter {
         match self.places.get_mut(index(id)) {
             Some(Place {
@@ -153,14 +149,14 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// The waiting pusher wants its value back.
+    /// Removes a waiting pusher, and returns its value.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Pusher<T>> {
         let pusher = self.unlink(id)?;
         self.free(id);
         Some(pusher)
     }
 
-    /// Takes a pusher out of the list, if it waits.
+    /// Removes a pusher from the list, if it waits.
     fn unlink(&mut self, id: WaiterId) -> Option<Pusher<T>> {
         let place = self.places.get_mut(index(id))?;
         let pusher = match mem::replace(&mut place.content, Content::Free) {
@@ -200,7 +196,7 @@ impl<T> WaitQueue<T> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "it was an index")]
+#[expect(clippy::cast_possible_truncation, reason = "ids are made from indices")]
 fn index(id: WaiterId) -> usize {
     id as usize
 }
@@ -218,7 +214,7 @@ mod tests {
     use super::*;
     use crate::{DelayHeap, DelayQueue};
 
-    /// The list against a `VecDeque`: pushers come, are served and leave at random.
+    /// Compares the list with a `VecDeque`: pushers come, are served and leave at random.
     #[test]
     fn pushers_leave_first_come_first_served_whoever_withdraws() {
         let mut rng = Rng::from_env();
@@ -246,7 +242,9 @@ mod tests {
                     }
                 }
                 3 if !twin.is_empty() => {
-                    let (id, value) = twin.remove(rng.below(twin.len())).expect("it is there");
+                    let (id, value) = twin
+                        .remove(rng.below(twin.len()))
+                        .expect("the index is valid");
                     assert!(matches!(queue.look(id), Wait::Waiting));
                     assert_eq!(queue.leave(id).map(|pusher| pusher.value), Some(value));
                 }
@@ -269,10 +267,13 @@ mod tests {
         assert!(queue.is_forgotten());
     }
 
-    /// Whatever becomes of waiting pushers and their futures, no answer stays behind.
+    /// Results do not accumulate, however waiting pushers and their futures end.
     #[test]
     fn an_answer_that_nobody_collects_is_not_kept() {
-        let queue = DelayQueue::builder().bound(1).build().expect("it has room");
+        let queue = DelayQueue::builder()
+            .bound(1)
+            .build()
+            .expect("the bound is positive");
         queue.push(0, Duration::ZERO).expect("there is room");
         for is_refused in [false, true] {
             let mut future = queue.push_async(1, Duration::ZERO);
@@ -281,7 +282,7 @@ mod tests {
             if is_refused {
                 queue.close();
             } else {
-                queue.try_take().expect("it is due");
+                queue.try_take().expect("the entry is due");
             }
             let answers = || queue.0.peek(|state| state.pushers.used);
             assert_eq!(answers(), 1);

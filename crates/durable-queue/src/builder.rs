@@ -72,46 +72,46 @@ impl<T: Payload, S: Store> Builder<T, S> {
         }
     }
 
-    /// How long before their times jobs may be claimed, so that they are handed out on the tick. With none, a
-    /// job is claimed when it is due.
+    /// Sets how long before their due times jobs may be claimed, so that they are handed out exactly on time.
+    /// With zero, a job is claimed when it is due.
     ///
-    /// If not said, it is [`HORIZON`], and four times as long as turns of the store take of late if that is
-    /// more, up to [`LONGEST_HORIZON`] or half of the [`lease`](Self::lease): so a claim is answered before its
-    /// jobs are due, also behind a turn that is under way. However long it is, no more jobs are claimed than
-    /// calls wait for, and the [`prefetch`](Self::prefetch).
+    /// Default: [`HORIZON`], or four times the duration of recent turns of the store if that is longer, up to
+    /// [`LONGEST_HORIZON`] or half of the [`lease`](Self::lease). So a claim is answered before its jobs are
+    /// due, even if it waits for another turn. The horizon does not increase the number of claimed jobs,
+    /// which is limited by the number of waiting calls and the [`prefetch`](Self::prefetch).
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.config.horizon = Some(horizon);
         self
     }
 
-    /// How long a lease is: [`LEASE`] if not said, at most [`LONGEST_LEASE`]. The jobs of a process that is killed
-    /// come again within that time. It is renewed after a third of it.
+    /// Sets the duration of a lease. Default: [`LEASE`]. Maximum: [`LONGEST_LEASE`]. The jobs of a killed
+    /// process are handed out again within this time. A lease is renewed after a third of it.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.config.lease = lease;
         self
     }
 
-    /// So many jobs may be claimed beyond those that calls wait for. None if not said: what is
-    /// claimed here and waits cannot be taken elsewhere.
+    /// Sets the number of jobs that may be claimed in addition to those for waiting calls. Default: zero,
+    /// because other processes cannot take jobs that wait in this one.
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.config.prefetch = jobs;
         self
     }
 
-    /// Starts no more jobs than one per `interval`, and `burst` at once after a pause: in any span of time
-    /// at most `burst`, and one for each `interval` in it. Unlimited, if not said.
+    /// Limits the rate of job starts to one per `interval`, with up to `burst` at once after a pause: in any
+    /// span of time at most `burst`, plus one for each `interval` in it. Default: unlimited.
     ///
-    /// It counts what is handed out in this process, to whatever calls and [`Worker`](crate::Worker)s, by
-    /// its [`clock`](Self::clock); other processes have rates of their own. Only what may start at once
-    /// is claimed, [`prefetch`](Self::prefetch) included, so the rest is there for others. Its
-    /// price: a job for which no token was there is claimed when one is, and so starts a round trip later.
+    /// The limit applies to all jobs handed out in this process, to all calls and [`Worker`](crate::Worker)s,
+    /// by its [`clock`](Self::clock); other processes have rates of their own. Jobs over the limit are not
+    /// claimed, not even for the [`prefetch`](Self::prefetch), so other processes can claim them. The cost: a
+    /// job that has to wait for a token is claimed only then, and starts a round trip later.
     ///
     /// ```
     /// # use std::num::NonZeroU32;
     /// # use std::time::Duration;
     /// # use durable_queue::{BuildError, DurableQueue, Store};
     /// # fn limited<S: Store>(store: S) -> Result<DurableQueue<String, S>, BuildError> {
-    /// // Ten a second, and never more than three at once.
+    /// // Ten per second, and never more than three at once.
     /// let three = NonZeroU32::new(3).expect("not zero");
     /// DurableQueue::builder("mails", store).rate(Duration::from_millis(100), three).build()
     /// # }
@@ -124,23 +124,25 @@ impl<T: Payload, S: Store> Builder<T, S> {
         self
     }
 
-    /// Whether the leases of what handlers have are renewed for them: they are, if not said. Without
-    /// it, a handler that takes long [extends](crate::Claimed::extend) its lease itself.
+    /// Sets whether leases of started jobs are renewed automatically. Default: `true`. Without it, a slow
+    /// handler must [extend](crate::Claimed::extend) its lease itself.
     pub fn heartbeat(mut self, heartbeat: bool) -> Self {
         self.config.heartbeat = heartbeat;
         self
     }
 
-    /// How long the lease of a started job is renewed: as long as its handler has it, if not said. After `timeout`
-    /// it is renewed no more, ends within one [`lease`](Self::lease), and another process gets the job: so a handler
-    /// that hangs does not keep its job for ever. The handler itself runs on; its
-    /// [`is_lost`](crate::Claimed::is_lost) is true from the end of the lease on, and its settle is refused once the
-    /// job was claimed again. The attempt counts, so a job whose handlers always hang is buried after its last one.
-    /// [`Stats::timed_out`](crate::Stats::timed_out) counts such attempts.
+    /// Sets how long the lease of a started job is renewed. Default: as long as the handler has the job.
+    /// After `timeout` the lease is no longer renewed and expires within one [`lease`](Self::lease), and
+    /// another process gets the job: so a handler that hangs does not keep its job for ever. The handler
+    /// itself continues; its [`is_lost`](crate::Claimed::is_lost) returns true once the lease has expired,
+    /// and its settle is rejected once the job has been claimed again. The attempt counts, so a job whose
+    /// handlers always hang is buried after its last one. [`Stats::timed_out`](crate::Stats::timed_out)
+    /// counts such attempts.
     ///
-    /// The time counts from the hand-out, so it includes the wait within a batch. A handler that is alive and needs
-    /// longer [extends](crate::Claimed::extend) its lease. There is no default, because a second run next to a slow
-    /// first one is a worse surprise than a wait, and only the program knows how long its handlers may take.
+    /// The time starts when the job is handed out, so it includes waiting in a batch. A handler that is alive
+    /// and needs longer can [extend](crate::Claimed::extend) its lease. There is no default, because only the
+    /// program knows how long its handlers may take, and a second run concurrent with a slow first one would
+    /// be a worse surprise than waiting.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -156,62 +158,63 @@ impl<T: Payload, S: Store> Builder<T, S> {
         self
     }
 
-    /// Whether the store is asked, at its time, if a job that was claimed ahead may start: it is, if not
-    /// said, with one round trip for all that is due. So a [`cancel`](DurableQueue::cancel) that says it won is
-    /// final, and a job is late by that round trip.
+    /// Sets whether the store must confirm, at the due time, that a job claimed ahead may start. Default:
+    /// `true`, with one round trip for all due jobs. A successful [`cancel`](DurableQueue::cancel) is then
+    /// final, and a job starts late by that round trip.
     ///
-    /// Without it such a job is handed out at its time at once, and the store learns of it by the turn that
-    /// follows. That is for pure speed, where a run that was cancelled in the last instant does no harm:
-    /// within the [`horizon`](Self::horizon) a cancel, a reset and a merge reach this process by a message (a
-    /// *recall*), which makes it ask as it does otherwise; but one that comes later than the job's time comes too
-    /// late. So:
-    /// - Before the job's time, one that says it won is final if its message comes in time, which goes the way
-    ///   of those about pushes. A handler that has the job all the same has lost its lease:
-    ///   [`is_lost`](crate::Claimed::is_lost), and each settle is stale.
-    /// - From the job's time on, a cancel or a reset says that a handler has it, even if none has it yet. A
-    ///   merge moves the job, and the handler has lost its lease, as above.
-    /// - A pause that comes in that instant is found out by the turn that follows: the handler
-    ///   has lost its lease, and the job comes again.
-    /// - An attempt that takes its process with it at once may not be counted.
+    /// Without confirmation such a job is handed out exactly at its time, and the store learns of it in the
+    /// following turn. This is for maximum speed, where running a job that was cancelled in the last instant
+    /// does no harm. Within the [`horizon`](Self::horizon), a cancel, a reset or a merge reaches this process
+    /// by a message (a *recall*), which makes it ask for confirmation; but a message that arrives after the
+    /// job's due time comes too late. So:
+    /// - Before the due time, a successful call is final if its message arrives in time. Messages take the
+    ///   same path as those about pushes. A handler that has the job nevertheless has lost its lease:
+    ///   [`is_lost`](crate::Claimed::is_lost) returns true, and each settle is stale.
+    /// - From the due time on, a cancel or a reset reports that a handler has the job, even if none has it
+    ///   yet. A merge moves the job, and the handler has lost its lease, as above.
+    /// - A pause in that instant is noticed in the following turn: the handler has lost its lease, and the
+    ///   job is handed out again.
+    /// - An attempt that kills its process at once may not be counted.
     ///
-    /// All else holds as it does otherwise: at least once, never early (by what is known of the store's
-    /// clock, if that is not set back), one holder.
+    /// All other guarantees are the same: at least once, never early (by the known time of the store's clock,
+    /// if that is not set back), one holder.
     ///
-    /// Processes of both sorts may take from one queue. Those that confirm pay nothing for the others.
+    /// Processes with and without confirmation may take from the same queue. Processes with confirmation pay
+    /// nothing for the others.
     #[doc(alias = "recall")]
     pub fn confirm(mut self, confirm: bool) -> Self {
         self.config.confirm = confirm;
         self
     }
 
-    /// How many attempts a job has before it is buried: [`MAX_ATTEMPTS`] if not said, at least one.
+    /// Sets the number of attempts before a job is buried. Default: [`MAX_ATTEMPTS`]. Minimum: one.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.policy.max_attempts = attempts.max(1);
         self
     }
 
-    /// How long a job whose attempt has failed waits for the next: scattered and exponential, if not
-    /// said. A limiter that panics has said [`FIRST_BACK_OFF`].
+    /// Sets how long a job waits after a failed attempt. Default: exponential, with jitter. If the limiter
+    /// panics, the delay is [`FIRST_BACK_OFF`].
     pub fn back_off(mut self, limiter: impl RateLimiter<JobId> + 'static) -> Self {
         self.policy.limiter = Box::new(limiter);
         self
     }
 
-    /// Is called by the pump for each error that it meets, and must not block: what is due waits
-    /// for it. The pump tries again in any case.
+    /// Sets a hook that the pump calls for each error. The hook must not block, because due jobs wait for it.
+    /// The pump retries in any case.
     pub fn on_error(mut self, hook: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
         self.config.on_error = Some(Arc::new(hook));
         self
     }
 
-    /// The clock by which this process waits. Not that of the store. If it panics in the queue's own thread, the queue
-    /// shuts down, and its leases end by themselves.
+    /// Sets the clock by which this process waits, not the store's clock. If it panics in the queue's own
+    /// thread, the queue shuts down, and its leases expire.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = SharedClock::new(clock);
         self
     }
 
-    /// Makes the queue.
+    /// Creates the queue.
     ///
     /// # Errors
     /// See [`BuildError`].
@@ -239,11 +242,11 @@ impl<T: Payload, S: Store> Builder<T, S> {
     }
 }
 
-/// A queue cannot be built this way.
+/// Error of [`Builder::build`]: the configuration is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A lease that is no longer than the horizon, or is zero, may end before its job is due.
+    /// The lease is zero or not longer than the horizon, so it could expire before its job is due.
     ShortLease,
     /// The lease is longer than [`LONGEST_LEASE`].
     LongLease,

@@ -1,4 +1,4 @@
-//! A job that a handler has.
+//! A job held by a handler.
 
 use std::fmt;
 use std::mem;
@@ -26,17 +26,17 @@ const DROPPED: &str = "the job was dropped without being settled";
 
 /// A job that was due and was started here, and its lease, which is renewed while this lives.
 ///
-/// Dropping a job without settling it is a failed attempt, as by [`retry`](Claimed::retry): an early return with
-/// `?`, a cancelled future, an aborted task and a panic all count. So a handler that never settles its job is not
-/// called again without a pause, and the job is buried after its last attempt. Once the queue is closed in this
-/// process (a shutdown), a dropped job is given back instead, as by [`release`](Claimed::release). The drop does not
-/// wait for the store's answer.
+/// Dropping a job without settling it is a failed attempt, like [`retry`](Claimed::retry): an early return
+/// with `?`, a cancelled future, an aborted task and a panic all count. So a handler that never settles its
+/// job is called again only after a back-off, and the job is buried after its last attempt. After the queue
+/// is closed in this process (a shutdown), a dropped job is released instead, like
+/// [`release`](Claimed::release). The drop does not wait for the store.
 ///
-/// If the value's own destructor panics as the job is settled, that panic ends there: the job is settled as it was
-/// asked for.
+/// If the value's destructor panics as the job is settled, the panic is caught, and the job is settled as
+/// requested.
 ///
-/// A holder that lost its lease (the process slept, or the store was out of reach for too long) is fenced
-/// off: it cannot settle the job, and each call here says so.
+/// A holder that has lost its lease (the process slept, or the store was unreachable for too long) is fenced
+/// off: it cannot settle the job, and each call returns an error.
 #[must_use = "dropping it without settling it is a failed attempt"]
 pub struct Claimed<T> {
     value: T,
@@ -51,19 +51,19 @@ struct Guard {
     settled: bool,
 }
 
-/// What a failed attempt came to.
+/// Result of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retried {
-    /// The job comes again then.
+    /// The job is handed out again at this time.
     Again(When),
-    /// No attempt was left: it is a dead letter.
+    /// No attempt was left: the job is a dead letter.
     Buried,
-    /// No attempt was left for this time: the job, which repeats, comes at its next one.
+    /// No attempt was left for this run: the repeating job is due at its next time.
     NextTime,
 }
 
 impl<T: Payload> Claimed<T> {
-    /// Decodes the jobs of a call. Those that cannot be decoded have failed this attempt, and are left out.
+    /// Decodes the jobs of a call. An undecodable job counts as a failed attempt, and is left out.
     pub(crate) fn all_of(
         given: Vec<Ready>,
         control: &Arc<Control>,
@@ -94,43 +94,43 @@ impl<T: Payload> Claimed<T> {
 }
 
 impl<T> Claimed<T> {
-    /// The job.
+    /// Returns the job's id.
     pub fn id(&self) -> JobId {
         self.guard.lease.id
     }
 
-    /// Its key.
+    /// Returns the job's key.
     pub fn key(&self) -> Option<&[u8]> {
         self.guard.lease.key.as_deref()
     }
 
-    /// When it was to be due, by the store's clock.
+    /// Returns the job's due time, by the store's clock.
     pub fn due(&self) -> StoreTime {
         self.guard.lease.due
     }
 
-    /// When it comes again once it is acknowledged, if it repeats.
+    /// Returns the schedule of a repeating job.
     pub fn schedule(&self) -> Option<&str> {
         self.guard.lease.schedule.as_deref()
     }
 
-    /// Whether it was pushed, or merged, as an [urgent](crate::DurableQueue::urgent) one.
+    /// Returns whether the job was pushed or merged as an [urgent](crate::DurableQueue::urgent) one.
     pub fn is_urgent(&self) -> bool {
         self.guard.lease.urgent
     }
 
-    /// The number of this attempt, from 1.
+    /// Returns the number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.guard.lease.attempts
     }
 
-    /// Whether the lease is known to be lost, or has ended after the
-    /// [attempt's timeout](crate::Builder::attempt_timeout): a handler may end early then.
+    /// Returns whether the lease is known to be lost, or has expired after the [attempt's
+    /// timeout](crate::Builder::attempt_timeout): a handler may then stop early.
     pub fn is_lost(&self) -> bool {
         self.guard.lost.is_set()
     }
 
-    /// The job is done. Blocks until the store has it.
+    /// Marks the job as done. Blocks until the store has committed it.
     ///
     /// # Errors
     /// See [`SettleError`].
@@ -138,27 +138,28 @@ impl<T> Claimed<T> {
         self.ack_async().wait()
     }
 
-    /// As [`ack`](Self::ack), as a future. The job is on its way to be settled from this call on,
-    /// polled or not. So a batch is settled with one commit: first this for each, then
+    /// Async version of [`ack`](Self::ack). The acknowledgement is sent by this call, whether or not the
+    /// future is polled. So a batch is settled with one commit: call this for each job, then
     /// [`wait`](SettleFuture::wait).
     pub fn ack_async(self) -> SettleFuture {
         self.settle(Wish::Ack, ())
     }
 
-    /// As [`ack`](Self::ack), without waiting: it goes with one of the pump's next turns, in a gap
-    /// between jobs that fall due if there is one soon. A crash before that hands the job out again;
-    /// a lost lease is counted in [`Stats`](crate::Stats) alone.
+    /// Marks the job as done without waiting: the acknowledgement is part of one of the pump's next calls, if
+    /// possible between jobs that fall due. If the process crashes before that, the job is handed out again.
+    /// A lost lease is only counted in [`Stats`](crate::Stats).
     pub fn ack_later(self) {
         let guard = self.into_settled();
         guard.control.command(Command::ack_later(guard.held()));
     }
 
-    /// As [`ack_later`](Self::ack_later), but the command is the caller's to hand in.
+    /// Returns the command of [`ack_later`](Self::ack_later), which the caller must submit.
     pub(crate) fn later_ack(self) -> Command {
         Command::ack_later(self.into_settled().held())
     }
 
-    /// An acknowledgement that is the caller's to hand to `control`, if this job is of that queue.
+    /// Returns the command of an acknowledgement, which the caller must submit to `control`, if the job
+    /// belongs to that queue.
     pub(crate) fn ack_with(self, control: &Arc<Control>) -> Option<Command> {
         if !Arc::ptr_eq(&self.guard.control, control) {
             self.ack_later();
@@ -174,8 +175,8 @@ impl<T> Claimed<T> {
         guard
     }
 
-    /// The attempt failed. The job comes again after the queue's back-off, or is buried if no
-    /// attempt is left. Blocks until the store has it.
+    /// Reports a failed attempt. The job is retried after the queue's back-off, or buried if no attempt is
+    /// left. Blocks until the store has committed it.
     ///
     /// # Errors
     /// See [`SettleError`].
@@ -183,24 +184,24 @@ impl<T> Claimed<T> {
         self.retry_async().wait()
     }
 
-    /// As [`retry`](Self::retry), as a future. As with [`ack_async`](Self::ack_async), the job is on its way from
-    /// this call on.
+    /// Async version of [`retry`](Self::retry). The command is sent by this call: see
+    /// [`ack_async`](Self::ack_async).
     pub fn retry_async(self) -> SettleFuture<Retried> {
         let (wish, retried) = self.guard.failure(None, None);
         self.settle(wish, retried)
     }
 
-    /// As [`retry`](Self::retry), without waiting.
+    /// Like [`retry`](Self::retry), without waiting.
     pub fn retry_later(self) {
         self.into_guard().fail(None);
     }
 
-    /// As [`retry_later`](Self::retry_later), for this reason.
+    /// Like [`retry_later`](Self::retry_later), with an error text.
     pub(crate) fn fail(self, error: &str) {
         self.into_guard().fail(Some(error));
     }
 
-    /// As [`retry`](Self::retry), but the job comes again when it is said, whatever the back-off.
+    /// Like [`retry`](Self::retry), but retries the job at `when` instead of after the back-off.
     ///
     /// # Errors
     /// See [`SettleError`].
@@ -208,22 +209,22 @@ impl<T> Claimed<T> {
         self.retry_after_async(when).wait()
     }
 
-    /// As [`retry_after`](Self::retry_after), as a future: see [`retry_async`](Self::retry_async).
+    /// Async version of [`retry_after`](Self::retry_after): see [`retry_async`](Self::retry_async).
     pub fn retry_after_async(self, when: impl Into<When>) -> SettleFuture<Retried> {
         let (wish, retried) = self.guard.failure(Some(when.into()), None);
         self.settle(wish, retried)
     }
 
-    /// Gives the job back as if it had never been claimed: it is due as before, for whichever process claims it
-    /// first, and the attempt is not counted. For a handler that cannot run the job here and now. Blocks until the
-    /// store has it.
+    /// Returns the job to the queue as if it had never been claimed: it is due as before, for any process,
+    /// and the attempt is not counted. For a handler that cannot run the job here and now. Blocks until the
+    /// store has committed it.
     ///
     /// ```
     /// # use durable_queue::{Claimed, SettleError};
     /// # fn mail(_: &str) {}
     /// fn handle(job: Claimed<String>, may_send: bool) -> Result<(), SettleError> {
     ///     if !may_send {
-    ///         return job.release(); // Another process may.
+    ///         return job.release(); // Another process may send it.
     ///     }
     ///     mail(&job);
     ///     job.ack()
@@ -237,13 +238,13 @@ impl<T> Claimed<T> {
         self.release_async().wait()
     }
 
-    /// As [`release`](Self::release), as a future: see [`ack_async`](Self::ack_async).
+    /// Async version of [`release`](Self::release): see [`ack_async`](Self::ack_async).
     pub fn release_async(self) -> SettleFuture {
         self.settle(Wish::Release, ())
     }
 
-    /// The job is given up: it becomes a dead letter, with `error`, of which [`LONGEST_ERROR`](crate::LONGEST_ERROR)
-    /// bytes are kept. Blocks until the store has it.
+    /// Gives the job up: it becomes a dead letter with the text `error`, of which
+    /// [`LONGEST_ERROR`](crate::LONGEST_ERROR) bytes are kept. Blocks until the store has committed it.
     ///
     /// # Errors
     /// See [`SettleError`].
@@ -251,13 +252,13 @@ impl<T> Claimed<T> {
         self.bury_async(error).wait()
     }
 
-    /// As [`bury`](Self::bury), as a future: see [`ack_async`](Self::ack_async).
+    /// Async version of [`bury`](Self::bury): see [`ack_async`](Self::ack_async).
     pub fn bury_async(self, error: impl Into<String>) -> SettleFuture {
         self.settle(Wish::Bury(storable(error.into())), ())
     }
 
-    /// The lease ends so long from now, at most [`LONGEST_LEASE`](crate::LONGEST_LEASE), unless it is renewed.
-    /// Blocks until the store has it.
+    /// Extends the lease: it expires after `lease` from now, at most [`LONGEST_LEASE`](crate::LONGEST_LEASE),
+    /// unless it is renewed. Blocks until the store has committed it.
     ///
     /// # Errors
     /// See [`SettleError`].
@@ -265,7 +266,7 @@ impl<T> Claimed<T> {
         self.extend_async(lease).wait()
     }
 
-    /// As [`extend`](Self::extend), as a future: the extension is on its way from this call on.
+    /// Async version of [`extend`](Self::extend). The extension is sent by this call.
     pub fn extend_async(&self, lease: Duration) -> SettleFuture {
         let reply = Reply::new();
         let command = Command::new(
@@ -283,7 +284,7 @@ impl<T> Claimed<T> {
         SettleFuture::new(reply, settled)
     }
 
-    /// Drops the value, whose destructor is user code: its panic must not fail a job that is settled otherwise.
+    /// Drops the value, whose destructor is user code: its panic must not fail a job that is being settled.
     fn into_guard(self) -> Guard {
         drop_quietly(self.value);
         self.guard
@@ -301,8 +302,8 @@ impl Guard {
         self.control.command(Command::new(self.held(), wish, reply));
     }
 
-    /// What becomes of the job now that the attempt has failed; it comes again by the back-off,
-    /// if not said.
+    /// Returns the command that ends a failed attempt, and its result. The job is retried at `when`, or else
+    /// after the back-off.
     fn failure(&self, when: Option<When>, error: Option<&str>) -> (Wish, Retried) {
         let attempts = self.lease.attempts;
         if self.control.is_forked() {

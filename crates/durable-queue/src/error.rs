@@ -1,13 +1,13 @@
-//! Why a call failed, and whether it may have been carried out all the same.
+//! Errors of calls, and whether a failed call may have been carried out nevertheless.
 //!
-//! # What always holds
-//! 1. A value that was not put in comes back.
-//! 2. No text here holds a payload, a key, or what a store was opened with.
+//! # Guarantees
+//! 1. An error of a push contains the value.
+//! 2. No error text contains a payload, a key, or the address that a store was opened with.
 
 use std::sync::Arc;
 use std::{error, fmt};
 
-/// What kind of failure a store met.
+/// Kind of a store's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -15,34 +15,34 @@ pub enum ErrorKind {
     Busy,
     /// There is no space left.
     Full,
-    /// The store may be read only.
+    /// The store can only be read.
     ReadOnly,
-    /// A payload has no bytes to be stored; the source says why. The store was not asked.
+    /// The payload cannot be encoded; the source has the reason. The store was not called.
     Unencodable,
-    /// A payload or a key is larger than the store takes.
+    /// The payload or the key is larger than the store allows.
     TooLarge,
-    /// The queue's name contains a NUL character, which the store cannot hold. The store was not asked.
+    /// The queue's name contains a NUL character, which the store cannot represent. The store was not called.
     BadName,
     /// The store was written by a newer version of this crate.
     Newer {
-        /// The version of what is stored.
+        /// The version of the stored data.
         found: u32,
-        /// The newest that this crate knows.
+        /// The newest version that this crate supports.
         known: u32,
     },
-    /// The server may delete jobs when it is short of memory.
+    /// The server is configured to delete jobs when it runs out of memory.
     Evicting,
-    /// What is stored cannot be right.
+    /// The stored data are invalid.
     Corrupt,
     /// The store does not answer, or its answer was lost.
     Unavailable,
-    /// The store was opened before a fork, by the parent of this process, and is the parent's alone.
+    /// The store belongs to the parent of this forked process.
     Forked,
     /// Something else; the source says what.
     Other,
 }
 
-/// Whether a call that failed was carried out.
+/// Whether a failed call was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CarriedOut {
     /// It was not.
@@ -55,7 +55,7 @@ const FORKED: &str = "the queue is that of the process that forked this one";
 
 type Source = Arc<dyn error::Error + Send + Sync>;
 
-/// A store did not do what it was asked for.
+/// Error of a store.
 #[derive(Clone)]
 pub struct StoreError {
     kind: ErrorKind,
@@ -64,7 +64,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error of a call that was not carried out.
+    /// Creates an error of a call that was not carried out.
     pub fn new(kind: ErrorKind) -> Self {
         Self {
             kind,
@@ -73,7 +73,7 @@ impl StoreError {
         }
     }
 
-    /// An error of a call whose answer was lost.
+    /// Creates an error of a call whose answer was lost.
     pub fn lost_answer(kind: ErrorKind) -> Self {
         Self {
             kind,
@@ -82,23 +82,23 @@ impl StoreError {
         }
     }
 
-    /// Says what was met below. It must not show secrets.
+    /// Adds the underlying error, which must not contain secrets.
     pub fn with_source(mut self, source: impl error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Whether the call was carried out.
+    /// Returns whether the call was carried out.
     pub fn carried_out(&self) -> CarriedOut {
         self.carried_out
     }
 
-    /// Whether the same call may succeed later, without anything being done about it here.
+    /// Returns whether the same call may succeed later without intervention.
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
@@ -153,12 +153,12 @@ impl error::Error for StoreError {
     }
 }
 
-/// What was pushed is not known to be in the store. It comes back.
+/// Error of a push. Contains the value, which may not be in the store.
 pub struct PushError<T> {
-    /// What was pushed.
+    /// The pushed value.
     pub value: T,
-    /// Why. If it [may have been carried out](StoreError::carried_out), pushing again may enter it
-    /// twice, unless it has a key.
+    /// The store's error. If the push [may have been carried out](StoreError::carried_out), pushing again may
+    /// create a second job, unless it has a key.
     pub error: StoreError,
 }
 
@@ -182,22 +182,22 @@ impl<T> error::Error for PushError<T> {
     }
 }
 
-/// Nothing was taken.
+/// Error of a take: no job was taken.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TakeError {
     /// The queue is shut down.
     ShutDown,
-    /// The time was up before anything fell due.
+    /// No job fell due before the deadline.
     TimedOut,
-    /// The queue was made before a fork: its pump is the parent's.
+    /// The queue belongs to the parent of this forked process, as does its pump.
     Forked,
     /// The pump's thread could not be started.
     NoThread(Arc<std::io::Error>),
 }
 
 impl TakeError {
-    /// Whether nothing will come any more.
+    /// Returns whether no job will ever come.
     pub fn is_shut_down(&self) -> bool {
         matches!(self, Self::ShutDown)
     }
@@ -223,22 +223,22 @@ impl error::Error for TakeError {
     }
 }
 
-/// A job was not settled as it was asked for.
+/// Error of a settle: the job was not settled as requested.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SettleError {
-    /// The lease was lost: the job is, or was, handed out again. What was asked for is not done.
+    /// The lease was lost: the job is being, or has been, handed out again. The settle was not carried out.
     Stale,
-    /// An answer of the store was lost, and the job was not held any more when it was asked again.
-    /// Most likely the first call was carried out.
+    /// An answer of the store was lost, and the job was no longer held when the call was repeated. Most
+    /// likely the first call was carried out.
     Unknown,
-    /// The store refuses this settle whenever it is asked, and carries out others. The lease is not renewed any
-    /// more, so the job comes again when it ends; after a refused [`extend`](crate::Claimed::extend) the holder
-    /// has the job as before.
+    /// The store rejects this settle permanently, but carries out others. The lease is no longer renewed, so
+    /// the job is handed out again when it expires. After a rejected [`extend`](crate::Claimed::extend) the
+    /// holder still has the job.
     Refused(StoreError),
-    /// The queue's shutdown did not wait for the answer any longer. The lease ends by itself.
+    /// The queue's shutdown did not wait for the answer any longer. The lease expires by itself.
     ShutDown,
-    /// The job was taken before a fork: it is the parent's, which still has it.
+    /// The job belongs to the parent of this forked process, which still has it.
     Forked,
 }
 
@@ -270,7 +270,7 @@ impl error::Error for SettleError {
     }
 }
 
-/// The longest error text that is kept with a dead letter, in bytes. A longer one is cut, and ends with `[cut]`.
+/// Maximum length of the error text of a dead letter, in bytes. A longer text is cut, and ends with `[cut]`.
 pub const LONGEST_ERROR: usize = 64 << 10;
 /// Ends a text that was cut.
 const CUT: &str = " [cut]";

@@ -23,11 +23,11 @@ use crate::time::{StoreTime, When};
 
 /// A delay queue whose jobs are in a [`Store`], shared by all processes that use the store.
 ///
-/// Clones are the same queue. The first call to take starts the pump, one thread; a process that
-/// only pushes has none. Dropping the last clone is [`close`](Self::close).
+/// Clones are the same queue. The first call that takes jobs starts the pump, a thread. A process that only
+/// pushes has no pump. Dropping the last clone [closes](Self::close) the queue.
 pub struct DurableQueue<T, S: Store> {
     pub(crate) owner: Arc<Owner<S>>,
-    /// What this handle pushes is urgent.
+    /// Whether pushes through this handle are urgent.
     pub(crate) urgent: bool,
     values: PhantomData<fn() -> T>,
 }
@@ -37,13 +37,13 @@ pub(crate) struct Owner<S: Store>(pub(crate) Arc<Shared<S>>);
 
 /// How a [shutdown](DurableQueue::shutdown) went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "it says whether handlers were left"]
+#[must_use = "handlers may still be running"]
 pub enum ShutDown {
-    /// All that was claimed is settled or given back.
+    /// All claimed jobs are settled or released.
     Finished,
-    /// The time was up. What is held still comes again when its lease ends.
+    /// The deadline has passed. Jobs that are still held are handed out again when their leases expire.
     TimedOut,
-    /// The queue was made before a fork: it is the parent's, and nothing was done.
+    /// The queue belongs to the parent of this forked process. The call had no effect.
     Forked,
 }
 
@@ -71,27 +71,27 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         }
     }
 
-    /// A handle of the same queue whose pushes are urgent, each of them, its clones' as well. In all else it is
-    /// as any other clone.
+    /// Returns a handle of the same queue whose pushes are urgent, as are those of its clones.
     ///
-    /// Of what is due, urgent jobs are claimed first, among themselves by time, then by id. None is claimed
-    /// earlier than it would be. So that the others are not starved, each eighth claim of a process goes by time
-    /// alone. What a process has claimed already, up to its [`prefetch`](crate::Builder::prefetch) and the
-    /// [batches](crate::WorkerBuilder::batch) of its workers, goes before an urgent job that comes later. A pending job that is merged with an urgent push is urgent, too.
+    /// Urgent due jobs are claimed before other due jobs; among themselves they are ordered by time, then by
+    /// id. No job is claimed earlier because it is urgent. To avoid starving other jobs, every eighth claim
+    /// of a process ignores urgency. Jobs that a process has already claimed, up to its
+    /// [`prefetch`](crate::Builder::prefetch) and the [batches](crate::WorkerBuilder::batch) of its workers, are not
+    /// overtaken by an urgent job that is pushed later. A pending job that is merged with an urgent push
+    /// becomes urgent.
     ///
-    /// There are two levels. What must not wait for urgent jobs either is a queue of its own, with a worker of
-    /// its own.
+    /// There are two levels. Jobs that must not wait for urgent jobs need a queue and a worker of their own.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # use durable_queue::{DurableQueue, PushError, Store, When};
     /// # fn resets<S: Store>(mails: &DurableQueue<String, S>) -> Result<(), PushError<String>> {
     /// mails.push("the newsletter".to_owned(), When::NOW)?;
-    /// mails.urgent().push("a new password".to_owned(), When::NOW)?; // Goes out first.
+    /// mails.urgent().push("a new password".to_owned(), When::NOW)?; // Sent first.
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "it is this handle whose pushes are urgent"]
+    #[must_use = "only pushes through the returned handle are urgent"]
     #[doc(alias = "priority")]
     pub fn urgent(&self) -> Self {
         Self {
@@ -100,12 +100,12 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         }
     }
 
-    /// Puts a job in, to be due `when` it says: after a [`Duration`], or at a point of time. Blocks
-    /// until the store has it. While other threads push, several jobs go with one call of the store: many
-    /// threads that push have more done than one call each would.
+    /// Pushes a job that is due at `when`: after a [`Duration`], or at a point in time. Blocks until the
+    /// store has committed it. Concurrent pushes of several threads share calls of the store, which increases
+    /// their throughput.
     ///
     /// # Errors
-    /// What the store met, with the value.
+    /// The store's error, with the value.
     pub fn push(&self, value: T, when: impl Into<When>) -> Result<JobId, PushError<T>> {
         match self.enter(&value, when.into(), None, Merge::Keep, None) {
             Ok(put) => Ok(put.id()),
@@ -113,11 +113,11 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         }
     }
 
-    /// As [`push`](Self::push), with a key: at most one job of a key is open, and `merge` says what a further push
-    /// makes of it. See [`Merge`] for when a job is open.
+    /// Pushes a job with a key: at most one job of a key is open, and `merge` decides how a further push
+    /// changes it. [`Merge`] explains when a job is open.
     ///
     /// # Errors
-    /// What the store met, with the value.
+    /// The store's error, with the value.
     pub fn push_keyed(
         &self,
         key: impl AsRef<[u8]>,
@@ -129,17 +129,16 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         entered.map_err(|error| PushError { value, error })
     }
 
-    /// Puts a job in that repeats: it is due at the next time of `schedule`, and each time when it is
-    /// acknowledged it is due again, at the next time that is still to come. The same commit does
-    /// both, so it is neither lost nor doubled by whatever kills a process, and times that pass
-    /// while all are down are made up for by one run.
+    /// Pushes a repeating job. It is due at the next time of `schedule`. Each acknowledgement makes it due
+    /// again, at the next time in the future. The same commit does both, so the job is neither lost nor
+    /// duplicated when a process is killed. Times that pass while all processes are down result in a single
+    /// run.
     ///
-    /// It may be put in at each start of the program: the job of the key has the new schedule then and the new
-    /// value, and comes at the earlier one of its time and the schedule's. A run that is in progress goes on, and is
-    /// tried again if it fails; the change is for the next one. The job ends when it is cancelled by its key; if a
-    /// handler has it at that moment, this run is the last.
-    /// A run whose attempts have all failed is given up, and the next one comes; a
-    /// [buried](crate::Claimed::bury) job does not, until it is driven again.
+    /// A program may push the job at each start: the job with this key gets the new schedule and the new
+    /// value, and is due at the earlier of its time and the schedule's. A run in progress continues, and is
+    /// retried if it fails; the change applies to the next run. The job ends when it is cancelled by its key;
+    /// a run in progress is then the last. A run whose attempts have all failed is given up, and the next run
+    /// follows. A [buried](crate::Claimed::bury) job does not run again until it is redriven.
     ///
     /// ```
     /// # use durable_queue::{DurableQueue, PushError, Schedule, ScheduleError, Store};
@@ -151,8 +150,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// ```
     ///
     /// # Errors
-    /// What the store met, with the value. A schedule without a time to come is
-    /// [`ErrorKind::Unencodable`].
+    /// The store's error, with the value. [`ErrorKind::Unencodable`] if the schedule has no time in the
+    /// future.
     #[cfg(feature = "cron")]
     #[doc(alias = "cron")]
     pub fn push_repeating(
@@ -165,7 +164,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         let (key, text) = (Some(key.as_ref()), Some(schedule.as_str()));
         let mut margin = Duration::ZERO;
         let entered = loop {
-            // By the store's clock, which says when the job is due.
+            // By the store's clock, which decides when the job is due.
             let first = store.turn(name, &[], None).and_then(|turn| {
                 let first = schedule.next_after(turn.now.after(margin));
                 first.ok_or_else(|| StoreError::new(ErrorKind::Unencodable))
@@ -173,8 +172,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
             let entered = first
                 .and_then(|first| self.enter(&value, first.into(), key, Merge::Earliest, text));
             match entered {
-                // That time has passed on the way, and may have been worked off. A store that is slower than the
-                // schedule would be asked without end.
+                // That time has passed in the meantime, and may have been processed already. Without a
+                // growing margin, a store slower than the schedule would be asked for ever.
                 Ok(Put::Kept(_)) => margin = margin.saturating_mul(2).max(crate::pump::FIRST_PAUSE),
                 entered => break entered,
             }
@@ -207,7 +206,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
             schedule,
             urgent: self.urgent,
         };
-        // A forked process has neither the parent's threads nor, perhaps, its locks free.
+        // In a forked process the parent's threads do not exist, and its locks may be held for ever.
         if key.is_some() || schedule.is_some() || control.is_forked() {
             enter(&[job]).map(|puts| puts[0])
         } else {
@@ -215,11 +214,12 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         }
     }
 
-    /// Puts a job in as part of the caller's own transaction: it is there when that commits, and
-    /// only then. After the commit, [`announce`](Self::announce) spares this process a look.
+    /// Pushes a job in the caller's own transaction: the job exists if and only if the transaction commits.
+    /// Calling [`announce`](Self::announce) after the commit lets this process find the job without a look-up
+    /// of its own.
     ///
     /// # Errors
-    /// What the store met, with the value. The transaction may have to be rolled back.
+    /// The store's error, with the value. The transaction may have to be rolled back.
     pub fn push_in_transaction(
         &self,
         transaction: &mut S::Transaction<'_>,
@@ -233,11 +233,11 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         entered.map(Put::id)
     }
 
-    /// As [`push_in_transaction`](Self::push_in_transaction), with a key, as
-    /// [`push_keyed`](Self::push_keyed).
+    /// [`push_keyed`](Self::push_keyed) in the caller's own transaction: see
+    /// [`push_in_transaction`](Self::push_in_transaction).
     ///
     /// # Errors
-    /// What the store met, with the value. The transaction may have to be rolled back.
+    /// The store's error, with the value. The transaction may have to be rolled back.
     pub fn push_keyed_in_transaction(
         &self,
         transaction: &mut S::Transaction<'_>,
@@ -280,18 +280,19 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
             .map_err(|error| PushError { value, error })
     }
 
-    /// Says that jobs may be there that the store has not announced: after the commit of a
-    /// transaction that has put some in.
+    /// Announces jobs that the store may not have announced: after the commit of a transaction that has
+    /// pushed some.
     pub fn announce(&self) {
         self.shared().control.announce(ANYTHING);
     }
 
-    /// Takes a job out, by its id or key, unless a handler has it. If it says
-    /// [`Gone`](Cancelled::Gone), the job is not handed out any more, by any process; but by one that takes
-    /// without [confirmation](crate::Builder::confirm), if the recall reaches it too late.
+    /// Removes a job, by its id or key, unless a handler has it. After [`Gone`](Cancelled::Gone), no process
+    /// hands out the job, except a process without [confirmation](crate::Builder::confirm) that the recall reaches
+    /// too late.
     ///
     /// # Errors
-    /// What the store met, or that the payload is none of this type: then the job is gone too.
+    /// The store's error, or an error that the payload cannot be decoded: the job is removed in that case
+    /// too.
     pub fn cancel<'a>(&self, which: impl Into<Which<'a>>) -> Result<Cancelled<T>, CancelError> {
         let Shared { store, name, .. } = &**self.shared();
         Ok(
@@ -309,31 +310,32 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         )
     }
 
-    /// Gives a job another time, by its id or key, unless a handler has it. What it says is as final as with
-    /// [`cancel`](Self::cancel).
+    /// Changes a job's due time, by its id or key, unless a handler has it. The result is as reliable as that
+    /// of [`cancel`](Self::cancel).
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     pub fn reset<'a>(&self, which: impl Into<Which<'a>>, when: impl Into<When>) -> Result<Reset> {
         let Shared { store, name, .. } = &**self.shared();
         store.reset(name, which.into(), when.into())
     }
 
-    /// Stops or resumes the queue for all processes. What runs goes on.
+    /// Pauses or resumes the queue for all processes. Running jobs continue.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     pub fn pause(&self, paused: bool) -> Result<()> {
         let Shared { store, name, .. } = &**self.shared();
         store.pause(name, paused)
     }
 
-    /// Has one job of each key run at a time, for all processes and until it is taken back; a push beside
-    /// a job that runs waits for it, and is due at its own time again when that is settled. What runs
-    /// already goes on. Jobs without a key are as ever.
+    /// Sets whether at most one job of each key runs at a time, in all processes. A job that is pushed while
+    /// another job of its key runs waits until that one is settled, and is then due at its own time. Jobs
+    /// that are already running continue. Jobs without a key are unaffected.
     ///
-    /// A key is free when the lease has ended: a holder that is late then is refused once another job of
-    /// the key is claimed, as by any claim. Processes of an older version of this crate do not know of it.
+    /// A key becomes free when the lease expires: a holder that is late is rejected once another job of the
+    /// key has been claimed, as after any claim. Processes of an older version of this crate ignore the
+    /// setting.
     ///
     /// ```
     /// use durable_queue::{DurableQueue, Merge, When};
@@ -354,90 +356,90 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// ```
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     #[doc(alias = "exclusive")]
     pub fn serialize_keys(&self, serial: bool) -> Result<()> {
         let Shared { store, name, .. } = &**self.shared();
         store.serialize_keys(name, serial)
     }
 
-    /// Up to `most` jobs that are not done, by the moment at which they may be claimed, then by id;
-    /// those after `after`, which is the [position](ListedJob::position) of the last of the answer
-    /// before. Payloads are not read.
+    /// Returns up to `most` jobs that are not done, ordered by the time from which they can be claimed, then
+    /// by id. Starts after `after`, the [position](ListedJob::position) of the last job of the previous page.
+    /// Payloads are not read.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     pub fn list(&self, after: Option<(StoreTime, JobId)>, most: u32) -> Result<Vec<ListedJob>> {
         let Shared { store, name, .. } = &**self.shared();
         store.list(name, after, most)
     }
 
-    /// Up to `most` dead letters whose ids are greater than `after`.
+    /// Returns up to `most` dead letters with ids greater than `after`.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     pub fn dead(&self, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>> {
         let Shared { store, name, .. } = &**self.shared();
         store.dead(name, after, most)
     }
 
-    /// Makes dead letters jobs again, due at once and without attempts. Answers how many: one that
-    /// is not there, or whose key is pending, is not.
+    /// Makes dead letters jobs again, due at once and without previous attempts. Returns their number,
+    /// without those that do not exist or whose key has a pending job.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     pub fn redrive(&self, ids: &[JobId]) -> Result<usize> {
         let Shared { store, name, .. } = &**self.shared();
         store.redrive(name, ids)
     }
 
-    /// Deletes dead letters for good. Answers how many were there.
+    /// Deletes dead letters permanently. Returns the number of dead letters that existed.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     #[doc(alias = "purge")]
     pub fn delete_dead(&self, ids: &[JobId]) -> Result<usize> {
         let Shared { store, name, .. } = &**self.shared();
         store.delete_dead(name, ids)
     }
 
-    /// The store's figures of the queue, of all processes.
+    /// Returns the store's figures of the queue, for all processes.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     pub fn store_stats(&self) -> Result<StoreStats> {
         let Shared { store, name, .. } = &**self.shared();
         store.stats(name)
     }
 
-    /// This process's figures of the queue.
+    /// Returns this process's figures of the queue.
     pub fn stats(&self) -> Stats {
         self.shared().control.counters.stats()
     }
 
-    /// What the store failed with, as long as it has not answered since.
+    /// Returns the last error of the store, or `None` if it has answered since.
     pub fn last_error(&self) -> Option<StoreError> {
         self.shared().control.last_error()
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &S {
         &self.shared().store
     }
 
-    /// The name of the queue.
+    /// Returns the name of the queue.
     pub fn name(&self) -> &str {
         &self.shared().name
     }
 
-    /// Takes nothing more in this process: calls that wait end, what is claimed and not started is
-    /// given back. What handlers have goes on and can be settled. Does not wait. Pushes go on.
+    /// Stops taking jobs in this process: waiting calls end, and jobs that are claimed but not started are
+    /// released. Handlers continue, and can settle their jobs. Does not wait. Pushes still work.
     pub fn close(&self) {
         self.shared().control.close(None);
     }
 
-    /// As [`close`](Self::close), and blocks until all that handlers have is settled; for at most
-    /// this long. Then the pump ends in any case: a later settle is
+    /// [Closes](Self::close) the queue, and blocks until handlers have settled all their jobs, for at most
+    /// `timeout`. Then the pump ends: later settles return
     /// [`SettleError::ShutDown`](crate::SettleError::ShutDown).
     pub fn shutdown(&self, timeout: Duration) -> ShutDown {
         let shared = self.shared();
@@ -504,13 +506,13 @@ impl<T, S: Store> fmt::Debug for DurableQueue<T, S> {
     }
 }
 
-/// A cancel has no answer that can be given.
+/// Error of [`cancel`](DurableQueue::cancel).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum CancelError {
-    /// What the store met.
+    /// The store failed.
     Store(StoreError),
-    /// The job is gone, and its payload is none of the queue's type.
+    /// The job was removed, but its payload cannot be decoded as the queue's type.
     Unreadable(DecodeError),
 }
 

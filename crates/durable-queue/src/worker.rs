@@ -1,4 +1,4 @@
-//! Handlers on a pool: each takes a job, runs, and settles it.
+//! Workers: handlers on a pool, each of which takes a job, runs it, and settles it.
 
 use std::error::Error;
 use std::fmt;
@@ -20,32 +20,33 @@ use crate::queue::{DurableQueue, ShutDown};
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// The most jobs that a handler's thread claims at a time, if not said.
+/// Default maximum of jobs that a handler's thread claims at a time.
 pub const MOST_JOBS: usize = 1_024;
-/// How long a job waits at least behind a handler that turns out slow, before it is given back.
+/// Minimum time that a job waits behind a slow handler before it is released.
 pub const SHORTEST_PATIENCE: Duration = Duration::from_millis(10);
-/// The most bytes of payloads that a handler's thread claims at a time, if the number of jobs is not said and no
-/// payload is larger.
+/// Maximum total payload in bytes that a handler's thread claims at a time, if the number of jobs is not
+/// fixed. A single payload may be larger.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Runs a handler for each job of a queue, so many at a time, on the threads of a [`Pool`].
+/// Runs a handler for each job of a queue, with limited concurrency, on the threads of a [`Pool`].
 ///
-/// A handler that returns `Ok` has done its job, which is acknowledged as by
-/// [`ack_later`](Claimed::ack_later). One that returns an error, or panics, has failed: the job comes again after the queue's back-off, or
-/// is buried with the error if no attempt is left. The same holds for a payload that cannot be [decoded](Payload::decode).
-/// Leases are renewed meanwhile, up to [`Builder::attempt_timeout`](crate::Builder::attempt_timeout).
+/// If the handler returns `Ok`, the job is acknowledged as by [`ack_later`](Claimed::ack_later). If it
+/// returns an error or panics, the attempt has failed: the job is retried after the queue's back-off, or
+/// buried with the error if no attempt is left. The same holds for a payload that cannot be
+/// [decoded](Payload::decode). Leases are renewed while handlers run, up to
+/// [`Builder::attempt_timeout`](crate::Builder::attempt_timeout).
 ///
-/// How many jobs run at a time, [`concurrency`](WorkerBuilder::concurrency) says; how many start in a span of
-/// time, [`Builder::rate`](crate::Builder::rate) of the queue.
+/// [`concurrency`](WorkerBuilder::concurrency) limits the number of jobs that run at a time;
+/// [`Builder::rate`](crate::Builder::rate) limits the number of jobs that start in a span of time.
 ///
-/// Dropped, it [closes](DurableQueue::close) the queue in this process and waits for nothing.
-#[must_use = "dropped, it closes its queue"]
+/// Dropping the worker [closes](DurableQueue::close) the queue in this process, without waiting.
+#[must_use = "dropping the worker closes its queue"]
 pub struct Worker<T: Payload, S: Store> {
     queue: DurableQueue<T, S>,
     pool: Pool,
 }
 
-/// Says how a [`Worker`] is to be. [`Worker::builder`] begins one.
+/// Configures a [`Worker`]. Created by [`Worker::builder`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `start` is called"]
 pub struct WorkerBuilder<T: Payload, S: Store> {
@@ -55,7 +56,7 @@ pub struct WorkerBuilder<T: Payload, S: Store> {
 }
 
 impl<T: Payload, S: Store> Worker<T, S> {
-    /// Begins to say how the jobs of `queue` are to be worked off.
+    /// Returns a builder of a worker for `queue`.
     pub fn builder(queue: DurableQueue<T, S>) -> WorkerBuilder<T, S> {
         WorkerBuilder {
             queue,
@@ -64,13 +65,14 @@ impl<T: Payload, S: Store> Worker<T, S> {
         }
     }
 
-    /// The queue.
+    /// Returns the queue.
     pub fn queue(&self) -> &DurableQueue<T, S> {
         &self.queue
     }
 
-    /// Takes nothing more, and blocks until the handlers that run have ended and all is settled, for
-    /// at most this long. What runs after that runs on; its job comes again when the lease ends.
+    /// Stops taking jobs, and blocks until the running handlers have ended and all jobs are settled, for at
+    /// most `timeout`. Handlers that run longer continue; their jobs are handed out again when the leases
+    /// expire.
     pub fn shutdown(&self, timeout: Duration) -> ShutDown {
         let deadline = self.queue.shared().control.clock.after(timeout);
         let ended = self.queue.shutdown(timeout);
@@ -91,31 +93,33 @@ impl<T: Payload, S: Store> Worker<T, S> {
 }
 
 impl<T: Payload, S: Store> WorkerBuilder<T, S> {
-    /// How many handlers run at a time: one if not said, at least one.
+    /// Sets the number of handlers that run at a time. Default: one. Minimum: one.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.concurrency = handlers.max(1);
         self
     }
 
-    /// How many jobs a handler's thread claims at a time. If not said, that follows the handlers: as many as one
-    /// finishes in about two turns of the store, [`MOST_JOBS`] at most, and one if handlers take longer than that, or
-    /// the queue has a [`rate`](crate::Builder::rate). So short jobs share their commits, and long ones are not kept
-    /// from other processes. Idle handlers of this process take jobs from each other's batches; a job that waits in
-    /// one behind a handler that turns out slow is given back after some milliseconds ([`SHORTEST_PATIENCE`], or
-    /// four turns if that is more).
+    /// Sets the number of jobs that a handler's thread claims at a time.
     ///
-    /// A number that is said is fixed, and its jobs are not given back: handlers that take long keep the rest of
-    /// their batch from other processes. The jobs of a batch are acknowledged together when the next one is claimed.
+    /// By default it adapts to the handlers: as many jobs as a handler finishes in about two turns of the
+    /// store, at most [`MOST_JOBS`]; and one if handlers take longer than that, or the queue has a
+    /// [`rate`](crate::Builder::rate). So short jobs share commits, and long jobs stay available to other
+    /// processes. Idle handlers of this process take jobs from each other's batches. A job that waits in a
+    /// batch behind a slow handler is released after some milliseconds ([`SHORTEST_PATIENCE`], or four turns
+    /// if that is longer).
+    ///
+    /// With a fixed number, waiting jobs are not released: slow handlers keep the rest of their batch from
+    /// other processes. The jobs of a batch are acknowledged together when the next one is claimed.
     pub fn batch(mut self, jobs: NonZeroUsize) -> Self {
         self.batch = Some(jobs);
         self
     }
 
-    /// Starts the handlers. The error of a handler may be a type of its own, a boxed error, one of `anyhow`, or a
-    /// text. A dead letter has its text and those of its [sources](Error::source), with `: ` between them.
+    /// Starts the handlers. A handler's error may be any error type, a boxed error, an `anyhow` error, or a
+    /// text. A dead letter has its text and those of its [sources](Error::source), separated by `: `.
     ///
     /// # Errors
-    /// What the pool says, if there are no threads for them.
+    /// The pool's error, if no threads can be started.
     pub fn start<F, E>(self, handler: F) -> Result<Worker<T, S>, StartError>
     where
         F: Fn(&Claimed<T>) -> Result<(), E> + Send + Sync + 'static,
@@ -148,7 +152,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
     }
 }
 
-/// The loop of a handler's thread: it ends with the queue.
+/// Body of a handler's thread, until the queue ends.
 fn work<T, S, E>(
     shared: &Arc<Shared<S>>,
     handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
@@ -180,13 +184,13 @@ fn work<T, S, E>(
     }
 }
 
-/// How many jobs a handler's thread claims at a time.
+/// Number of jobs that a handler's thread claims at a time.
 struct Pace {
     fixed: Option<NonZeroUsize>,
     last: usize,
-    /// How long a job takes, of late, in nanoseconds.
+    /// Recent duration of a job, in nanoseconds.
     took: u64,
-    /// The largest payload, of late, in bytes.
+    /// Recent maximum size of a payload, in bytes.
     size: usize,
 }
 
@@ -200,7 +204,8 @@ impl Pace {
         }
     }
 
-    /// A slow job counts by an eighth, so that a few slow ones make the batches short; a large one counts at once.
+    /// A slow job counts by an eighth, so that it takes several to make the batches short. A large payload
+    /// counts at once.
     fn learn(&mut self, took: Duration, size: usize) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX / 8);
         self.took = match self.took {
@@ -264,7 +269,7 @@ impl<T: Payload, S: Store> fmt::Debug for Worker<T, S> {
     }
 }
 
-/// There are no threads for the handlers.
+/// Error of [`WorkerBuilder::start`]: the threads for the handlers could not be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartError(String);
 

@@ -1,4 +1,4 @@
-//! Atomics: std's, or under the cfg those of the models' runtime.
+//! Atomics: std's, or those of the models' runtime.
 
 #[cfg(anthill_loom)]
 pub use crate::runtime::sync::atomic::{

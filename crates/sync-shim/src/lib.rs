@@ -1,27 +1,26 @@
 //! The one source of atomics, cells, locks, parking, threads and clocks.
 //!
-//! Every crate above reaches shared memory and time only through this one, so that under
-//! `--cfg anthill_loom` the same protocols run on [loom](https://docs.rs/loom)'s versions, which
-//! explore their interleavings, without any plumbing repeated above. With `--cfg anthill_shuttle`
-//! beside it, [shuttle](https://docs.rs/shuttle)'s stand in loom's place: random schedules of more
-//! threads than loom can take.
+//! All crates above access shared memory and time only through this one. With `--cfg anthill_loom`
+//! the same protocols run on [loom](https://docs.rs/loom)'s versions, which explore their
+//! interleavings, without any changes above. With `--cfg anthill_shuttle` in addition,
+//! [shuttle](https://docs.rs/shuttle) replaces loom: random schedules of more threads than loom can
+//! handle.
 //!
-//! Not for: general use. The list of items is closed and small on purpose, and nothing here is
-//! more portable or more convenient than what it stands for.
+//! Not for: general use. The list of items is closed and small on purpose, and no item is more
+//! portable or more convenient than the one it replaces.
 //!
-//! # What always holds
-//! 1. One interface on both sides of the cfg: `parking_lot`'s (no poison, guards,
+//! # Guarantees
+//! 1. The interface is the same with and without the cfg: `parking_lot`'s (no poisoning, guards,
 //!    `wait(&mut guard)`).
-//! 2. No item here reads a clock on its own; timed waits are given a point in time and go
-//!    through a [`Clock`].
-//! 3. A [`Parker`] is a word of its own. `std::thread::park` is not used, so a task that parks
-//!    its thread for its own purposes cannot consume a wake-up of the pool.
+//! 2. No item reads a clock by itself; timed waits take a point in time and go through a [`Clock`].
+//! 3. A [`Parker`] has a word of its own. `std::thread::park` is not used, so a task that parks its
+//!    thread for its own purposes cannot consume a wake-up of the pool.
 //!
-//! # Under the cfg
-//! loom's atomics have no `const` constructor and it knows no statics, so everything of that kind
-//! (identifiers, the thread tag, the fork count) sits in `statics.rs` and is not modelled; none
-//! of it orders anything. Timed waits are modelled by [`ManualClock`]: a model's clock thread
-//! calls `advance`, which may fire any deadline at any point.
+//! # With the cfg
+//! loom's atomics have no `const` constructor, and loom does not support statics. So all statics
+//! (identifiers, the thread tag, the fork count) are in `statics.rs` and are not modelled; none of
+//! them orders anything. Timed waits are modelled by [`ManualClock`]: a model's clock thread calls
+//! `advance`, which may fire any deadline at any point.
 
 #[cfg(all(anthill_shuttle, not(anthill_loom)))]
 compile_error!("`anthill_shuttle` says which runtime the models have: it goes with `anthill_loom`");
@@ -32,7 +31,7 @@ compile_error!("under `--cfg anthill_loom` build with `--features sync-shim/loom
 #[cfg(all(anthill_shuttle, not(feature = "shuttle")))]
 compile_error!("under `--cfg anthill_shuttle` build with `--features sync-shim/shuttle`");
 
-/// What schedules the threads of a model.
+/// The runtime that schedules the threads of a model.
 #[cfg(all(anthill_loom, not(anthill_shuttle)))]
 use loom as runtime;
 #[cfg(anthill_shuttle)]
@@ -77,7 +76,7 @@ macro_rules! thread_locals {
     };
 }
 
-/// Declares thread-locals: a model's.
+/// Declares thread-locals of a model.
 #[cfg(anthill_loom)]
 #[macro_export]
 macro_rules! thread_locals {
@@ -86,7 +85,7 @@ macro_rules! thread_locals {
     };
 }
 
-// What the README shows is compiled and run.
+// The README's examples are compiled and run.
 #[cfg(all(doctest, not(anthill_loom)))]
 #[doc = include_str!("../README.md")]
 mod readme {}

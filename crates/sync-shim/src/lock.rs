@@ -18,18 +18,18 @@ mod twin {
     /// A lock that the model's runtime schedules.
     pub struct Mutex<T>(runtime::sync::Mutex<T>);
 
-    /// Exclusive access to what a [`Mutex`] holds.
+    /// Exclusive access to the value of a [`Mutex`].
     pub struct MutexGuard<'a, T>(Option<runtime::sync::MutexGuard<'a, T>>);
 
-    /// A condition variable that the model's runtime schedules. It is never woken for no reason and never times
-    /// out: a model that wants either has a thread for it.
+    /// A condition variable that the model's runtime schedules. It has no spurious wake-ups and
+    /// never times out: a model that needs either uses a thread for it.
     #[derive(Debug)]
     pub struct Condvar(runtime::sync::Condvar);
 
     const HELD: &str = "a guard is empty only inside `Condvar::wait`";
 
     impl<T> Mutex<T> {
-        /// A free lock around `value`.
+        /// Creates a free lock that protects `value`.
         pub fn new(value: T) -> Self {
             Self(runtime::sync::Mutex::new(value))
         }
@@ -48,12 +48,12 @@ mod twin {
             }
         }
 
-        /// The value; `&mut` proves that no other thread can take the lock.
+        /// Returns the value; `&mut` proves that no other thread can take the lock.
         pub fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Takes the value out.
+        /// Returns the value.
         pub fn into_inner(self) -> T {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
@@ -91,12 +91,12 @@ mod twin {
     }
 
     impl Condvar {
-        /// One without waiters.
+        /// Creates a condition variable without waiters.
         pub fn new() -> Self {
             Self(runtime::sync::Condvar::new())
         }
 
-        /// Gives the lock up, waits for a notification, takes the lock again.
+        /// Releases the lock, waits for a notification, and takes the lock again.
         pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
             let held = guard.0.take().expect(HELD);
             let held = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);

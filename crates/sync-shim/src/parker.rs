@@ -1,12 +1,12 @@
-//! One thread's place to sleep.
+//! The place where one thread sleeps.
 //!
-//! Not for: handing data over. A wake-up is a token; what it is about lies elsewhere, under the
+//! Not for: handing over data. A wake-up is a token; the data that it announces are under the
 //! caller's lock or in the caller's atomics.
 //!
 //! # Invariants
 //! 1. At most one thread parks on a parker at a time: its owner.
-//! 2. A token once given is found by the present park or the next one, never lost. Two tokens
-//!    given before one is found are one.
+//! 2. A token is found by the current park or by the next one, never lost. Two tokens given before
+//!    one is found count as one.
 //!
 //! # Memory orderings
 //! `unpark` releases, finding the token acquires.
@@ -20,12 +20,13 @@ use crate::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
-/// A token lies here.
+/// A token is available.
 const TOKEN: u32 = 2;
-/// A manual clock has moved: look at the time again. Weaker than a token, which overwrites it.
+/// A manual clock has advanced: the owner must read the time again. Weaker than a token, which
+/// overwrites it.
 const POKED: u32 = 3;
 
-/// A token and a place to wait for it; clones are the same place.
+/// A token and a place to wait for it. Clones refer to the same parker.
 ///
 /// Any thread may [`unpark`](Parker::unpark) through a clone. Costs one atomic exchange when
 /// no thread sleeps, one system call when one does.
@@ -36,28 +37,29 @@ pub struct Parker(Arc<Futex>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     Token,
-    /// To look again: something may have changed.
+    /// The owner must check its condition again.
     Poked,
     TimedOut,
 }
 
 impl Parker {
-    /// A parker without a token.
+    /// Creates a parker without a token.
     pub fn new() -> Self {
         Self(Arc::new(Futex::new(EMPTY)))
     }
 
-    /// Borrows the calling thread's cached parker for one wait. See [`ThreadParker`].
+    /// Borrows the calling thread's cached parker for one wait (see [`ThreadParker`]).
     pub fn of_thread() -> ThreadParker {
         ThreadParker(crate::statics::take_thread_parker().unwrap_or_default())
     }
 
-    /// Blocks until the token is there, and takes it.
+    /// Blocks until a token is available, and takes it.
     pub fn park(&self) {
         while self.sleep(None) != Woken::Token {}
     }
 
-    /// Blocks until the token is there (and takes it: `true`) or real time reaches `when`.
+    /// Blocks until a token is available and takes it (`true`), or until real time reaches `when`
+    /// (`false`).
     ///
     /// Semantic time goes through [`Clock::park_until`](crate::Clock::park_until) instead.
     pub fn park_until_real(&self, when: Instant) -> bool {
@@ -70,22 +72,22 @@ impl Parker {
         }
     }
 
-    /// Takes the token if it is there. Never blocks.
+    /// Takes the token if there is one. Never blocks.
     pub fn take_token(&self) -> bool {
-        // Acquire pairs with the Release in `unpark`; without a token nothing is read.
+        // Acquire pairs with the Release in `unpark`; without a token no data are read.
         self.0
             .compare_exchange(TOKEN, EMPTY, Acquire, Relaxed)
             .is_ok()
     }
 
-    /// Gives the token and wakes the owner if it sleeps.
+    /// Gives a token, and wakes the owner if it sleeps.
     pub fn unpark(&self) {
         self.unpark_sleeper();
     }
 
-    /// As [`unpark`](Self::unpark). Returns whether the owner slept.
+    /// Like [`unpark`](Self::unpark), and returns whether the owner was asleep.
     pub fn unpark_sleeper(&self) -> bool {
-        // The token first, over any state, then the wake-up: an owner that is about to sleep finds
+        // First the token, over any state, then the wake-up: an owner that is about to sleep finds
         // the word changed. Release pairs with the Acquire in `sleep` and `take_token`.
         let slept = self.0.swap(TOKEN, Release) == PARKED;
         if slept {
@@ -94,9 +96,9 @@ impl Parker {
         slept
     }
 
-    /// Makes the owner's present or next sleep end without a token.
+    /// Ends the owner's current or next sleep without a token.
     pub(crate) fn poke(&self) {
-        // Relaxed: it says "look again", and what there is to see lies under the clock's lock.
+        // Relaxed: a poke only says "look again"; the time that changed is under the clock's lock.
         let poked = self.0.fetch_update(Relaxed, Relaxed, |state| {
             (state == EMPTY || state == PARKED).then_some(POKED)
         });
@@ -105,11 +107,10 @@ impl Parker {
         }
     }
 
-    /// One sleep.
     pub(crate) fn sleep(&self, deadline: Option<Instant>) -> Woken {
-        // Announces the sleep. A token that comes between this and the wait makes the wait return
-        // at once, because it sleeps only while the word is `PARKED`. Relaxed: whatever is found
-        // here is collected below.
+        // Announces the sleep. If a token comes between this exchange and the wait, the wait
+        // returns at once, because it sleeps only while the word is `PARKED`. Relaxed: the swap
+        // below acquires.
         let in_time = match self.0.compare_exchange(EMPTY, PARKED, Relaxed, Relaxed) {
             Ok(_) => self.0.wait(PARKED, deadline),
             Err(found) => {
@@ -117,24 +118,23 @@ impl Parker {
                 true
             }
         };
-        // Takes what lies there and leaves the parker empty. Acquire pairs with the Release in
+        // Takes the token or poke and leaves the parker empty. Acquire pairs with the Release in
         // `unpark`.
         match self.0.swap(EMPTY, Acquire) {
             TOKEN => Woken::Token,
             PARKED if !in_time => Woken::TimedOut,
-            _ => Woken::Poked, // Or woken for no reason, which comes to the same.
+            _ => Woken::Poked, // Or a spurious wake-up, which is handled alike.
         }
     }
 }
 
-/// The calling thread's parker, borrowed for one wait and put back for the next when dropped.
+/// The calling thread's parker, borrowed for one wait and returned for the next one when dropped.
 ///
-/// A wait that begins while another one of the same thread has borrowed it (user code that runs
-/// between the enrolment and the park may wait itself) gets a fresh parker. So no wait takes a
-/// token that was given to another one.
+/// User code that runs between enrolling and parking may itself wait. That nested wait gets a fresh
+/// parker, so that no wait takes a token that was given to another.
 ///
-/// An earlier wait may have left a token behind (one that came after its time-out), so a caller
-/// looks at its own condition again after each wake-up.
+/// An earlier wait may have left a token behind (given after its time-out), so a caller must check
+/// its condition again after each wake-up.
 #[derive(Debug)]
 #[must_use = "dropping it gives the parker back, and the next wait shares it"]
 pub struct ThreadParker(Parker);

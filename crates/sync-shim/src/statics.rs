@@ -1,60 +1,60 @@
-//! What is one per process or one per thread: identifiers, the fork count, the thread's number,
-//! its tag and its parker.
+//! State that exists once per process or per thread: identifiers, the fork count, the thread's
+//! number, its tag and its parker.
 //!
-//! None of it takes part in a protocol: identifiers need only differ, a tag and a parker are
-//! read by their own thread alone. So std's atomics serve under the cfg too, and the models'
-//! state spaces stay small.
+//! None of it takes part in a protocol: identifiers only have to differ, and a tag and a parker are
+//! read by their own thread only. So models use std's atomics here too, and their state spaces stay
+//! small.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::Parker;
 
-/// A number that no other call in this process returns.
+/// Returns a number that no other call in this process returns.
 pub fn unique_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Relaxed) // Only its being one modification order matters.
+    NEXT.fetch_add(1, Relaxed) // Relaxed: one modification order is enough for distinct numbers.
 }
 
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many forks lie between this process and the one that called this first.
+/// Returns the number of forks between this process and the one that called this function first.
 ///
-/// Threads do not survive a fork: the threads of an object that was made at another count are gone.
-/// Always 0 where there is no `fork`. Costs one load once called.
+/// Threads do not survive a fork: the threads of an object that was created at another count are
+/// gone. Always 0 on platforms without `fork`. Costs one load after the first call.
 #[inline]
 pub fn fork_count() -> usize {
     watch_forks();
-    FORKS.load(Relaxed) // Written only in a child that has one thread.
+    FORKS.load(Relaxed) // Written only in a child that still has a single thread.
 }
 
-/// The process that made an object.
+/// The process that created an object.
 ///
 /// In a forked child the threads of an inherited object are missing, and one of them may have held its
-/// lock. So the object's calls check this before they take the lock.
+/// lock. So the object's methods check this before they take the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process(usize);
 
 impl Process {
-    /// Equal to no process.
+    /// Not equal to any process.
     pub const NONE: Self = Self(usize::MAX);
 
-    /// The calling process. Costs one load once called.
+    /// Returns the calling process. Costs one load after the first call.
     #[inline]
     pub fn current() -> Self {
         Self(fork_count())
     }
 
-    /// Whether it is the calling process.
+    /// Returns whether this is the calling process.
     #[inline]
     pub fn is_current(self) -> bool {
         self == Self::current()
     }
 
-    /// Refuses to go on in a forked child.
+    /// Returns an error in a forked child.
     ///
     /// # Errors
-    /// `forked` there.
+    /// `forked`.
     #[inline]
     pub fn check<E>(self, forked: E) -> Result<(), E> {
         if self.is_current() {
@@ -74,7 +74,7 @@ fn watch_forks() {
     static WATCH: std::sync::Once = std::sync::Once::new();
     // SAFETY: the handler touches one lock-free atomic, which is allowed in a forked child.
     WATCH.call_once(|| unsafe {
-        // A failure (no memory) leaves the count at 0: forks then go unnoticed, nothing breaks.
+        // If this fails (no memory), the count stays 0 and forks go unnoticed; nothing else breaks.
         libc::pthread_atfork(None, None, Some(in_child));
     });
 }
@@ -84,8 +84,7 @@ fn watch_forks() {}
 
 #[cfg(not(anthill_loom))]
 std::thread_local! {
-    // Const and without `Drop`, so that it can be read in the destructors of other
-    // thread-locals.
+    // Const and without `Drop`, so that destructors of other thread-locals can read them.
     static TAG: Cell<Tag> = const { Cell::new(Tag::NONE) };
     static NUMBER: Cell<usize> = const { Cell::new(0) };
     static STARTER: Cell<usize> = const { Cell::new(0) };
@@ -93,7 +92,7 @@ std::thread_local! {
     static LAST_ACT: LastAct = const { LastAct(Cell::new(None)) };
 }
 
-/// What the thread does as this is dropped.
+/// Calls its closure when it is dropped.
 #[cfg(not(anthill_loom))]
 struct LastAct(Cell<Option<Box<dyn FnOnce()>>>);
 
@@ -106,7 +105,8 @@ impl Drop for LastAct {
     }
 }
 
-/// Has `act` called as the thread drops its thread-locals, after those that it makes from now on.
+/// Registers `act` to be called when the thread drops its thread-locals, after the thread-locals
+/// that it creates from now on.
 #[cfg(not(anthill_loom))]
 pub(crate) fn set_last_act(act: Box<dyn FnOnce()>) {
     LAST_ACT.with(|last| last.0.set(Some(act)));
@@ -120,7 +120,8 @@ crate::runtime::thread_local! {
     static PARKER: Cell<Option<Parker>> = Cell::new(None);
 }
 
-/// The calling thread's number: from 1, in the order in which threads ask first.
+/// Returns the calling thread's number. Threads are numbered from 1, in the order of their first
+/// call.
 #[cfg(not(anthill_loom))]
 #[inline]
 pub fn thread_number() -> usize {
@@ -134,8 +135,8 @@ pub fn thread_number() -> usize {
     number
 }
 
-/// The calling thread's number. In a model only whether two are equal means anything: the numbers
-/// go on from one execution to the next.
+/// Returns the calling thread's number. In a model the numbers only tell threads apart: they
+/// continue from one execution to the next.
 #[cfg(anthill_loom)]
 pub fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
@@ -147,13 +148,14 @@ pub fn thread_number() -> usize {
     })
 }
 
-/// Which group of workers the calling thread belongs to, and how deep it is in tasks that run
-/// inside one another.
+/// The group of workers that a thread belongs to, and its depth in tasks that run inside one
+/// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// A [`unique_id`](crate::unique_id), or 0 for a thread that is no worker.
     pub group: u64,
-    /// Tasks run in place inside one another on this thread, the outermost not counted.
+    /// Number of tasks that run in place inside one another on this thread, not counting the
+    /// outermost.
     pub depth: u32,
 }
 
@@ -161,13 +163,13 @@ impl Tag {
     /// The tag of a thread that is no worker.
     pub const NONE: Self = Self { group: 0, depth: 0 };
 
-    /// The calling thread's tag. Readable in the destructors of thread-locals too.
+    /// Returns the calling thread's tag. Can be called in destructors of thread-locals.
     #[inline]
     pub fn get() -> Self {
         TAG.with(Cell::get)
     }
 
-    /// Makes this the calling thread's tag.
+    /// Sets the calling thread's tag.
     pub fn set(self) {
         TAG.with(|cell| cell.set(self));
     }
@@ -181,13 +183,14 @@ pub(crate) fn set_starter(of: usize) {
     STARTER.with(|cell| cell.set(of));
 }
 
-/// Takes the thread's cached parker, if no wait of this thread has it.
+/// Takes the thread's cached parker, unless a wait of this thread is using it.
 pub(crate) fn take_thread_parker() -> Option<Parker> {
-    // In the destructors of other thread-locals this one may be gone: a fresh one serves.
+    // A destructor of another thread-local may run after this one's: then a fresh parker is
+    // created.
     PARKER.try_with(Cell::take).ok().flatten()
 }
 
-/// Caches a parker for the thread's next wait. One that is there already (of a nested wait) goes.
+/// Caches a parker for the thread's next wait. Drops the one already cached (by a nested wait).
 pub(crate) fn put_thread_parker(parker: &Parker) {
     let _gone = PARKER.try_with(|cell| cell.replace(Some(parker.clone())));
 }
@@ -200,7 +203,7 @@ mod tests {
     fn a_thread_keeps_its_number_and_no_other_has_it() {
         let numbers = || [thread_number(), thread_number()];
         let (ours, theirs) = (numbers(), std::thread::spawn(numbers).join());
-        let theirs = theirs.expect("it does not panic");
+        let theirs = theirs.expect("the thread does not panic");
         assert!(ours[0] > 0 && ours[0] == ours[1] && theirs[0] == theirs[1]);
         assert_ne!(ours[0], theirs[0]);
     }

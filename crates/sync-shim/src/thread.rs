@@ -1,15 +1,15 @@
-//! Threads: starting them, yielding, and the word that says which pool a thread belongs to.
+//! Threads: starting them, yielding, and the tag that says which pool a thread belongs to.
 
 use std::{fmt, io};
 
-/// How a thread is to be started.
+/// Options for starting a thread.
 #[derive(Clone, Copy, Default)]
 pub struct ThreadOptions<'a> {
     /// The thread's name; the operating system may show only its first 15 bytes.
     pub name: Option<&'a str>,
     /// Bytes of stack; the platform's default if absent.
     pub stack_size: Option<usize>,
-    /// Asked first: an error counts as the operating system's refusal.
+    /// Called before the thread is started. An error counts as a refusal by the operating system.
     pub gate: Option<&'a (dyn Fn() -> io::Result<()> + Send + Sync)>,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Debug for ThreadOptions<'_> {
 }
 
 impl ThreadOptions<'_> {
-    /// Asks the gate, and checks the name.
+    /// Calls the gate, and checks the name.
     fn builder(self) -> io::Result<imp::Builder> {
         if let Some(gate) = self.gate {
             gate()?;
@@ -45,7 +45,7 @@ impl ThreadOptions<'_> {
     }
 }
 
-/// A started thread, to be joined.
+/// Handle of a started thread, to be joined.
 #[derive(Debug)]
 pub struct JoinHandle(imp::JoinHandle<()>);
 
@@ -53,13 +53,13 @@ impl JoinHandle {
     /// Blocks until the thread has ended, its thread-locals dropped.
     ///
     /// # Errors
-    /// The payload, if the thread's body panicked.
+    /// The panic payload, if the thread's body panicked.
     pub fn join(self) -> std::thread::Result<()> {
         self.0.join()
     }
 }
 
-/// Starts a thread, or says why there is none. `body` is dropped unrun then.
+/// Starts a thread. If that fails, `body` is dropped without being run.
 ///
 /// # Errors
 /// The gate's refusal, a name with an inner NUL, or the operating system's refusal.
@@ -70,13 +70,13 @@ pub fn spawn_thread(
     options.builder()?.spawn(body).map(JoinHandle)
 }
 
-/// Runs `body`, all that the calling thread does, and calls `last` as the thread's last act: once the
-/// thread-locals that `body` made have been dropped.
+/// Runs `body`, which is everything the calling thread does, and calls `last` as the thread's last
+/// act: after the thread-locals that `body` created have been dropped.
 ///
-/// `last` must not unwind. Std drops thread-locals in the reverse order of their making, but does not
-/// promise to: where it does not, and with destructors that were registered with the system's thread
-/// library, `last` may come before some of them. So it is a hint that a join will not block for long.
-/// In a model the thread-locals are dropped after it.
+/// `last` must not unwind. Std drops thread-locals in the reverse order of their creation but does
+/// not guarantee it. Where the order differs, and for destructors registered with the system's
+/// thread library, `last` may run before some of them. So it is only a hint that a join will not
+/// block for long. In a model the thread-locals are dropped after `last`.
 pub fn with_last_act(body: impl FnOnce(), last: impl FnOnce() + 'static) {
     #[cfg(not(anthill_loom))]
     {
@@ -90,21 +90,21 @@ pub fn with_last_act(body: impl FnOnce(), last: impl FnOnce() + 'static) {
     }
 }
 
-/// How many threads can run at once here; 1 where the system does not say.
+/// Returns the number of threads that can run at once; 1 if the system does not say.
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Makes the calling thread's timed waits end as soon as the system can end them.
 ///
-/// Linux puts off the end of a wait by up to 50 µs, to wake several threads at a time; this sets
-/// the calling thread's such slack to the least there is. Elsewhere it does nothing. For threads
-/// whose business is time: each of their waits may then cost a wake-up of the processor.
+/// Linux delays the end of a wait by up to 50 µs, to wake several threads at a time. This call
+/// reduces the calling thread's timer slack to the minimum. It has no effect on other systems. For
+/// threads that serve timers: each of their waits may then cost a wake-up of the processor.
 pub fn set_precise_timers() {
     #[cfg(all(target_os = "linux", not(anthill_loom)))]
     {
         const LEAST: libc::c_ulong = 1;
-        // SAFETY: this call reads no memory; it sets a number of the calling thread.
+        // SAFETY: the call accesses no memory; it sets a number of the calling thread.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, LEAST) };
     }
 }
@@ -132,15 +132,15 @@ pub fn spin_loop() {
     imp::spin_loop();
 }
 
-/// The identifier of the owner for which the calling thread is starting another one at this moment,
-/// the user's gate included; or 0.
+/// Returns the identifier of the owner for which the calling thread is starting another thread at
+/// this moment, including the user's gate; otherwise 0.
 pub fn starter_of() -> usize {
     crate::statics::starter()
 }
 
 /// Runs `start`, during which [`starter_of`] returns `whose`.
 pub fn as_starter_of<R>(whose: usize, start: impl FnOnce() -> R) -> R {
-    /// Puts the outer one back, also after a panic.
+    /// Restores the outer starter, also after a panic.
     struct Outer(usize);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -161,6 +161,6 @@ mod imp {
 #[cfg(anthill_loom)]
 mod imp {
     pub(super) use crate::runtime::thread::{Builder, JoinHandle, yield_now};
-    // A spinning thread must let the others run, or the model never ends.
+    // A spinning thread must let the other threads run, or the model never ends.
     pub(super) use crate::runtime::thread::yield_now as spin_loop;
 }

@@ -1,21 +1,21 @@
-//! The limit of a call that waits.
+//! The time limit of a call that waits.
 
 use std::time::{Duration, Instant};
 
 use crate::Clock;
 
-/// How long a call waits: a [`Duration`] from its start, or until an [`Instant`]. Either converts
-/// into it, so a call takes `impl Into<Timeout>`.
+/// The time limit of a call: a [`Duration`] from its start, or an [`Instant`]. Both convert into it,
+/// so calls take `impl Into<Timeout>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// That long, from the call on. A duration too long to express as an instant is no limit.
+    /// A duration from the call on. One whose end cannot be expressed as an instant means no limit.
     After(Duration),
-    /// Until then.
+    /// A point in time.
     At(Instant),
 }
 
 impl Timeout {
-    /// The instant by `clock` at which a wait that begins now is over; `None` if never.
+    /// Returns the deadline, by `clock`, of a wait that begins now; `None` if there is no limit.
     pub fn deadline(self, clock: &(impl Clock + ?Sized)) -> Option<Instant> {
         match self {
             Self::After(duration) => clock.after(duration),

@@ -1,13 +1,14 @@
-//! What waits, a thread or a task of an async runtime, and the wake list of a section: which of them
-//! to wake when the lock is free.
+//! Waiters (threads, and tasks of an async runtime) and the wake list of a section: the waiters to
+//! wake after the lock is released.
 //!
-//! Not for: deciding which waiter is woken, nor in which order waiters are queued. A section under a
-//! lock decides; what it dequeues goes into its [`WakeList`], which is worked off after the section.
+//! Not for: deciding which waiter is woken or in which order waiters are queued. A section under a
+//! lock decides; the waiters that it dequeues go into its [`WakeList`], which is processed after
+//! the section.
 //!
-//! # What always holds
+//! # Guarantees
 //! 1. Pushing runs no user code and wakes nothing, so it may be done under a lock.
-//! 2. Whatever runs no user code is woken before the first waker that does: a waker may block until a
-//!    thread of the same list has done something.
+//! 2. Waiters that run no user code are woken before the first waker that does: a waker may block
+//!    until a thread of the same list has done something.
 //! 3. A list of at most one thread and one task allocates nothing.
 
 use std::task::Waker;
@@ -15,19 +16,19 @@ use std::task::Waker;
 use crate::Parker;
 use crate::foreign::wake;
 
-/// What wakes one waiter: a sleeping thread, or a pending future.
+/// A waiter to wake: a sleeping thread, or a pending future.
 #[derive(Debug)]
 #[doc(alias = "Notify")]
 pub enum Waiter {
     /// A thread that sleeps on this parker.
     Thread(Parker),
-    /// A task, by the waker of its last poll. Cloning, waking and dropping it is user code, for which
-    /// no lock may be held.
+    /// A task, by the waker of its last poll. Cloning, waking and dropping it is user code, so no
+    /// lock may be held.
     Task(Waker),
 }
 
 impl Waiter {
-    /// Wakes it. May run user code, so no lock may be held; a panic of a waker ends here.
+    /// Wakes the waiter. May run user code, so no lock may be held. A panic of a waker is caught.
     #[doc(alias = "notify")]
     pub fn wake(self) {
         match self {
@@ -37,15 +38,16 @@ impl Waiter {
     }
 }
 
-/// The waiters that a section has dequeued, to be woken when the lock is free.
+/// The waiters that a section has dequeued, to be woken after the lock is released.
 ///
-/// Four words, of which an empty list reads and writes three: each section of a busy pool makes one.
+/// Four words, of which an empty list reads and writes three: each section of a busy pool creates
+/// one.
 #[derive(Debug, Default)]
 #[must_use = "a waiter that is dequeued and not woken sleeps for ever"]
 pub struct WakeList {
     thread: Option<Parker>,
     task: Option<Waker>,
-    /// What follows the first thread and the first task. Never empty.
+    /// All waiters but the first thread and the first task. Never empty.
     more: Option<Box<More>>,
 }
 
@@ -57,7 +59,7 @@ struct More {
 }
 
 impl WakeList {
-    /// An empty list.
+    /// Creates an empty list.
     #[inline]
     pub const fn new() -> Self {
         Self {
@@ -67,13 +69,13 @@ impl WakeList {
         }
     }
 
-    /// Whether there is nothing to wake.
+    /// Returns whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.thread.is_none() && self.task.is_none() && self.more.is_none()
     }
 
-    /// Whether a waker is to be called that is user code.
+    /// Returns whether the list has wakers that are user code.
     #[inline]
     pub fn has_tasks(&self) -> bool {
         self.task.is_some()
@@ -98,8 +100,8 @@ impl WakeList {
         }
     }
 
-    /// Appends a part of this workspace, by a waker that runs no user code and never blocks. It is
-    /// woken with the threads.
+    /// Appends an internal waiter of this workspace, by a waker that runs no user code and never
+    /// blocks. It is woken together with the threads.
     pub fn push_internal(&mut self, waker: Waker) {
         self.more().internal.push(waker);
     }
@@ -137,7 +139,7 @@ impl WakeList {
         }
     }
 
-    /// Wakes what runs no user code, threads above all, and leaves the tasks.
+    /// Wakes the threads and internal waiters, and keeps the tasks.
     #[inline]
     pub fn wake_threads(&mut self) {
         if let Some(parker) = self.thread.take() {

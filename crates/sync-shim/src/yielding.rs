@@ -1,17 +1,19 @@
-//! Adaptive yields: yield where that is cheap, back off where other processes compute.
+//! Adaptive yields: yield where yields are cheap, back off where other processes use the processor.
 //!
-//! A yield is the cheapest way to wait for a thread that is ready and has no core, as long as the
-//! threads that run instead have little to do. Where other processes compute, each yield lets one
-//! of their threads run for a whole time slice of some milliseconds, while a thread that sleeps is
-//! woken within microseconds. So each yield is timed, and after a long one the thread leaves out its
-//! next few: one that meets busy threads on each core, as a caller of a busy pool does, soon sleeps at
-//! once, while those that wait for each other go on yielding. Where long ones follow each other, the process's share of processor time says whether other
-//! processes ran meanwhile. If so, all yields are left out for a while: a multiple of the time that
-//! the last one took, and the factor doubles each time this is seen again. A core that was idle
-//! counts as another process's, once.
+//! A yield is the cheapest way to wait for a thread that is ready but has no core, as long as the
+//! threads that run instead have little to do. If other processes compute, each yield lets one of
+//! their threads run for a whole time slice of some milliseconds, while a sleeping thread is woken
+//! within microseconds.
 //!
-//! Not for: semantic time. This is about the machine, so it reads the machine's clocks, and one
-//! process has one memory of its share.
+//! So each yield is timed. After a long yield the thread skips its next few: a thread that meets
+//! busy threads on every core, as a caller of a busy pool does, soon sleeps at once, while threads
+//! that wait for each other go on yielding. If long yields follow each other, the process's share
+//! of processor time tells whether other processes ran in the meantime. If so, all threads of the
+//! process skip their yields for a while: for a multiple of the duration of the last yield, with a
+//! factor that doubles each time. A core that was idle is mistaken for another process's once.
+//!
+//! Not for: semantic time. This module measures the machine, so it reads the machine's clocks, and
+//! a process has one shared policy.
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
@@ -25,17 +27,18 @@ use crate::atomic::{AtomicU32, Ordering::Relaxed};
 /// Longer than threads that yield to each other take; shorter than a slice of Linux's scheduler.
 const LONG: Duration = Duration::from_millis(1);
 
-/// How many yields are left out after a long one, and at most after many in a row.
-const LEFT_OUT: [u32; 2] = [8, 2048];
+/// Number of yields to skip after a long one: at first, and at most after many long ones in a row.
+const SKIPS: [u32; 2] = [8, 2048];
 
-/// Long yields whose ends lie so far apart follow each other. Nearer ones say too little of what ran.
-const SOON: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(20);
+/// Long yields whose ends are this far apart count as consecutive. A shorter interval does not show
+/// which threads ran.
+const CONSECUTIVE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(20);
 
-/// How long the back-off is after a yield that let other processes run, in multiples of the time
-/// that this yield took: at first, and at most.
+/// Duration of the back-off after a yield that let other processes run, in multiples of the
+/// duration of that yield: at first, and at most.
 const BACK_OFF: [u32; 2] = [2, 128];
 
-/// The longest back-off: a yield during which the process was stopped says nothing.
+/// The longest back-off. Bounds the effect of a yield during which the process was stopped.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(2);
 
 static POLICY: YieldPolicy = YieldPolicy::new();
@@ -44,60 +47,56 @@ thread_local! {
     static OWN: OwnYields = const { OwnYields::new() };
 }
 
-/// What a thread's own yields have shown.
+/// Experience of one thread with its yields.
 struct OwnYields {
-    /// How many yields are still to be left out.
-    left_out: Cell<u32>,
-    /// How many were, after the last long one; 0 if a short one has come since.
-    last_left_out: Cell<u32>,
+    /// Yields that are still to be skipped.
+    to_skip: Cell<u32>,
+    /// Yields skipped after the last long one; 0 if a short one followed.
+    last_skipped: Cell<u32>,
 }
 
 impl OwnYields {
     const fn new() -> Self {
         Self {
-            left_out: Cell::new(0),
-            last_left_out: Cell::new(0),
+            to_skip: Cell::new(0),
+            last_skipped: Cell::new(0),
         }
     }
 
-    /// Whether to yield.
     #[inline]
     fn allow(&self) -> bool {
-        let left_out = self.left_out.get();
-        self.left_out.set(left_out.saturating_sub(1));
-        left_out == 0
+        let to_skip = self.to_skip.get();
+        self.to_skip.set(to_skip.saturating_sub(1));
+        to_skip == 0
     }
 
-    /// A short yield has ended.
     #[inline]
-    fn took_little(&self) {
-        self.last_left_out.set(0);
+    fn record_short(&self) {
+        self.last_skipped.set(0);
     }
 
-    /// A long yield has ended.
-    fn took_long(&self) {
-        let doubled = double(self.last_left_out.get(), LEFT_OUT);
-        self.last_left_out.set(doubled);
-        self.left_out.set(doubled);
+    fn record_long(&self) {
+        let doubled = double(self.last_skipped.get(), SKIPS);
+        self.last_skipped.set(doubled);
+        self.to_skip.set(doubled);
     }
 }
 
-/// All accesses are relaxed, and concurrent updates may be lost: the numbers are heuristics.
+/// Process-wide policy. All accesses are relaxed, and concurrent updates may be lost: the numbers
+/// are heuristics.
 struct YieldPolicy {
-    /// When the back-off ends, in milliseconds of the process; 0 if there is none.
+    /// End of the back-off, in milliseconds of the process; 0 if there is none.
     until: AtomicU32,
-    /// The factor of the last back-off; 0 if none was needed since.
+    /// Factor of the last back-off; 0 if none has been needed since.
     last_factor: AtomicU32,
-    /// The end of the last long yield, or of one shortly before it.
+    /// End of the last long yield, or of one shortly before it.
     last: Mutex<Option<Reading>>,
 }
 
-/// Both clocks at one instant.
 #[derive(Clone, Copy)]
 struct Reading {
-    /// Since the process's first yield.
+    /// Time since the process's first yield.
     wall: Duration,
-    /// What the process's threads have used of the processors.
     used: Duration,
 }
 
@@ -110,14 +109,14 @@ impl YieldPolicy {
         }
     }
 
-    /// Whether other processes compute. The time is asked for only where it matters.
+    /// Returns whether other processes use the processor. Calls `now` only during a back-off.
     #[inline]
     fn is_backing_off(&self, now: impl FnOnce() -> Duration) -> bool {
         let until = self.until.load(Relaxed);
         if until == 0 {
             return false;
         }
-        // Milliseconds begin anew after 49 days; no back-off is that long.
+        // Milliseconds wrap around after 49 days; no back-off is that long.
         let left = until.wrapping_sub(millis(now()));
         let backing_off = left > 0 && left <= millis(LONGEST_BACK_OFF);
         if !backing_off {
@@ -126,8 +125,8 @@ impl YieldPolicy {
         backing_off
     }
 
-    /// A long yield has ended. Some take long wherever threads exceed cores, and if our own threads
-    /// had the `cores` then little was lost.
+    /// Called after a long yield. Yields take long wherever threads exceed cores: if this process's
+    /// own threads had the `cores`, little was lost.
     #[cold]
     fn check_processor_share(&self, time: Duration, end: Reading, cores: u32) {
         let Some(mut last) = self.last.try_lock() else {
@@ -135,16 +134,16 @@ impl YieldPolicy {
         };
         let before = *last.get_or_insert(end);
         let wall = end.wall.saturating_sub(before.wall);
-        if wall < *SOON.start() {
+        if wall < *CONSECUTIVE.start() {
             return;
         }
         *last = Some(end);
         drop(last);
-        if wall > *SOON.end() {
+        if wall > *CONSECUTIVE.end() {
             return;
         }
         let used = end.used.saturating_sub(before.used);
-        // Three quarters: neighbours that compute take half.
+        // Three quarters: neighbours that compute take half of the processor time.
         if used >= wall * cores / 4 * 3 {
             self.last_factor.store(0, Relaxed);
         } else {
@@ -157,22 +156,21 @@ impl YieldPolicy {
     }
 }
 
-/// Doubles it, within these bounds.
 fn double(number: u32, [least, most]: [u32; 2]) -> u32 {
     (number * 2).clamp(least, most)
 }
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "it is compared with others nearby, and begins anew after 49 days"
+    reason = "the result is compared with nearby values, and wraps around after 49 days"
 )]
 fn millis(time: Duration) -> u32 {
     time.as_millis() as u32
 }
 
-/// Yields so many times. `false`, without a yield, while the policy backs off because recent yields
-/// let in threads that kept the core: then it is better to spin for as long as a wake-up takes, and
-/// to sleep.
+/// Yields `times` times. Returns `false`, without a yield, while the policy backs off because
+/// recent yields let in threads that kept the core: then the caller should spin for as long as a
+/// wake-up takes, and sleep.
 #[inline]
 pub fn yield_briefly(times: u32) -> bool {
     let is_allowed = OWN.with(OwnYields::allow);
@@ -187,15 +185,14 @@ pub fn yield_briefly(times: u32) -> bool {
             wall: since_first(before) + time,
             used: processor_time(),
         };
-        OWN.with(OwnYields::took_long);
+        OWN.with(OwnYields::record_long);
         POLICY.check_processor_share(time, end, cores());
     } else {
-        OWN.with(OwnYields::took_little);
+        OWN.with(OwnYields::record_short);
     }
     true
 }
 
-/// Since the first call of this.
 fn since_first(now: Instant) -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     now.saturating_duration_since(*FIRST.get_or_init(|| now))
@@ -209,7 +206,6 @@ fn cores() -> u32 {
     })
 }
 
-/// Of all threads of this process.
 #[cfg(unix)]
 fn processor_time() -> Duration {
     let mut time = libc::timespec {
@@ -222,7 +218,7 @@ fn processor_time() -> Duration {
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Not known: then long yields in a row count as other processes'.
+/// Unknown on this platform: long yields in a row are attributed to other processes.
 #[cfg(not(unix))]
 fn processor_time() -> Duration {
     Duration::ZERO
@@ -245,8 +241,8 @@ mod tests {
         policy.is_backing_off(|| Duration::from_millis(wall))
     }
 
-    /// How often it forbids a yield until it allows one.
-    fn left_out(own: &OwnYields) -> u32 {
+    /// Returns how many yields are skipped until the next one is allowed.
+    fn skipped(own: &OwnYields) -> u32 {
         let mut count = 0;
         while !own.allow() {
             count += 1;
@@ -257,15 +253,15 @@ mod tests {
     #[test]
     fn after_long_yields_in_a_row_more_and_more_are_left_out() {
         let own = OwnYields::new();
-        assert_eq!(left_out(&own), 0);
+        assert_eq!(skipped(&own), 0);
         for expected in [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 2048] {
-            own.took_long();
-            assert_eq!(left_out(&own), expected);
+            own.record_long();
+            assert_eq!(skipped(&own), expected);
         }
-        own.took_little();
-        assert_eq!(left_out(&own), 0);
-        own.took_long();
-        assert_eq!(left_out(&own), 8, "a short one has come between");
+        own.record_short();
+        assert_eq!(skipped(&own), 0);
+        own.record_long();
+        assert_eq!(skipped(&own), 8, "a short one has come between");
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! The one way in which a push can fail.
+//! The error of a push into a full queue.
 
 use core::error::Error;
 use core::fmt;
 
-/// Every slot is taken. The entry comes back as it was.
+/// Error of [`push`](crate::IdleQueue::push): every slot is taken. Contains the rejected entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<E>(pub E);
 
 impl<E> fmt::Debug for Full<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Full(..)") // So that an entry needs no `Debug` of its own.
+        f.write_str("Full(..)") // Entries need not implement `Debug`.
     }
 }
 

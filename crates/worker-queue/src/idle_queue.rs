@@ -1,16 +1,16 @@
-//! The one container: entries in order of age, each with the stamp of its last use.
+//! The container behind both queues: entries in order of age, each with the stamp of its last use.
 //!
-//! Not for: choosing which end is reused. That is the type parameter `R` of [`IdleQueue`], and
+//! Not for: deciding which end is reused. The type parameter `R` of [`IdleQueue`] decides;
 //! [`Stack`](crate::Stack) and [`LoopQueue`](crate::LoopQueue) are its two fixed choices.
 //!
 //! # Invariants
-//! 1. From front to back, the stamps never decrease. Therefore the expired entries are always a
-//!    prefix, and one binary search finds its end.
-//! 2. With a bound there are never more entries than it says, and `slots` holds room for all of
-//!    them: nothing but `bounded` and `resize_slots` allocates.
+//! 1. Stamps never decrease from front to back. Therefore the expired entries are always a prefix,
+//!    and one binary search finds its end.
+//! 2. A bounded queue never holds more entries than its bound, and `slots` has room for all of
+//!    them: only `bounded` and `resize_slots` allocate.
 //!
-//! A stamp lies beside its entry rather than in it, so that no entry can change its age behind
-//! invariant 1's back.
+//! A stamp is stored next to its entry, not inside it, so that no entry can change its own age and
+//! break invariant 1.
 
 use alloc::collections::{TryReserveError, VecDeque};
 use alloc::vec::Vec;
@@ -20,13 +20,13 @@ use crate::reuse::{Reuse, ReuseOrder};
 
 /// Idle workers in order of age, each with the stamp of its last use.
 ///
-/// `E` stands for an idle worker, `S` is a point in time, or anything else that only grows. `R`
-/// says which end [`pop`](Self::pop) reuses: [`Stack`](crate::Stack) and
-/// [`LoopQueue`](crate::LoopQueue) fix it in their type; the default, [`Reuse`], is a choice at run
-/// time, made by [`stack`](IdleQueue::stack) or [`ring`](IdleQueue::ring).
+/// `E` is an idle worker. `S` is a point in time, or any other value that only grows. `R` says
+/// which end [`pop`](Self::pop) reuses: [`Stack`](crate::Stack) and [`LoopQueue`](crate::LoopQueue)
+/// fix it in their type; the default, [`Reuse`], is chosen at run time by
+/// [`stack`](IdleQueue::stack) or [`ring`](IdleQueue::ring).
 ///
-/// No method waits. Those that drop entries run user code; each says so. If a comparison of
-/// stamps or a predicate panics, the container has not changed.
+/// No method waits. Methods that drop entries run user code, and their documentation says so. If a
+/// comparison of stamps or a predicate panics, the container is unchanged.
 #[derive(Debug)]
 pub struct IdleQueue<E, S, R = Reuse> {
     slots: VecDeque<Slot<E, S>>,
@@ -41,29 +41,31 @@ struct Slot<E, S> {
 }
 
 impl<E, S> IdleQueue<E, S> {
-    /// As an empty [`Stack`](crate::Stack): reuses the newest, grows.
+    /// Creates an empty queue that behaves as a [`Stack`](crate::Stack): reuses the newest entry,
+    /// grows on demand.
     pub const fn stack() -> Self {
         Self::growing(Reuse::Newest)
     }
 
-    /// As an empty [`LoopQueue`](crate::LoopQueue): reuses the oldest, from slots allocated once.
+    /// Creates an empty queue that behaves as a [`LoopQueue`](crate::LoopQueue): reuses the oldest
+    /// entry, in slots allocated once.
     ///
     /// # Errors
-    /// If memory for so many slots cannot be had.
+    /// If the slots cannot be allocated.
     pub fn ring(slots: usize) -> Result<Self, TryReserveError> {
         Self::bounded(slots, Reuse::Oldest)
     }
 
-    /// Which end [`pop`](Self::pop) takes from.
+    /// Returns which end [`pop`](Self::pop) takes from.
     pub fn reuse(&self) -> Reuse {
         self.reuse
     }
 
-    /// As [`LoopQueue::resize`](crate::LoopQueue::resize). Does nothing to a container that grows
-    /// on demand.
+    /// Resizes a ring, as [`LoopQueue::resize`](crate::LoopQueue::resize). Has no effect on a
+    /// container that grows on demand.
     ///
     /// # Errors
-    /// If memory for so many slots cannot be had. The container is as it was.
+    /// If the new slots cannot be allocated. The container is unchanged.
     pub fn resize(&mut self, slots: usize) -> Result<Vec<E>, TryReserveError> {
         match self.bound {
             Some(_) => self.resize_slots(slots),
@@ -89,7 +91,7 @@ impl<E, S, R> IdleQueue<E, S, R> {
         })
     }
 
-    /// On failure nothing has changed.
+    /// Leaves the container unchanged if it fails.
     pub(crate) fn resize_slots(&mut self, slots: usize) -> Result<Vec<E>, TryReserveError> {
         let mut resized = allocate(slots)?;
         let surplus = self.len().saturating_sub(slots);
@@ -100,53 +102,55 @@ impl<E, S, R> IdleQueue<E, S, R> {
         Ok(surplus)
     }
 
-    /// How many workers there are.
+    /// Returns the number of idle workers.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the next [`push`](Self::push) will be refused.
+    /// Returns whether the next [`push`](Self::push) will be rejected.
     pub fn is_full(&self) -> bool {
         self.capacity() == Some(self.len())
     }
 
-    /// The number of slots, or `None` where they grow on demand.
+    /// Returns the number of slots, or `None` if they grow on demand.
     pub fn capacity(&self) -> Option<usize> {
         self.bound
     }
 
-    /// Takes out the `count` oldest, or all if there are fewer, the oldest first.
+    /// Removes the `count` oldest entries (all of them if there are fewer), oldest first.
     ///
-    /// `usize::MAX` takes all. Costs and drops as [`drain_expired`](Self::drain_expired) does,
-    /// without the search.
+    /// `usize::MAX` removes all. Cost and drops are those of
+    /// [`drain_expired`](Self::drain_expired), without the search.
     pub fn drain_oldest(&mut self, count: usize) -> impl ExactSizeIterator<Item = E> {
         let count = count.min(self.len());
         self.slots.drain(..count).map(|slot| slot.entry)
     }
 
-    /// Takes out the oldest entry for which `matches` is true. The others keep their order.
+    /// Removes the oldest entry for which `matches` returns true. The other entries keep their
+    /// order.
     ///
-    /// O(n): it looks from the oldest on, then moves the entries on the shorter side of the gap.
+    /// O(n): the search starts at the oldest entry, and the entries on the shorter side of the gap
+    /// are moved.
     pub fn remove(&mut self, mut matches: impl FnMut(&E) -> bool) -> Option<E> {
         let index = self.slots.iter().position(|slot| matches(&slot.entry))?;
         self.slots.remove(index).map(|slot| slot.entry)
     }
 
-    /// Drops every entry, here. The slots stay, so the container is as good as new.
+    /// Drops every entry in this call. The slots are kept. O(n).
     ///
-    /// To drop them elsewhere, take them out by [`drain_oldest`](Self::drain_oldest). O(n).
+    /// To drop the entries elsewhere, remove them with [`drain_oldest`](Self::drain_oldest).
     pub fn clear(&mut self) {
         self.slots.clear();
     }
 }
 
 impl<E, S, R: ReuseOrder> IdleQueue<E, S, R> {
-    /// Takes out the worker to reuse next: the newest of a [`Stack`](crate::Stack), the oldest of a
+    /// Removes the worker to reuse next: the newest of a [`Stack`](crate::Stack), the oldest of a
     /// [`LoopQueue`](crate::LoopQueue). O(1).
     #[doc(alias = "detach")]
     pub fn pop(&mut self) -> Option<E> {
@@ -159,14 +163,15 @@ impl<E, S, R: ReuseOrder> IdleQueue<E, S, R> {
 }
 
 impl<E, S: Copy + Ord, R> IdleQueue<E, S, R> {
-    /// Puts in a worker last used at `last_used`, as the newest.
+    /// Adds a worker last used at `last_used`, as the newest.
     ///
-    /// Ages must stay in order, so a stamp before the newest entry's becomes that entry's. The
-    /// stamp in force is returned: a worker that means to wake when it has expired computes the
-    /// time from that one, else it might look too early and find itself still fresh.
+    /// Entries stay in order of age: a stamp older than the newest entry's is raised to that
+    /// entry's. Returns the stamp that was stored. A worker that sleeps until it has expired must
+    /// compute the time from the returned stamp; with its own it could wake too early and find
+    /// itself not yet expired.
     ///
-    /// O(1); amortised on a [`Stack`](crate::Stack), which allocates when it outgrows the most
-    /// entries it ever had.
+    /// O(1); amortised on a [`Stack`](crate::Stack), which allocates when it outgrows the largest
+    /// number of entries it has held.
     ///
     /// # Errors
     /// [`Full`] with the entry if every slot of a ring is taken. A stack is never full.
@@ -181,29 +186,30 @@ impl<E, S: Copy + Ord, R> IdleQueue<E, S, R> {
         Ok(last_used)
     }
 
-    /// The worker unused for the longest time, and its stamp. O(1).
+    /// Returns the worker that has been idle longest, and its stamp. O(1).
     pub fn oldest(&self) -> Option<(&E, S)> {
         self.iter().next()
     }
 
-    /// The worker used last, and its stamp. O(1).
+    /// Returns the worker used last, and its stamp. O(1).
     pub fn newest(&self) -> Option<(&E, S)> {
         self.iter().next_back()
     }
 
-    /// Every worker with its stamp, from the oldest to the newest.
+    /// Iterates over all workers and their stamps, from the oldest to the newest.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&E, S)> + ExactSizeIterator {
         self.slots.iter().map(|slot| (&slot.entry, slot.last_used))
     }
 
-    /// Takes out those last used at `limit` or before, the oldest first, but at most `max`.
+    /// Removes at most `max` of the entries last used at `limit` or before, oldest first.
     ///
-    /// `max` is how many workers the pool can spare. O(log n) to find them, O(1) to take each;
-    /// nothing is allocated and no other entry moves.
+    /// `max` is the number of workers that the pool can spare. O(log n) for the search, O(1) for
+    /// each removed entry; no allocation, and no other entry moves.
     ///
-    /// They are out as of this call; what the iterator has not yielded when it is dropped, it
-    /// drops. Under a lock, collect it, unlock, and let the entries go there. Leaking the
-    /// iterator (`mem::forget`) may leak any of the entries and leave the container empty.
+    /// The entries are removed by this call. Entries that the iterator has not yielded when it is
+    /// dropped are dropped with it. Under a lock, collect the iterator, unlock, and drop the
+    /// entries then. Leaking the iterator (`mem::forget`) may leak any of the entries and leave the
+    /// container empty.
     #[doc(alias = "refresh")]
     pub fn drain_expired(&mut self, limit: S, max: usize) -> impl ExactSizeIterator<Item = E> {
         let expired = self.slots.partition_point(|slot| slot.last_used <= limit);
@@ -211,7 +217,6 @@ impl<E, S: Copy + Ord, R> IdleQueue<E, S, R> {
     }
 }
 
-/// Room for exactly so many, or the reason why not.
 fn allocate<T>(slots: usize) -> Result<VecDeque<T>, TryReserveError> {
     let mut room = VecDeque::new();
     room.try_reserve_exact(slots)?;

@@ -1,8 +1,9 @@
-//! Containers of idle workers, in order of age: who is reused next, and who has idled too long.
+//! Containers of idle workers in order of age, for elastic pools: they find the worker to reuse
+//! next and the workers that have been idle too long.
 //!
-//! An elastic pool asks two things of its idle workers: one to reuse, at every turn, and from
-//! time to time all those unused since some moment, to let them go. Both containers answer the
-//! first in constant time and find the second by binary search; they differ in whom they reuse.
+//! An elastic pool needs two operations on its idle workers: take one to reuse, for every task, and
+//! from time to time remove all workers unused since a given moment. Both containers do the first
+//! in constant time and the second by binary search. They differ in the worker that they reuse.
 //!
 //! | | [`Stack`] | [`LoopQueue`] |
 //! |---|---|---|
@@ -11,24 +12,24 @@
 //! | full | never | when every slot is taken |
 //! | under light traffic | a few workers stay hot, the others expire | every worker stays young, so few expire |
 //!
-//! Both are [`IdleQueue`] with the end that is reused fixed in the type; `IdleQueue` alone is either
-//! of them, chosen at run time, and has the methods of all.
+//! Both are [`IdleQueue`] with the reused end fixed in the type. `IdleQueue` by itself is either of
+//! them, chosen at run time, and has the methods of both.
 //!
-//! Not for: sharing between threads as it is (methods take `&mut self`; put the container under
-//! the lock that guards the rest of your bookkeeping), tasks (nothing here waits or wakes), and
-//! timers (entries expire in the order they came, not by a time each has of its own).
+//! Not for: sharing between threads without a lock (methods take `&mut self`; put the container
+//! under the lock that guards the rest of your bookkeeping), tasks (no method waits or wakes), and
+//! timers (entries expire in the order in which they were added, not at individual times).
 //!
-//! # What always holds
-//! 1. From the oldest entry to the newest, stamps never decrease: [`push`](IdleQueue::push)
-//!    raises a stamp that would.
-//! 2. No lock, thread or clock is touched. A stamp is whatever the caller measures time in.
-//! 3. Entries leave by being handed out, or dropped where the documentation says so. A caller
-//!    under a lock can carry every entry out of it and drop it there.
+//! # Guarantees
+//! 1. Stamps never decrease from the oldest entry to the newest: [`push`](IdleQueue::push) raises a
+//!    stamp that is too old.
+//! 2. No lock, thread or clock is used. The caller chooses the unit of its stamps.
+//! 3. Entries are returned, or dropped where the documentation says so. A caller that holds a lock
+//!    can move every entry out of the container and drop it after unlocking.
 //! 4. A [`LoopQueue`] allocates in `new` and `resize` only.
 //!
-//! # Ancestry
-//! The pair of containers, and their search, come from Go's
-//! [ants](https://github.com/panjf2000/ants) (`worker_stack`, `worker_loop_queue`).
+//! # Origin
+//! The two containers and their search come from Go's [ants](https://github.com/panjf2000/ants)
+//! (`worker_stack`, `worker_loop_queue`).
 
 #![no_std]
 #![forbid(unsafe_code)]

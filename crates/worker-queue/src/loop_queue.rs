@@ -1,4 +1,4 @@
-//! Reuse of the oldest first, in slots allocated ahead.
+//! Reuse of the oldest worker, in preallocated slots.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use crate::IdleQueue;
 use crate::reuse::Oldest;
 
-/// A ring: the worker idle for the longest time is reused first, and the slots are allocated once.
+/// A ring: the worker that has been idle longest is reused first, in slots that are allocated once.
 ///
-/// For pools that must not allocate while they run, or must give every worker its turn. No slot,
-/// or one, is a legal ring; the former refuses every push.
+/// For pools that must not allocate while they run, or that must give every worker its turn. A ring
+/// may have one slot or none; a ring without slots rejects every push.
 ///
-/// Not for: pools that are to shrink under light traffic. Reuse in turn keeps every worker young:
-/// where `n` workers idle and a task comes every second, none is ever idle for more than about
-/// `n` seconds.
+/// Not for: pools that should shrink under light traffic. Reuse in turn keeps every worker young:
+/// with `n` idle workers and one task per second, no worker is ever idle for more than about `n`
+/// seconds.
 ///
 /// ```
 /// use worker_queue::{Full, LoopQueue};
@@ -28,22 +28,22 @@ use crate::reuse::Oldest;
 pub type LoopQueue<E, S> = IdleQueue<E, S, Oldest>;
 
 impl<E, S> LoopQueue<E, S> {
-    /// An empty ring of exactly `slots` slots.
+    /// Creates an empty ring of exactly `slots` slots.
     ///
     /// # Errors
-    /// If memory for so many slots cannot be had.
+    /// If the slots cannot be allocated.
     pub fn new(slots: usize) -> Result<Self, TryReserveError> {
         Self::bounded(slots, Oldest)
     }
 
-    /// Gives the ring exactly `slots` slots and returns those entries, the oldest ones and in
-    /// order of age, that have no place any more.
+    /// Gives the ring exactly `slots` slots, and returns the oldest entries that no longer fit, in
+    /// order of age.
     ///
-    /// The others keep their order and stamps. O(n), and both the old slots and the new exist for
-    /// a moment.
+    /// The remaining entries keep their order and stamps. O(n); the old slots and the new ones
+    /// exist at the same time for a moment.
     ///
     /// # Errors
-    /// If memory for so many slots cannot be had. The ring is as it was.
+    /// If the new slots cannot be allocated. The ring is unchanged.
     pub fn resize(&mut self, slots: usize) -> Result<Vec<E>, TryReserveError> {
         self.resize_slots(slots)
     }

@@ -1,7 +1,7 @@
-//! Which idle worker is reused next: as a type, or as a value.
+//! The choice of the idle worker to reuse next: as a type, or as a value.
 
-/// Which idle worker is reused next. In the type of an [`IdleQueue`](crate::IdleQueue): chosen at
-/// run time.
+/// The idle worker that is reused next. As the type parameter of an
+/// [`IdleQueue`](crate::IdleQueue): chosen at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
     /// The worker idle for the shortest time (LIFO).
@@ -18,7 +18,7 @@ pub struct Newest;
 #[derive(Clone, Copy, Debug)]
 pub struct Oldest;
 
-/// What can say which worker is reused next: [`Newest`], [`Oldest`], or a [`Reuse`]. Sealed: it
+/// A choice of the worker to reuse next: [`Newest`], [`Oldest`], or a [`Reuse`]. Sealed: the trait
 /// cannot be named outside this crate.
 pub trait ReuseOrder {
     #[doc(hidden)]

@@ -1,17 +1,17 @@
-//! Reuse of the newest first.
+//! Reuse of the newest worker.
 
 use crate::IdleQueue;
 use crate::reuse::Newest;
 
-/// A stack: the worker idle for the shortest time is reused first, and there is always room.
+/// A stack: the worker that has been idle for the shortest time is reused first. Never full.
 ///
-/// The usual choice. As few workers as the traffic needs stay hot in their caches, the others
-/// sink to the bottom, expire, and can be let go.
+/// The usual choice. As few workers as the traffic needs stay hot in their caches. The others sink
+/// to the bottom, expire, and can be ended.
 ///
-/// Not for: giving every worker its turn; those at the bottom of a stack may never get one.
+/// Not for: giving every worker its turn. Workers at the bottom of a stack may never be reused.
 ///
-/// Its memory is that of the most workers that were ever idle at once, and is given back when the
-/// stack is dropped.
+/// The stack keeps memory for the largest number of workers that were idle at once, until it is
+/// dropped.
 ///
 /// ```
 /// use worker_queue::Stack;
@@ -24,7 +24,7 @@ use crate::reuse::Newest;
 pub type Stack<E, S> = IdleQueue<E, S, Newest>;
 
 impl<E, S> Stack<E, S> {
-    /// An empty stack. Allocates nothing.
+    /// Creates an empty stack. Allocates nothing.
     pub const fn new() -> Self {
         Self::growing(Newest)
     }

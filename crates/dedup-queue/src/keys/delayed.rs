@@ -1,10 +1,10 @@
-//! The delayed keys, as slots in a heap. Compiled once, whatever the keys are.
+//! The delayed keys, as slots in a heap. Not generic, so compiled once for all keys.
 
 use delay_queue::{DelayHeap, EntryId, NEVER};
 
 use crate::records::Slot;
 
-/// A heap that has memory for fewer entries is kept as it is.
+/// A heap with memory for fewer entries is not shrunk.
 const SMALL: usize = 1024;
 
 pub(super) struct Delayed(DelayHeap<Slot>);
@@ -29,21 +29,19 @@ impl Delayed {
         self.0.push(slot, due)
     }
 
-    /// The next one and its time, if that has come.
+    /// Removes the next entry if it is due, and returns its slot and time.
     #[inline(never)]
     pub(super) fn pop_ready(&mut self, now: u64) -> Option<(Slot, u64)> {
         let entry = self.0.pop_ready(now)?;
         Some((entry.value, entry.due))
     }
 
-    /// The next one and its time.
     #[inline(never)]
     pub(super) fn pop(&mut self) -> Option<(Slot, u64)> {
         let entry = self.0.pop()?;
         Some((entry.value, entry.due))
     }
 
-    /// Takes an entry out, and says when it was due.
     #[inline(never)]
     pub(super) fn remove(&mut self, entry: EntryId) -> u64 {
         self.0.remove(entry).map_or(NEVER, |entry| entry.due)
@@ -59,14 +57,14 @@ impl Delayed {
         self.0.due(entry)
     }
 
-    /// Whether most of its memory is not in use.
+    /// Returns whether most of the memory is unused.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
         self.0.capacity() >= (8 * self.0.len()).max(SMALL)
     }
 
-    /// Frees memory that is not in use. The entries have new ids: entries keep their places in a heap,
-    /// so it takes another one. O(n log n).
+    /// Frees unused memory. Entries keep their places in a heap, so this creates a new heap, in
+    /// which the entries have new ids. O(n log n).
     #[cold]
     #[inline(never)]
     pub(super) fn renew(&mut self) -> Vec<(Slot, EntryId)> {

@@ -1,4 +1,4 @@
-//! The end: no more adds, no more deliveries, and what is left.
+//! The end of a queue: no more adds, no more deliveries, and the leftovers.
 
 use delay_queue::NEVER;
 
@@ -6,16 +6,16 @@ use super::{Keys, Phase};
 use crate::policy::Pending;
 use crate::records::{Delivery, On, Slot};
 
-/// What is left of a queue, without the keys that guards hold.
+/// Leftovers of a queue, without the keys that guards hold.
 pub(crate) struct Remaining<K> {
     pub(crate) ready: Vec<K>,
     pub(crate) delayed: Vec<(K, u64)>,
-    /// Held by workers, and which delivery was pending besides.
+    /// Keys held by workers, with their further pending deliveries.
     pub(crate) held: Vec<(K, Option<Pending>, u64)>,
 }
 
 impl<K> Remaining<K> {
-    /// Puts what was left earlier in front.
+    /// Puts earlier leftovers in front.
     pub(crate) fn behind(self, earlier: Option<Self>) -> Self {
         let Some(mut all) = earlier else { return self };
         all.ready.extend(self.ready);
@@ -26,13 +26,13 @@ impl<K> Remaining<K> {
 }
 
 impl<K> Keys<K> {
-    /// Adds are refused from now on. What is due has been moved before.
+    /// Rejects adds from now on. The caller has processed the keys that are due.
     pub(crate) fn shut_down(&mut self) {
         self.phase = self.phase.max(Phase::ShutDown);
         self.refresh_fast_adds();
     }
 
-    /// Nothing is delivered from now on; everything that is left comes out.
+    /// Stops delivery, and returns all leftovers.
     pub(crate) fn stop(&mut self) -> Remaining<K> {
         self.phase = Phase::Stopped;
         self.refresh_fast_adds();
@@ -61,7 +61,7 @@ impl<K> Keys<K> {
                     (Some(Pending::Delayed), due)
                 }
             };
-            // One that was handed over by an earlier stop is not there any more.
+            // A key that an earlier stop has returned is no longer there.
             rest.held.extend(key.map(|key| (key, pending, due)));
         }
         while let Some((slot, due)) = self.delayed.pop() {
@@ -72,7 +72,8 @@ impl<K> Keys<K> {
         rest
     }
 
-    /// A key that is neither held nor on a list becomes a leftover. Its failures go with it.
+    /// Removes a key that is neither held nor on a list, with its failures, and returns it as a
+    /// leftover.
     fn hand_over(&mut self, slot: Slot) -> Option<K> {
         self.records[slot].delivery = Delivery::Nothing;
         let (key, twin) = self.records.erase(slot);
@@ -80,8 +81,8 @@ impl<K> Keys<K> {
         key
     }
 
-    /// How long the held keys have been held, in all, and the longest. Nothing, if times are not
-    /// noted.
+    /// Returns for how long the held keys have been held, in total, and the longest. Zero if times
+    /// are not recorded.
     pub(crate) fn unfinished(&self) -> (u64, u64) {
         let ages = self.records.walk(self.held.list());
         let ages = ages.map(|slot| self.now.saturating_sub(self.records[slot].taken));
@@ -90,13 +91,11 @@ impl<K> Keys<K> {
         })
     }
 
-    /// Returns memory that is not in use.
     pub(crate) fn shrink(&mut self) {
         self.records.shrink();
         self.renew_delayed();
     }
 
-    /// For how many keys there is memory.
     pub(crate) fn capacity(&self) -> usize {
         self.records.capacity()
     }

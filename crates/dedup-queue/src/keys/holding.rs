@@ -1,13 +1,13 @@
-//! Keys go to workers and are let go; and what is remembered of them then.
+//! Taking and releasing keys, and remembering their failures.
 
 use super::Keys;
 use crate::policy::Policy;
 use crate::records::{Cause, Delivery, Lane, On, Slot};
 
-/// The key's record, and how often the key had failed when it was taken.
+/// The key's record, and its number of failures when it was taken.
 ///
-/// One word: a guard is moved right after it is made, and what was written in two pieces cannot be
-/// read as one before it has reached the cache.
+/// One word: a guard is moved right after it is created, and two separate writes cannot be read as
+/// one before they have reached the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(u64);
 
@@ -17,7 +17,7 @@ impl Place {
         Self(u64::from(slot) | u64::from(failures) << 32)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+    #[expect(clippy::cast_possible_truncation, reason = "the slot is the low half")]
     pub(crate) fn slot(self) -> Slot {
         self.0 as Slot
     }
@@ -27,45 +27,43 @@ impl Place {
     }
 }
 
-/// A key that goes to a worker.
 #[derive(Debug)]
 pub(crate) struct Taken<K> {
     pub(crate) key: K,
     pub(crate) place: Place,
-    /// Since its delivery was pending; for a delayed one, since it fell due.
+    /// Time since its delivery was pending; for a delayed one, since it fell due.
     pub(crate) waited: u64,
 }
 
-/// What a worker says when it lets a key go.
+/// The end of a worker's work on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Done; failures are remembered.
     Done,
     /// Done; failures are forgotten.
     Forget,
-    /// Its failures have brought it to its end: they are forgotten, and so is a try that is pending for
-    /// them.
+    /// The key has used all its attempts: its failures are forgotten, and a retry that is pending
+    /// for them is cancelled.
     GiveUp,
-    /// To be delivered again at that time, whether it failed or not.
+    /// The key is delivered again at that time. Counts no failure.
     Again { due: u64 },
-    /// To be tried again at that time, for it has failed so often; or, with as many as before, goes
-    /// back to wait for its try.
+    /// The key is retried at that time, with this number of failures; with an unchanged number, it
+    /// returns to its back-off.
     Failed { due: u64, failures: u32 },
 }
 
-/// What came of it.
+/// Result of releasing a key.
 #[derive(Debug)]
 pub(crate) struct Ended<K> {
-    /// How long it was held.
+    /// Time for which it was held.
     pub(crate) worked: u64,
     /// The worker's copy, if the queue does not need it.
     pub(crate) key: Option<K>,
-    /// It is ready again at once.
     pub(crate) ready: bool,
 }
 
 impl<K> Keys<K> {
-    /// The key that has been ready longest goes to a worker.
+    /// Takes the key that has been ready longest.
     pub(crate) fn take(&mut self) -> Option<Taken<K>> {
         let slot = self.ready.pop(&mut self.records)?;
         self.held.enter(&mut self.records, slot);
@@ -81,7 +79,6 @@ impl<K> Keys<K> {
         })
     }
 
-    /// A worker lets its key go.
     pub(crate) fn finish(&mut self, slot: Slot, key: K, ending: Ending) -> Ended<K> {
         let worked = self.now.saturating_sub(self.records[slot].taken);
         match ending {
@@ -110,7 +107,7 @@ impl<K> Keys<K> {
             self.settle_asked(slot, is_over);
         }
         if matches!(ending, Ending::Again { .. }) {
-            // The worker has asked for it: what is pending is no longer for failures alone.
+            // The worker has requested the delivery: it is no longer only for failures.
             self.records[slot].asked.set_cause(Cause::Asked);
         }
         if self.records[slot].delivery == Delivery::Now {
@@ -130,12 +127,12 @@ impl<K> Keys<K> {
         Ended {
             worked,
             key: None,
-            ready: self.records[slot].delivery == Delivery::Now, // It is not held any more.
+            ready: self.records[slot].delivery == Delivery::Now, // The key is no longer held.
         }
     }
 
-    /// The key is being let go: in which lane it comes again, and whether its delivery gives way to the
-    /// back-off.
+    /// Determines, for a key that is being released, the lane of its next delivery, and whether
+    /// that yields to the back-off.
     #[cold]
     fn settle_asked(&mut self, slot: Slot, is_over: bool) {
         let held_lane = self.records[slot].asked.held_lane();
@@ -146,17 +143,18 @@ impl<K> Keys<K> {
         self.yield_to_backoff(slot);
     }
 
-    /// The worker's copy of a key comes back.
+    /// Keeps the worker's copy of a key if the queue needs one.
     fn keep(&mut self, slot: Slot, key: K) {
         let record = &mut self.records[slot];
         if record.key.is_some() {
             record.twin = Some(key);
         } else {
-            record.key = Some(key); // Its own went as a leftover.
+            record.key = Some(key); // The queue's own copy was returned as a leftover.
         }
     }
 
-    /// No delivery of the key is pending any more, and no worker holds it: it rests, or is gone.
+    /// Called when no delivery of the key is pending and no worker holds it: it rests, or is
+    /// erased.
     pub(super) fn rest(&mut self, slot: Slot) {
         if self.records[slot].failures > 0 {
             self.records[slot].since = self.now;
@@ -168,23 +166,19 @@ impl<K> Keys<K> {
         }
     }
 
-    /// How often the key has failed in a row.
     pub(crate) fn failures(&self, found: Option<Slot>) -> u32 {
         let slot = self.still(found);
         slot.map_or(0, |slot| self.records[slot].failures)
     }
 
-    /// The same, of a held key.
     pub(crate) fn failures_of_held(&self, slot: Slot) -> u32 {
         self.records[slot].failures
     }
 
-    /// The held key's failures, and when its back-off ends.
     pub(crate) fn backoff_of_held(&self, slot: Slot) -> (u32, u64) {
         (self.records[slot].failures, self.records[slot].backoff)
     }
 
-    /// The key has failed so often, and its back-off ends then.
     pub(super) fn count_failure(&mut self, slot: Slot, failures: u32, backoff: u64) {
         let record = &mut self.records[slot];
         record.failures = failures;
@@ -195,14 +189,13 @@ impl<K> Keys<K> {
         self.count_failure(slot, 0, 0);
     }
 
-    /// The key is not tried again for its failures. Another pending delivery stays.
+    /// Cancels the key's retry. Another pending delivery stays.
     fn withdraw_retry(&mut self, slot: Slot) {
         if self.records[slot].asked.cause() == Cause::Failure {
             self.withdraw(Some(slot), false);
         }
     }
 
-    /// The key has no failures from now on.
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.forget_failures(slot);
         if self.records[slot].on == On::Resting {
@@ -211,7 +204,6 @@ impl<K> Keys<K> {
         }
     }
 
-    /// The key, held or not, has failed for the last time.
     pub(crate) fn give_up(&mut self, found: Option<Slot>) {
         if let Some(slot) = self.still(found) {
             self.withdraw_retry(slot);
@@ -219,7 +211,6 @@ impl<K> Keys<K> {
         self.forget_found(found);
     }
 
-    /// As [`forget`](Keys::forget), of a key that was looked for.
     pub(crate) fn forget_found(&mut self, found: Option<Slot>) {
         if let Some(slot) = self.still(found) {
             self.forget(slot);

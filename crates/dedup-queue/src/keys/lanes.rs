@@ -1,23 +1,23 @@
-//! The ready keys: two lanes, and which key comes next.
+//! The ready keys: two lanes, and the choice of the next key.
 //!
-//! Deliveries of the normal lane come before those of the low one, but for the share of the low lane:
-//! while both have ready keys, of [`LOW_SHARE`] deliveries in a row at least one is a low one. So a low
-//! key before which `n` others are in its lane comes after `(n + 1) * LOW_SHARE` deliveries at most.
+//! Deliveries of the normal lane come before those of the low lane, except for the share of the low
+//! lane: while both have ready keys, at least one of [`LOW_SHARE`] consecutive deliveries is low.
+//! So a low key with `n` others before it in its lane is delivered after at most `(n + 1) *
+//! LOW_SHARE` deliveries.
 //!
-//! A delivery is low as long as all who have asked for it say so. One who does not moves it up.
+//! A delivery is low as long as all requests for it are. A normal request moves it up.
 
 use super::Keys;
 use crate::records::{Lane, List, On, READY, READY_LOW, Records, Slot};
 
-/// Of so many deliveries, one is of the low lane.
+/// One delivery in this many is of the low lane.
 const LOW_SHARE: u32 = 8;
 
-/// The keys that are ready.
 #[derive(Debug)]
 pub(crate) struct Ready {
     normal: List<READY>,
     low: List<READY_LOW>,
-    /// So many deliveries have gone before a low key that was ready.
+    /// Number of deliveries that have overtaken a ready low key.
     passed: u32,
 }
 
@@ -40,12 +40,10 @@ impl Ready {
         self.low.len() > 0
     }
 
-    /// How many are in the low lane.
     pub(crate) fn low(&self) -> usize {
         self.low.len()
     }
 
-    /// Takes a record off the lane that it is in.
     pub(crate) fn unlink<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         if records[slot].on == On::ReadyLow {
             self.low.unlink(records, slot);
@@ -54,7 +52,6 @@ impl Ready {
         }
     }
 
-    /// Takes the one that comes next.
     #[inline]
     pub(crate) fn pop<K>(&mut self, records: &mut Records<K>) -> Option<Slot> {
         if self.has_low() {
@@ -76,33 +73,31 @@ impl Ready {
         self.low.pop(records)
     }
 
-    /// The same, while the low lane is empty: the other look is not needed.
+    /// Like [`pop`](Self::pop), for an empty low lane, which need not be checked.
     #[inline]
     pub(crate) fn pop_normal<K>(&mut self, records: &mut Records<K>) -> Option<Slot> {
         debug_assert!(!self.has_low());
         self.normal.pop(records)
     }
 
-    /// Appends a record that is on no list, and whose lane is the normal one.
+    /// Appends a record that is on no list to the normal lane.
     #[inline]
     pub(crate) fn push_normal<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         self.normal.push(records, slot);
     }
 
-    /// The same, of the low one.
     fn push_low<K>(&mut self, records: &mut Records<K>, slot: Slot) {
         self.low.push(records, slot);
     }
 }
 
 impl<K> Keys<K> {
-    /// A delivery of the key is asked for, by one in this lane. Whether that moves a ready key up is
-    /// the answer.
+    /// Records a request for a delivery in this lane. Returns whether it moves a ready key up.
     #[inline]
     pub(super) fn ask(&mut self, slot: Slot, lane: Lane) -> bool {
         let record = &mut self.records[slot];
         if record.asked.lane() == lane {
-            return false; // As mostly.
+            return false; // The usual case.
         }
         if !record.is_pending() {
             record.asked.set_lane(lane);
@@ -122,7 +117,6 @@ impl<K> Keys<K> {
         is_ready
     }
 
-    /// A key has become ready.
     #[inline]
     pub(super) fn push_ready(&mut self, slot: Slot) {
         if self.records[slot].asked.lane() == Lane::Normal {
@@ -135,6 +129,6 @@ impl<K> Keys<K> {
     #[cold]
     fn push_low(&mut self, slot: Slot) {
         self.ready.push_low(&mut self.records, slot);
-        self.mark_unsettled(); // Takes look at both lanes, which the short ones do not.
+        self.mark_unsettled(); // Full takes check both lanes, which the fast ones do not.
     }
 }

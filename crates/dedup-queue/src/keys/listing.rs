@@ -1,10 +1,10 @@
-//! What there is, read without changing it.
+//! Listing the keys without changing them.
 
 use super::Keys;
 use crate::policy::Pending;
 use crate::records::{Delivery, Lane, On, Record, Slot};
 
-/// A key with its state. Times are the queue's.
+/// A key with its state. Times are numbers of the queue's epoch.
 #[derive(Debug)]
 pub(crate) struct Listed<K> {
     pub(crate) key: K,
@@ -18,13 +18,14 @@ pub(crate) struct Listed<K> {
 }
 
 impl<K: Clone> Keys<K> {
-    /// Lists the keys of `most` records from this one on, and says which record comes then, if there is
-    /// one. Clones keys: the one section that does. What it has listed so far is the caller's, so a
-    /// panic drops it when the lock is free.
+    /// Lists the keys of `most` records from this one on, and returns the record after them, if
+    /// there is one. This is the only section that clones keys. The keys listed so far belong to
+    /// the caller, so a panic drops them when the lock is free.
     pub(crate) fn list(&self, from: Slot, most: usize, into: &mut Vec<Listed<K>>) -> Option<Slot> {
         let mut records = self.records.iter_from(from);
         for (_, record) in records.by_ref().take(most) {
-            // A free record has no key, and neither has one whose key was handed over as a leftover.
+            // A free record has no key, and neither has a record whose key was returned as a
+            // leftover.
             if let Some(key) = &record.key {
                 into.push(self.listed(key.clone(), record));
             }

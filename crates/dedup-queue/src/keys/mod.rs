@@ -1,25 +1,25 @@
-//! What becomes of the keys: a state machine without waiters.
+//! The states of the keys: a state machine without waiters.
 //!
-//! Everything here runs under the queue's lock and runs no user code, so nothing of it can
-//! panic half-way: keys are compared before a section begins ([`Keys::find`]), hashed and cloned
-//! before the lock is taken, and dropped after it is free ([`Keys::garbage`]). Time comes in as a
-//! number. What concerns others (waiters, drains, metrics) is read off afterwards.
+//! All methods run under the queue's lock and run no user code, so none of them can panic half-way:
+//! keys are compared before a section begins ([`Keys::find`]), hashed and cloned before the lock is
+//! taken, and dropped after it is released ([`Keys::garbage`]). Times are passed as numbers. The
+//! consequences for other parties (waiters, drains, metrics) are read off afterwards.
 //!
-//! # Words
-//! A delivery of a key is *pending* now or later, or not at all, and the key is *held* by a worker or
-//! not. Pending now and not held: *ready*. Pending now and held: *dirty*. Pending later: *delayed*,
-//! held or not. Neither pending nor held: *resting*, and remembered only for its failures.
+//! # Terms
+//! A key's delivery is *pending* now, pending later, or not pending, and the key is *held* by a
+//! worker or not. Pending now and not held: *ready*. Pending now and held: *dirty*. Pending later:
+//! *delayed*, held or not. Neither pending nor held: *resting*, remembered only for its failures.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. A key has one record at most, and has one only while it is held, pending, or has failures.
-//!    So at most one delivery of it is pending, and no two workers hold it.
-//! 2. The list `ready` holds exactly the ready ones, in the order in which they became so;
-//!    `resting` exactly the resting ones, likewise; and `held` the held ones, which it only counts
-//!    unless metrics ask how long they have been held.
-//! 3. The heap has exactly one entry for each delayed key, and the record knows it.
-//! 4. A record has its twin key unless it is held.
-//! 5. Once shut down, no delivery becomes pending now that was not: so when `ready` and `dirty`
-//!    are empty they stay so, and *closed* is for good.
+//! 1. A key has at most one record, and only while it is held, pending, or has failures. So at most
+//!    one delivery of it is pending, and no two workers hold it.
+//! 2. The list `ready` has exactly the ready keys, in the order in which they became ready;
+//!    `resting` has exactly the resting keys, likewise; and `held` has the held keys, which it only
+//!    counts unless metrics ask how long they have been held.
+//! 3. The heap has exactly one entry for each delayed key, and the record refers to it.
+//! 4. A record has its twin key unless the key is held.
+//! 5. After shutting down, no new delivery becomes pending now: so once there are no ready or dirty
+//!    keys, there never are, and *closed* is final.
 
 use std::ops::AddAssign;
 
@@ -27,7 +27,7 @@ use delay_queue::wait::ReadySource;
 use delay_queue::{EntryId, NEVER};
 
 use crate::policy::Policy;
-use crate::records::{Cause, Delivery, Garbage, HeldOnes, List, RESTING, Records, Slot};
+use crate::records::{Cause, Delivery, Garbage, HeldRecords, List, RESTING, Records, Slot};
 
 mod delayed;
 mod ending;
@@ -44,57 +44,56 @@ pub(crate) use lanes::Ready;
 pub(crate) use listing::Listed;
 pub(crate) use queueing::Pair;
 
-/// How far the queue's life has got. It goes one way.
+/// The phase of the queue's life. Never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Open,
-    /// Adds are refused; what is ready or dirty is still delivered.
+    /// Adds are rejected; ready and dirty keys are still delivered.
     ShutDown,
-    /// Nothing is delivered any more.
+    /// No key is delivered any more.
     Stopped,
 }
 
 pub(crate) struct Keys<K> {
     records: Records<K>,
     ready: Ready,
-    held: HeldOnes,
+    held: HeldRecords,
     resting: List<RESTING>,
     dirty: usize,
     delayed: Delayed,
     phase: Phase,
-    /// The latest time that was read.
+    /// The latest reading of the clock.
     now: u64,
-    /// Something may depend on the time. Set with whatever does, looked after whenever time is read.
+    /// Whether anything may depend on the time. Set by everything that does, updated at each
+    /// reading.
     timed: bool,
-    /// The queue is open, nothing depends on the time, nothing is to be settled, and there are no
-    /// metrics: `keys/fast.rs`. Never `true` wrongly.
+    /// Whether the queue is open, nothing depends on the time, nothing has to be settled, and there
+    /// are no metrics (see `keys/fast.rs`). Never `true` wrongly.
     fast_adds: bool,
     settings: Settings,
-    /// A waiter may be concerned by what has changed, or keys are to be dropped, or the low lane has
-    /// keys. Set with whatever makes it so, cleared by [`settled`](Keys::settled).
+    /// Whether a change may concern a waiter, keys have to be dropped, or the low lane has keys.
+    /// Set by the respective change, cleared by [`settled`](Keys::settled).
     unsettled: bool,
-    /// What is to be reported to the metrics.
     pub(crate) metric_changes: MetricChanges,
     /// Keys to be dropped when the lock is free.
     pub(crate) garbage: Vec<Garbage<K>>,
 }
 
-/// What does not change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) policy: Policy,
-    /// How long failures of a resting key are remembered; [`NEVER`]: for ever.
+    /// Duration for which failures of a resting key are remembered; [`NEVER`]: for ever.
     pub(crate) expiry: u64,
-    /// Times are to be noted, for metrics or for those who list the keys: so the clock must be read.
+    /// Whether times are recorded, for metrics or for listing the keys: so the clock must be read.
     pub(crate) metered: bool,
 }
 
-/// Changes since the last look.
+/// Changes since the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MetricChanges {
-    /// Deliveries that became pending now.
+    /// Number of deliveries that became pending now.
     pub(crate) adds: u64,
-    /// How many more of them there are.
+    /// Change of the number of deliveries that are pending now.
     pub(crate) depth: i64,
 }
 
@@ -105,7 +104,6 @@ impl AddAssign for MetricChanges {
     }
 }
 
-/// How many keys are in which state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) ready: usize,
@@ -121,7 +119,7 @@ impl<K> Keys<K> {
         Self {
             records: Records::new(),
             ready: Ready::new(),
-            held: HeldOnes::new(settings.metered),
+            held: HeldRecords::new(settings.metered),
             resting: List::new(),
             dirty: 0,
             delayed: Delayed::new(),
@@ -152,50 +150,52 @@ impl<K> Keys<K> {
         self.phase
     }
 
-    /// Nothing will be delivered any more.
+    /// Returns whether no key will be delivered any more.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.phase != Phase::Open && self.ready.len() == 0 && self.dirty == 0
     }
 
-    /// Nothing is ready and nothing held.
+    /// Returns whether no key is ready or held.
     #[inline]
     pub(crate) fn is_drained(&self) -> bool {
         self.ready.len() == 0 && self.held.len() == 0
     }
 
-    /// Nothing is pending and nothing held. What is delayed when adds are refused is left over: it is not
-    /// pending any more.
+    /// Returns whether no key is pending or held. Keys that are delayed after a shut-down are
+    /// leftovers: they are no longer pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_drained() && (self.phase != Phase::Open || self.delayed.len() == 0)
     }
 
-    /// Whether anything here may depend on what time it is.
+    /// Returns whether anything may depend on the time.
     #[inline]
     pub(crate) fn needs_time(&self) -> bool {
         self.timed
     }
 
-    /// Whether it does.
+    /// Returns whether anything does depend on the time.
     fn depends_on_time(&self) -> bool {
         self.settings.metered
             || (self.phase == Phase::Open && self.delayed.len() > 0)
             || (self.settings.expiry != NEVER && self.resting.len() > 0)
     }
 
-    /// Whether the key has failures that may expire: to know since when it rests, the time must be
-    /// read before it comes to rest.
+    /// Returns whether the key has failures that may expire: then the time must be read before the
+    /// key comes to rest.
     pub(crate) fn may_expire(&self, slot: Slot) -> bool {
         self.settings.expiry != NEVER && self.records[slot].failures > 0
     }
 
-    /// The key's record. The only section part that runs a key's code (`Eq`), so it comes first.
+    /// Returns the key's record. The only part of a section that runs a key's code (`Eq`), so it
+    /// comes first.
     #[inline]
     pub(crate) fn find(&self, hash: u64, is: impl FnMut(&K) -> bool) -> Option<Slot> {
         self.records.find(hash, is)
     }
 
-    /// Time has been read: what is due becomes ready, or dirty; old failures are forgotten.
+    /// Records a reading of the clock: due keys become ready or dirty, and old failures are
+    /// forgotten.
     #[inline]
     pub(crate) fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
@@ -214,21 +214,21 @@ impl<K> Keys<K> {
             let record = &mut self.records[slot];
             record.delivery = Delivery::Nothing;
             if record.asked.cause() == Cause::Yielding {
-                record.asked.set_cause(Cause::Asked); // It gives way no longer than until this time.
+                record.asked.set_cause(Cause::Asked); // The add yields no longer than until this time.
             }
             self.enqueue(slot, due);
         }
         self.trim_delayed();
     }
 
-    /// Takes the entry of a delayed key out of the heap, and says when it was due.
+    /// Removes the entry of a delayed key from the heap, and returns its due time.
     fn undelay(&mut self, entry: EntryId) -> u64 {
         let due = self.delayed.remove(entry);
         self.trim_delayed();
         due
     }
 
-    /// Frees memory of the heap if most of it is not in use. O(log n) for each entry that has left.
+    /// Frees memory of the heap if most of it is unused. O(log n) for each entry that has left.
     #[inline]
     fn trim_delayed(&mut self) {
         if self.delayed.is_sparse() {
@@ -257,27 +257,27 @@ impl<K> Keys<K> {
         }
     }
 
-    /// Something may depend on the time from now on.
     fn depend_on_time(&mut self) {
         self.timed = true;
         self.fast_adds = false;
     }
 
-    /// A waiter may be concerned: the section settles.
+    /// Records that a waiter may be concerned: the section settles.
     pub(crate) fn mark_unsettled(&mut self) {
         self.unsettled = true;
     }
 
-    /// Whether this section has brought about what runs user code when the lock is free: metrics, or
-    /// drops of keys. A worker that is about to wait lets it run first, and looks again: while it runs, its
-    /// thread must not count as waiting.
+    /// Returns whether this section has caused user code to be run when the lock is free: metrics,
+    /// or drops of keys. A worker that is about to wait first lets that code run, and looks again:
+    /// while the code runs, its thread must not count as waiting.
     #[inline]
     pub(crate) fn has_user_code(&self) -> bool {
         !self.garbage.is_empty() || self.metric_changes != MetricChanges::default()
     }
 
-    /// The section has settled. While `watched`, there are waiters, and the next settles too; and while
-    /// the low lane has keys, for it is the short takes that know only one lane.
+    /// Called after the section has settled. If `watched`, there are waiters, and the next section
+    /// settles too. The same holds while the low lane has keys, because the fast takes know only
+    /// the normal lane.
     pub(crate) fn settled(&mut self, watched: bool) {
         self.unsettled = watched || self.settings.metered || self.ready.has_low();
         self.refresh_fast_adds();
@@ -292,13 +292,13 @@ impl<K> Keys<K> {
         self.fast_adds = !self.timed && !self.unsettled && self.phase == Phase::Open;
     }
 
-    /// These keys are to be dropped when the lock is free.
+    /// Registers keys to be dropped when the lock is free.
     fn defer_drop(&mut self, garbage: Garbage<K>) {
         self.garbage.push(garbage);
         self.mark_unsettled();
     }
 
-    /// For metrics, if there are any.
+    /// Records changes for metrics, if there are any.
     #[inline]
     fn note(&mut self, adds: u64, depth: i64) {
         if self.settings.metered {
@@ -307,39 +307,40 @@ impl<K> Keys<K> {
         }
     }
 
-    /// A slot found earlier in this section, unless it has expired since.
+    /// Returns a slot found earlier in this section, unless it has expired since.
     #[inline]
     pub(crate) fn still(&self, found: Option<Slot>) -> Option<Slot> {
         found.filter(|&slot| self.records.has(slot))
     }
 }
 
-/// What waiters must know of the keys. Of one type, whatever the keys are: so what asks it is compiled once.
-pub(crate) struct Ahead {
+/// The keys as seen by waiters. Not generic, so the code that uses it is compiled once for all
+/// keys.
+pub(crate) struct WaitersView {
     now: u64,
     ready: usize,
     next_due: u64,
 }
 
 impl<K> Keys<K> {
-    pub(crate) fn ahead(&self) -> Ahead {
-        Ahead {
+    pub(crate) fn waiters_view(&self) -> WaitersView {
+        WaitersView {
             now: self.now,
             ready: self.ready.len(),
             next_due: self.next_due(),
         }
     }
 
-    /// When the next key falls due; [`NEVER`] if none does.
+    /// Returns when the next key falls due; [`NEVER`] if none does.
     pub(crate) fn next_due(&self) -> u64 {
         if self.phase != Phase::Open {
-            return NEVER; // What falls due now is left over.
+            return NEVER; // Delayed keys are leftovers now.
         }
         self.delayed.peek_due().unwrap_or(NEVER)
     }
 }
 
-impl ReadySource for Ahead {
+impl ReadySource for WaitersView {
     fn now(&self) -> u64 {
         self.now
     }
@@ -353,7 +354,7 @@ impl ReadySource for Ahead {
     }
 }
 
-/// [`NEVER`] if it does not fit.
+/// Returns [`NEVER`] if the duration does not fit.
 pub(crate) fn nanos(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(NEVER)
 }

@@ -1,4 +1,4 @@
-//! Deliveries become pending, now or later; and are taken back.
+//! Making deliveries pending, now or later, and cancelling them.
 
 use delay_queue::NEVER;
 
@@ -6,11 +6,11 @@ use super::{Keys, Phase, nanos};
 use crate::policy::{Added, Pending, Policy};
 use crate::records::{Asked, Cause, Delivery, Lane, On, Slot};
 
-/// A key, and its twin for a guard, until they are taken.
+/// A key and its clone for a guard, until they are taken.
 pub(crate) type Pair<K> = Option<(K, K)>;
 
 impl<K> Keys<K> {
-    /// A key without a record is to be delivered now.
+    /// Adds a key without a record, to be delivered now.
     #[inline]
     pub(crate) fn add_new(&mut self, hash: u64, key: K, twin: K, lane: Lane) {
         let slot = self.records.insert(hash, key, twin);
@@ -22,10 +22,10 @@ impl<K> Keys<K> {
         self.push_ready(slot);
     }
 
-    /// A key with a record is to be delivered now.
+    /// Adds a key with a record, to be delivered now.
     #[inline]
     pub(crate) fn add_known(&mut self, slot: Slot, lane: Lane) -> Added {
-        // As mostly, nothing about it changes.
+        // In the usual case, nothing about the request changes.
         let is_alike = lane == Lane::Normal && self.records[slot].asked == Asked::NOT;
         let moved_up = !is_alike && self.ask_anew(slot, lane);
         match self.records[slot].delivery {
@@ -50,7 +50,7 @@ impl<K> Keys<K> {
         self.ask(slot, lane)
     }
 
-    /// The key is to be delivered at `due`, by the queue's policy.
+    /// Adds a key to be delivered at `due`, subject to the queue's policy.
     pub(crate) fn add_after(
         &mut self,
         found: Option<Slot>,
@@ -63,7 +63,7 @@ impl<K> Keys<K> {
         let slot = slot.unwrap_or_else(|| self.insert(hash, pair));
         let moved_up = self.ask(slot, lane);
         let record = &mut self.records[slot];
-        // One that gives way may be for an earlier time: then it stays.
+        // An add that yields may be for an earlier time: then it stays.
         if record.asked.cause() != Cause::Yielding || record.delivery == Delivery::Now {
             record.asked.set_cause(Cause::Asked);
         }
@@ -71,8 +71,8 @@ impl<K> Keys<K> {
         if moved_up { Added::Moved } else { added }
     }
 
-    /// A key with a record is to be delivered when its back-off is over, or now if it is in none. The
-    /// time is known.
+    /// Adds a key with a record, to be delivered when its back-off is over, or now if it has none.
+    /// The caller has read the clock.
     pub(crate) fn add_yielding(&mut self, slot: Slot, lane: Lane) -> Added {
         let record = &mut self.records[slot];
         if record.on == On::Held {
@@ -88,7 +88,7 @@ impl<K> Keys<K> {
         if moved_up { Added::Moved } else { added }
     }
 
-    /// How the key is let go says whether there is a back-off to wait for: `finish` looks.
+    /// Whether there is a back-off to wait for depends on how the key is released: see `finish`.
     fn add_yielding_held(&mut self, slot: Slot, lane: Lane) -> Added {
         self.ask(slot, lane);
         let record = &mut self.records[slot];
@@ -100,7 +100,7 @@ impl<K> Keys<K> {
                 self.enqueue(slot, self.now);
                 Added::New
             }
-            // The time that it has counts too, if it comes first.
+            // Its existing time counts too, if it comes first.
             Delivery::Later(_) => {
                 record.asked.set_cause(Cause::Yielding);
                 if before == Cause::Yielding {
@@ -112,8 +112,9 @@ impl<K> Keys<K> {
         }
     }
 
-    /// The key is being let go, and its failures are counted or forgotten. An add that gives way to its
-    /// back-off waits for the end of that, or is pending now (held still: dirty) if there is none.
+    /// Called when the key is released and its failures have been counted or forgotten. An add that
+    /// yields waits for the end of the back-off, or is pending now (the key is still held, so
+    /// dirty) if there is none.
     pub(super) fn yield_to_backoff(&mut self, slot: Slot) {
         let record = &mut self.records[slot];
         if record.asked.cause() != Cause::Yielding {
@@ -137,13 +138,12 @@ impl<K> Keys<K> {
                 self.dirty += 1;
                 self.note(1, 1);
             }
-            // Pending now; or left over, since adds are refused; or taken back.
+            // Pending now; or a leftover, because adds are rejected; or cancelled.
             _ => {}
         }
     }
 
-    /// The key has failed so often, and is to be delivered at `due` or earlier. Whether that is
-    /// now is the answer.
+    /// Sets the key's failures, and delivers it at `due` or earlier. Returns whether that is now.
     pub(crate) fn add_failed(
         &mut self,
         found: Option<Slot>,
@@ -160,8 +160,7 @@ impl<K> Keys<K> {
         self.records[slot].delivery == Delivery::Now
     }
 
-    /// The key is to be tried again at `due`, or when it is to be delivered anyway if that is
-    /// earlier.
+    /// Schedules a retry at `due`, unless the key is to be delivered earlier anyway.
     pub(super) fn delay_retry(&mut self, slot: Slot, due: u64) {
         if self.records[slot].delivery == Delivery::Nothing {
             self.records[slot].asked.set_cause(Cause::Failure);
@@ -175,7 +174,7 @@ impl<K> Keys<K> {
         self.records.insert(hash, key, twin)
     }
 
-    /// A delivery of the key becomes pending now. None was.
+    /// Makes a delivery of the key pending now. None may be pending.
     #[inline]
     pub(super) fn enqueue(&mut self, slot: Slot, since: u64) {
         self.note(1, 1);
@@ -240,7 +239,7 @@ impl<K> Keys<K> {
         added
     }
 
-    /// Takes back the pending delivery, or only a delayed one.
+    /// Cancels the pending delivery, or only a delayed one.
     pub(crate) fn withdraw(&mut self, found: Option<Slot>, delayed_only: bool) -> Option<Pending> {
         let slot = self.still(found)?;
         let held = self.records[slot].on == On::Held;

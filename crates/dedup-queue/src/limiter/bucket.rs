@@ -1,9 +1,10 @@
-//! A rate for all keys together.
+//! A rate limit for all keys together.
 //!
-//! What is kept is how far ahead of the time of the latest call the bucket would be full again, if
-//! nothing more were taken. Each token taken moves that one interval on; a token is there at once as
-//! long as it is no more than `burst` intervals. It is counted in nanoseconds of 128 bits and never
-//! becomes a point of time: so it need not fit into an `Instant`, and every interval has its burst.
+//! The state is the time, after the latest call, at which the bucket would be full again if no more
+//! tokens were taken. Each token taken moves that time by one interval; a token is available at
+//! once while the time is at most `burst` intervals away. It is counted in nanoseconds of 128 bits
+//! and never becomes a point in time: so it need not fit into an `Instant`, and every interval can
+//! have its burst.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -14,8 +15,8 @@ use super::RateLimiter;
 
 /// A token bucket shared by all keys: `burst` retries at once, then one per interval.
 ///
-/// A key that comes when it is empty has to wait for its place behind those that came before.
-/// How often a key has failed does not matter.
+/// A key that arrives when the bucket is empty waits for its place behind earlier keys. The number
+/// of failures of a key does not matter.
 ///
 /// ```
 /// use dedup_queue::{RateLimiter, TokenBucket};
@@ -39,17 +40,17 @@ pub struct TokenBucket {
     debt: Mutex<Option<Debt>>,
 }
 
-/// What is missing from a full bucket.
+/// The tokens missing from a full bucket.
 #[derive(Clone, Copy, Debug)]
 struct Debt {
-    /// At this time...
+    /// After this time ..
     at: Instant,
-    /// ...it would be full so many nanoseconds later.
+    /// .. the bucket would be full this many nanoseconds later.
     nanos: u128,
 }
 
 impl TokenBucket {
-    /// One token per `interval`, of which `burst` are kept. It is full at first.
+    /// Creates a full bucket: one token per `interval`, of which up to `burst` are kept.
     pub fn new(interval: Duration, burst: NonZeroU32) -> Self {
         Self {
             interval,
@@ -58,7 +59,7 @@ impl TokenBucket {
         }
     }
 
-    /// So many tokens per second; the interval is rounded down to nanoseconds.
+    /// Creates a bucket with `tokens` per second. The interval is rounded down to nanoseconds.
     ///
     /// ```
     /// use dedup_queue::TokenBucket;
@@ -74,8 +75,8 @@ impl TokenBucket {
         Self::new(Duration::from_secs(1) / tokens.get(), burst)
     }
 
-    /// How many tokens are there at `now`. For what limits other things than retries, and asks before
-    /// it takes.
+    /// Returns the number of tokens available at `now`. For limiting operations other than retries,
+    /// where the caller checks before it takes.
     pub fn available(&self, now: Instant) -> u32 {
         let Missing { nanos, late, .. } = Missing::at(now, *self.debt.lock());
         let there = self.at_once().saturating_sub(nanos.saturating_add(late));
@@ -83,7 +84,8 @@ impl TokenBucket {
         tokens.map_or(u32::MAX, |tokens| u32::try_from(tokens).unwrap_or(u32::MAX))
     }
 
-    /// How long after `now` the next token is there, if none is taken meanwhile: no time if one is.
+    /// Returns how long after `now` the next token is available if none is taken in the meantime;
+    /// zero if one is available.
     pub fn wait(&self, now: Instant) -> Duration {
         let Missing { nanos, late, .. } = Missing::at(now, *self.debt.lock());
         let full = nanos
@@ -92,8 +94,8 @@ impl TokenBucket {
         super::from_nanos(full.saturating_sub(self.at_once()))
     }
 
-    /// Takes so many tokens at `now`. Those that are not there are owed: as many intervals more pass
-    /// before the next is there.
+    /// Takes `tokens` tokens at `now`. Missing tokens are owed: the next one is available that many
+    /// intervals later.
     pub fn take(&self, tokens: u32, now: Instant) {
         let mut debt = self.debt.lock();
         let Missing { at, nanos, .. } = Missing::at(now, *debt);
@@ -104,37 +106,38 @@ impl TokenBucket {
         });
     }
 
-    /// Takes the next token, and says when it is there. Compiled once, whatever the keys are.
+    /// Takes the next token, and returns the time until it is available. Not generic, so compiled
+    /// once for all keys.
     fn draw(&self, now: Instant) -> Duration {
         let interval = self.interval.as_nanos();
         let mut debt = self.debt.lock();
         let Missing { at, nanos, late } = Missing::at(now, *debt);
-        // Less than 2^94 each, so only billions of tokens beyond the burst could overflow; then none
-        // is taken.
+        // Less than 2^94 each, so only billions of tokens beyond the burst could overflow; then no
+        // token is taken.
         let Some(nanos) = nanos.checked_add(interval) else {
             return Duration::MAX;
         };
         let delay = nanos.saturating_add(late).saturating_sub(self.at_once());
         if delay >= Duration::MAX.as_nanos() {
-            return Duration::MAX; // No token will ever be there, so none is taken.
+            return Duration::MAX; // No token will ever be available, so none is taken.
         }
         *debt = Some(Debt { at, nanos });
         drop(debt);
         super::from_nanos(delay)
     }
 
-    /// The tokens of a full bucket, in nanoseconds: 2^94 of them times 2^32 at most.
+    /// Returns the tokens of a full bucket, in nanoseconds: at most 2^94 times 2^32.
     fn at_once(&self) -> u128 {
         self.interval.as_nanos() * u128::from(self.burst.get())
     }
 }
 
-/// What is missing from a full bucket when it is looked at.
+/// The tokens missing from a full bucket at the time of a call.
 struct Missing {
     at: Instant,
     nanos: u128,
-    /// Threads may come in another order than they have read the clock in: so much earlier than the
-    /// latest of them.
+    /// How much earlier this call's time is than the latest: threads may arrive in another order
+    /// than they have read the clock.
     late: u128,
 }
 

@@ -1,10 +1,10 @@
-//! Limiters made of limiters.
+//! Combinations of limiters.
 
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
 
-/// The longer of two delays. Both limiters are charged. For three, nest.
+/// The longer of two delays. Both limiters are charged. Nest it to combine three.
 ///
 /// ```
 /// use dedup_queue::{Exponential, FastSlow, MaxOf, RateLimiter};
@@ -28,7 +28,7 @@ impl<K, A: RateLimiter<K>, B: RateLimiter<K>> RateLimiter<K> for MaxOf<A, B> {
     }
 }
 
-/// A limiter's delay, cut off.
+/// A limiter's delay, up to a maximum.
 ///
 /// ```
 /// use dedup_queue::{Exponential, RateLimiter, WithMaxWait};
@@ -46,7 +46,7 @@ pub struct WithMaxWait<L> {
 }
 
 impl<L> WithMaxWait<L> {
-    /// What `limiter` says, but no more than `max`.
+    /// Creates a limiter with the delays of `limiter`, but at most `max`.
     pub const fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

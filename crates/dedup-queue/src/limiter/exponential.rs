@@ -1,10 +1,11 @@
-//! Twice as long after each failure.
+//! Delays that double with each failure.
 
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
 
-/// `base`, then twice that, and so on, up to `max`; each key by itself.
+/// The delay is `base` at first and doubles with each failure, up to `max`. Independent for each
+/// key.
 ///
 /// ```
 /// use dedup_queue::{Exponential, RateLimiter};
@@ -26,20 +27,20 @@ pub struct Exponential {
 }
 
 impl Exponential {
-    /// The first delay is `base`, or `max` if that is shorter.
+    /// Creates a limiter whose first delay is `base`, or `max` if that is shorter.
     pub const fn new(base: Duration, max: Duration) -> Self {
         Self { base, max }
     }
 
-    /// The delay after so many failures. Compiled once, whatever the keys are.
+    /// Returns the delay after `failures` failures. Not generic, so compiled once for all keys.
     fn after(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1);
         let base = self.base.as_nanos();
-        // A duration in nanoseconds has 94 bits at most: nothing is lost while these are free.
+        // A duration in nanoseconds has at most 94 bits: shifting into leading zeros loses nothing.
         if doublings > base.leading_zeros() {
             return if base == 0 { Duration::ZERO } else { self.max };
         }
-        let grown = base.checked_shl(doublings).unwrap_or(0); // 128 of them: `base` is 0.
+        let grown = base.checked_shl(doublings).unwrap_or(0); // A shift by 128 only if `base` is 0.
         if grown >= self.max.as_nanos() {
             self.max
         } else {

@@ -1,10 +1,11 @@
-//! Quick at first, then slow.
+//! Short delays at first, then long ones.
 
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
 
-/// `fast` after each of the first failures, `slow` after each later one; each key by itself.
+/// The delay is `fast` after each of the first failures, and `slow` after later ones. Independent
+/// for each key.
 ///
 /// ```
 /// use dedup_queue::{FastSlow, RateLimiter};
@@ -24,7 +25,7 @@ pub struct FastSlow {
 }
 
 impl FastSlow {
-    /// `fast` for so many failures.
+    /// Creates a limiter that returns `fast` for the first `fast_failures` failures.
     pub const fn new(fast: Duration, slow: Duration, fast_failures: u32) -> Self {
         Self {
             fast,

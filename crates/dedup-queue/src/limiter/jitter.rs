@@ -1,7 +1,7 @@
-//! Chance, so that what failed together is not tried together.
+//! Random delays, so that keys that failed together are not retried together.
 //!
-//! The numbers are `SplitMix64`'s: the same seed gives the same delays in the same order of calls.
-//! They are not for anything that must be unpredictable.
+//! The numbers are `SplitMix64`'s: the same seed gives the same delays for the same order of calls.
+//! They are not suited where unpredictability is required.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -10,17 +10,17 @@ use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::RateLimiter;
 
-/// How a delay is scattered.
+/// Range of a randomized delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Jitter {
-    /// From the delay up to so many percent more of it. The delay is a least one.
+    /// Between the delay and this many percent more. The limiter's delay is the minimum.
     Percent(u32),
-    /// From nothing up to the delay. Scatters best, and retries soonest.
+    /// Between zero and the delay. Spreads best, and retries earliest.
     Full,
 }
 
-/// A limiter whose delays are scattered.
+/// A limiter with randomized delays.
 ///
 /// ```
 /// use dedup_queue::{FastSlow, Jitter, Jittered, RateLimiter};
@@ -39,13 +39,13 @@ pub struct Jittered<L> {
 }
 
 impl<L> Jittered<L> {
-    /// With a seed of its own, so that no two processes do the same.
+    /// Creates a limiter with a random seed, so that no two processes have the same delays.
     pub fn new(limiter: L, jitter: Jitter) -> Self {
-        // The hasher's keys are what randomness std gives away.
+        // The only source of randomness in std is the keys of its hasher.
         Self::with_seed(limiter, jitter, RandomState::new().hash_one(0))
     }
 
-    /// The same seed gives the same delays.
+    /// Creates a limiter with a given seed. The same seed gives the same delays.
     pub fn with_seed(limiter: L, jitter: Jitter, seed: u64) -> Self {
         Self {
             limiter,
@@ -62,11 +62,11 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for Jittered<L> {
     }
 }
 
-/// Compiled once, whatever the limiter and the keys are.
+/// Not generic, so compiled once for all limiters and keys.
 fn scatter(delay: Duration, jitter: Jitter, state: &AtomicU64) -> Duration {
     match jitter {
         Jitter::Percent(percent) => {
-            // Hundredths first would lose those of a short delay.
+            // Dividing first would round short delays to zero.
             let most = delay.checked_mul(percent).map_or(delay, |span| span / 100);
             delay.saturating_add(upto(most, state))
         }
@@ -74,7 +74,7 @@ fn scatter(delay: Duration, jitter: Jitter, state: &AtomicU64) -> Duration {
     }
 }
 
-/// Anything up to `span`, of which at most 584 years count.
+/// Returns a random duration up to `span`, of which at most 584 years count.
 fn upto(span: Duration, state: &AtomicU64) -> Duration {
     let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let scaled = u128::from(next(state)) * (u128::from(span) + 1);

@@ -1,14 +1,14 @@
-//! How long a key waits before it is tried again.
+//! Delays before a key is retried.
 //!
-//! Not for: counting. How often a key has failed is kept by the queue, beside the key, where it is
-//! forgotten and where it expires; a limiter is given the count. So most limiters have no state, and none has
-//! to be tidied.
+//! Not for: counting failures. The queue stores a key's count with the key, where it is forgotten
+//! and expires, and passes it to the limiter. So most limiters have no state, and none needs
+//! cleaning up.
 //!
-//! # What always holds
-//! 1. Arithmetic saturates: a delay is never negative and never wraps. Too long is
+//! # Guarantees
+//! 1. Arithmetic saturates: a delay is never negative and never wraps. A delay that is too long is
 //!    `Duration::MAX`, which no clock reaches.
-//! 2. A limiter is called with no lock of the queue held, and may block or panic at its caller's
-//!    expense alone.
+//! 2. A limiter is called with no lock of the queue held. If it blocks or panics, only its caller
+//!    is affected.
 
 mod bucket;
 mod combine;
@@ -25,7 +25,7 @@ pub use exponential::Exponential;
 pub use fast_slow::FastSlow;
 pub use jitter::{Jitter, Jittered};
 
-/// Says how long a key that has failed waits for its next try.
+/// Determines how long a key that has failed waits for its next attempt.
 ///
 /// ```
 /// use dedup_queue::RateLimiter;
@@ -42,12 +42,12 @@ pub use jitter::{Jitter, Jittered};
 /// # assert_eq!(Linear.delay(&"a", 3, Instant::now()), Duration::from_secs(3));
 /// ```
 pub trait RateLimiter<K>: Send + Sync {
-    /// The delay after the `failures`-th failure in a row, counted from 1. `now` is the time by
-    /// the queue's clock.
+    /// Returns the delay after the `failures`-th failure in a row, counted from 1. `now` is the
+    /// time by the queue's clock.
     ///
-    /// It is asked for failures that count: not for one of a try that came before the key's back-off was
-    /// over (see [`retry`](crate::Held::retry)). A call may be in vain: if two threads count failures of one key at once, one of them asks
-    /// again with the higher number.
+    /// Called for failures that count: not for an attempt before the key's back-off was over (see
+    /// [`retry`](crate::Held::retry)). A result may be discarded: if two threads count failures of
+    /// one key at once, one of them calls again with the higher number.
     #[doc(alias = "When")]
     fn delay(&self, key: &K, failures: u32, now: Instant) -> Duration;
 }

@@ -21,9 +21,9 @@ fn errors_say_what_was_met_and_give_the_key_back() {
             GetError::Closed,
             "the queue is shut down and has nothing left to deliver",
         ),
-        (GetError::TimedOut, "no key was ready until the time was up"),
+        (GetError::TimedOut, "no key was ready before the deadline"),
         (GetError::Empty, "no key is ready"),
-        (no_alarm.clone(), "no alarm could be set: no thread"),
+        (no_alarm.clone(), "the alarm could not be set: no thread"),
     ];
     for (error, text) in cases {
         assert_eq!(error.to_string(), text);

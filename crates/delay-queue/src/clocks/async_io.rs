@@ -9,8 +9,8 @@ use std::time::Instant;
 use ::async_io::Timer;
 use sync_shim::{Alarm, Clock, MonotonicClock, Parker};
 
-/// The machine's monotonic time, with alarms by async-io's reactor: for programs that have it
-/// running anyway, so that no second thread keeps the time.
+/// The machine's monotonic time, with alarms by async-io's reactor. For programs that run the
+/// reactor anyway, so that they need no second timer thread.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +40,7 @@ impl Clock for AsyncIoClock {
         if polled.is_ready() {
             waker.wake();
         }
-        // The reactor wakes while the timer lives.
+        // The reactor calls the waker only while the timer exists.
         Ok(Alarm::new(timer))
     }
 }

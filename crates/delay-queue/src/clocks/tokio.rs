@@ -10,21 +10,21 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{self, Instant as Moment};
 
-/// How often a thread looks whether paused time has been moved.
+/// Interval at which a waiting thread checks whether paused time has been advanced.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// An alarm further away is awaited in stretches: tokio's timer reaches two years.
+/// Alarms farther away are awaited in steps: tokio's timer reaches only two years.
 const STRETCH: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Time as a tokio runtime has it: futures are woken by its own timer, and if time is paused
-/// there (as tokio's `test-util` can), it stands still here too.
+/// The time of a tokio runtime: its timer wakes the futures. If time is paused in the runtime (with
+/// tokio's `test-util`), this clock stands still too.
 ///
-/// Alarms are tasks of the runtime, precise to its timer's millisecond, and they fire only while
-/// a thread drives it. If it is shut down, futures that wait for a time get
+/// Alarms are tasks of the runtime. They have the resolution of its timer, one millisecond, and
+/// fire only while a thread drives the runtime. If it is shut down, waiting futures get
 /// [`TakeError::NoAlarm`](crate::TakeError::NoAlarm).
 ///
-/// Threads that wait do so by real time; they see that time has been paused, and then look every
-/// millisecond whether it has been moved.
+/// Waiting threads use real time. While time is paused, they check every millisecond whether it has
+/// been advanced.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,13 +40,13 @@ const STRETCH: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct TokioClock(Handle);
 
 impl TokioClock {
-    /// The clock of this runtime.
+    /// Creates the clock of `runtime`.
     ///
     /// # Panics
-    /// If the runtime has no timer: its builder was made without `enable_time`.
+    /// If the runtime has no timer: its builder was used without `enable_time`.
     pub fn new(runtime: Handle) -> Self {
         let entered = runtime.enter();
-        // To find out now rather than in an alarm's task.
+        // Panics here rather than in the task of an alarm.
         drop(time::sleep(Duration::ZERO));
         drop(entered);
         Self(runtime)
@@ -55,7 +55,7 @@ impl TokioClock {
 
 impl Clock for TokioClock {
     fn now(&self) -> Instant {
-        // Paused time is a matter of the runtime that one is in.
+        // Whether time is paused depends on the runtime that the thread has entered.
         let _entered = self.0.enter();
         Moment::now().into_std()
     }
@@ -75,7 +75,8 @@ impl Clock for TokioClock {
 
     fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
         let once = OnceWaker(Arc::new(Mutex::new(Some(waker))));
-        // Made here: a task that is never run is dropped without having begun.
+        // Created outside the task: a task that never runs is dropped without having started, and
+        // must wake too.
         let wakes_on_drop = WakesOnDrop(once.clone());
         let task = self.0.spawn(async move {
             sleep_until(when.into()).await;
@@ -102,7 +103,7 @@ async fn sleep_until(when: Moment) {
     }
 }
 
-/// To be woken at most once. Taken out when the alarm is taken back.
+/// A waker that is called at most once. Removed when the alarm is cancelled.
 #[derive(Clone)]
 struct OnceWaker(Arc<Mutex<Option<Waker>>>);
 
@@ -112,7 +113,8 @@ impl OnceWaker {
     }
 }
 
-/// Wakes when it is dropped: at its time, or with the runtime, so that the waiters learn of that.
+/// Calls the waker when dropped: at the alarm's time, or when the runtime is shut down, so that the
+/// waiters notice.
 struct WakesOnDrop(OnceWaker);
 
 impl Drop for WakesOnDrop {

@@ -1,17 +1,17 @@
-//! Tests: no operation moves or looks at more than a bounded number of keys, however many there
-//! are. They count, and do not measure.
+//! Tests that no operation moves or visits more than a bounded number of keys, however many there
+//! are. They count keys and measure no time.
 
 use alloc::vec::Vec;
 
 use super::far::Sizes;
 use super::{DelayHeap, EntryId, NEVER, steps};
 
-/// A list whose time comes is spread once, or once more if all its keys come to one bucket. Times of
-/// every magnitude need more: each spreading sets apart those of eight.
+/// A list whose time comes is spread once, and once more if all its keys fall into one bucket.
+/// Times of every magnitude need more: each spreading separates those of eight magnitudes.
 const MOST: u64 = 4 * Sizes::USUAL.limit as u64;
 const MANY: u64 = 150_000;
 
-/// A heap whose every operation is checked.
+/// A heap that checks the cost of every operation.
 struct Checked(DelayHeap<u64>);
 
 impl Checked {
@@ -52,7 +52,7 @@ impl Checked {
     }
 }
 
-/// A sequence that goes everywhere, in no order.
+/// Returns numbers of a sequence that is spread over the whole range, in no order.
 fn scattered(index: u64) -> u64 {
     index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24
 }
@@ -64,7 +64,7 @@ fn pushes_and_pops_take_few_steps_at_a_time_whatever_the_times() {
         |index| index,
         |index| MANY - index,
         |index| if index == 0 { 3 } else { 7 },
-        // The lane is taken by one that is due later than all others.
+        // The lane is taken by an entry that is due later than all others.
         |index| if index < 4 { 100 + index } else { 50 },
         |_| NEVER,
         |index| [5, 9, 1 << 50, NEVER, 7][(scattered(index) % 5) as usize],
@@ -84,7 +84,7 @@ fn a_steady_state_takes_few_steps_at_a_time() {
     for span in [MANY, 1 << 36] {
         let (mut heap, _) = Checked::filled(|index| scattered(index) % span);
         for index in 0..2 * MANY {
-            let now = heap.pop().expect("it is full");
+            let now = heap.pop().expect("the heap is full");
             heap.push(now + scattered(index) % span);
         }
     }
@@ -106,7 +106,7 @@ fn bursts_that_are_half_taken_take_few_steps_at_a_time() {
 
 #[test]
 fn a_list_that_is_cut_again_and_again_takes_few_steps_at_a_time() {
-    // Each half of the keys is due in a small part of the time of the other half.
+    // Each level has half of the remaining keys, in a small part of the previous level's time.
     let (heap, _) = Checked::filled(|index| {
         let level = index.trailing_zeros().min(60);
         (1 << (60 - level)) + scattered(index) % (1 << (60 - level))
@@ -114,7 +114,7 @@ fn a_list_that_is_cut_again_and_again_takes_few_steps_at_a_time() {
     heap.pop_all();
 }
 
-/// An entry is expected to be moved when its time comes near, and not before.
+/// An entry should be moved when its time approaches, and not before.
 #[test]
 fn a_fill_of_any_size_moves_few_keys() {
     for span in [1_u64 << 36, (1 << 35) + 1, 3 << 50] {
@@ -132,9 +132,9 @@ fn a_fill_of_any_size_moves_few_keys() {
     }
 }
 
-/// Order numbers had 32 bits once, and began anew when they had run out: with all keys at once.
+/// Regression test: order numbers with 32 bits wrapped around by renumbering all keys at once.
 #[test]
-fn operations_take_few_steps_also_at_the_2_to_the_32nd_push() {
+fn operations_take_few_steps_at_the_2_to_the_32nd_push() {
     for due in [scattered as fn(u64) -> u64, |index| index, |_| NEVER] {
         let mut heap = Checked::new();
         heap.0 = DelayHeap::beginning_with(u64::from(u32::MAX) - MANY, 0);
@@ -152,7 +152,7 @@ fn operations_take_few_steps_also_at_the_2_to_the_32nd_push() {
 const MORE: u64 = 150_000;
 const ROUNDS: u64 = 4;
 
-/// Each entry is reset or replaced many times, in random order.
+/// Resets or replaces each entry many times, in random order.
 fn churn(due: fn(u64) -> u64, mut change: impl FnMut(&mut DelayHeap<u64>, &mut EntryId, u64)) {
     let mut heap = DelayHeap::new();
     let mut ids: Vec<_> = (0..MORE)
@@ -167,7 +167,7 @@ fn churn(due: fn(u64) -> u64, mut change: impl FnMut(&mut DelayHeap<u64>, &mut E
         total += steps;
         assert!(steps <= MOST, "{steps} steps at the {index}th change");
     }
-    // A key is moved less than twice for each that is left stale, and memory does not grow for long.
+    // A key is moved less than twice for each stale key, and memory does not stay large.
     assert!(total <= 2 * ROUNDS * MORE, "{total} steps in all");
     let capacity = heap.line.capacity() as u64;
     assert!(4 * capacity <= 7 * MORE, "memory for {capacity} keys");
@@ -180,7 +180,7 @@ fn resets_and_replacements_at_150_000_entries_take_few_steps_at_a_time() {
             heap.reset(*id, due);
         });
         churn(due, |heap, id, due| {
-            let entry = heap.remove(*id).expect("it is live");
+            let entry = heap.remove(*id).expect("the entry is live");
             *id = heap.push(entry.value, due);
         });
     }
@@ -194,7 +194,7 @@ fn cancelling_all_but_one_of_150_000_entries_takes_few_steps_at_a_time() {
         ids.sort_by_key(|id| scattered(id.key().1));
         steps::take();
         while ids.len() > 1 {
-            heap.remove(ids.pop().expect("more than one is left"));
+            heap.remove(ids.pop().expect("more than one entry is left"));
             let steps = steps::take();
             assert!(
                 steps <= MOST,

@@ -1,11 +1,11 @@
-//! Lists of slots, in chunks of one memory.
+//! Lists of slots, in chunks of one shared vector.
 //!
-//! A list grows at its end and is used up from its front. What is in its middle is not taken out:
-//! when its slot no more says that its key lies there, it is stale, and skipped.
+//! A list grows at its end and is consumed from its front. Slots in the middle are not removed: a
+//! slot whose recorded place is elsewhere is stale, and skipped.
 //!
 //! # Invariants
 //! 1. A chunk is on the free list, or on exactly one list.
-//! 2. A list that is not empty has a key right before its `end`.
+//! 2. A non-empty list has a slot immediately before its `end`.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -15,39 +15,36 @@ use super::place::Place;
 use super::slots::Slots;
 use super::steps;
 
-/// Slots in a chunk.
 pub(super) const CHUNK: usize = 16;
-/// No chunk.
+/// The index that stands for no chunk.
 const NONE: u32 = u32::MAX;
-/// Up to so many slots the memory doubles, then it grows by an eighth.
+/// Below this number of slots the memory doubles, above it grows by an eighth.
 const SMALL: usize = 1 << 12;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
     slots: Vec<u32>,
-    /// For each chunk the one after it; for the last one of a list, how many were linked to it. (If
-    /// chunks before it have left meanwhile, they are counted still: only the lane has such; a sweep
-    /// of a far list counts them off.)
+    /// For each chunk, the next one. For the last chunk of a list, the number of chunks that were
+    /// linked to the list. (It includes chunks that have since left the front. Only the lane has
+    /// such chunks; a sweep of a far list subtracts them.)
     next: Vec<u32>,
     free: u32,
     free_count: usize,
-    /// How many of those on lists are stale.
     stale: usize,
 }
 
-/// A list of slots in a [`Chunks`], or what stands for it once it was cut: the number of a child.
+/// A list of slots in a [`Chunks`], or, after it was cut, the number of the child that replaces it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     first: u32,
-    /// Behind the last one. At the end of a chunk if the next one needs another chunk.
+    /// One past the last slot. At the end of a chunk if the next slot needs another chunk.
     end: u32,
 }
 
-/// The `end` of what is no list, but the number of a child. No list of slots ends there, nor is there
-/// room for another slot.
+/// The `end` that marks a child. No list of slots ends there or has room for another slot there.
 const CHILD: u32 = u32::MAX - 15;
 
-/// What was in a chunk that is on no list any more.
+/// Contents of a chunk that was removed from its list.
 pub(super) struct Chunk {
     front: usize,
     slots: [u32; CHUNK],
@@ -70,38 +67,37 @@ impl List {
         (self.end == CHILD).then_some(self.first)
     }
 
-    /// Without slots, and without a child.
+    /// Returns whether there are no slots and no child.
     #[inline]
     pub(super) fn is_empty(self) -> bool {
         self.first == NONE
     }
 
-    /// Whether it has slots, and the next one needs another chunk.
+    /// Returns whether there are slots and the next one needs another chunk.
     #[inline]
     pub(super) fn is_full(self) -> bool {
         (self.end as usize).is_multiple_of(CHUNK) && !self.is_empty()
     }
 
-    /// Empties it, unless it stands for a child.
+    /// Empties the list, unless it stands for a child.
     pub(super) fn forget(&mut self) {
         if self.child().is_none() {
             *self = Self::EMPTY;
         }
     }
 
-    /// Where its last one is.
     pub(super) fn back(self) -> Option<usize> {
         (!self.is_empty()).then(|| self.end as usize - 1)
     }
 
-    /// Where its first one is. It must have one.
+    /// Returns the index of the first slot. The list must not be empty.
     pub(super) fn front(self) -> usize {
         self.first as usize * CHUNK
     }
 
-    /// The index after this one, if it is in the same chunk.
+    /// Returns the next index, if it is in the same chunk.
     #[inline]
-    pub(super) fn beside(self, index: usize) -> Option<usize> {
+    pub(super) fn next_in_chunk(self, index: usize) -> Option<usize> {
         let next = index + 1;
         (next != self.end as usize && !next.is_multiple_of(CHUNK)).then_some(next)
     }
@@ -115,7 +111,6 @@ impl List {
         (self.end as usize - 1) / CHUNK == chunk as usize
     }
 
-    /// How many are in this chunk of it.
     #[inline]
     fn count(self, chunk: u32) -> usize {
         if self.is_last(chunk) {
@@ -127,7 +122,7 @@ impl List {
 }
 
 impl Chunk {
-    /// The slots, and where each was.
+    /// Iterates over the slots and their former places.
     #[inline]
     pub(super) fn slots(&self) -> impl Iterator<Item = (u32, Place)> {
         let places = (self.front..).map(Place::chunks);
@@ -156,8 +151,8 @@ impl Chunks {
         self.slots.capacity()
     }
 
-    /// Whether so many listed slots are stale that some should be removed: more than 7 of 8, or more
-    /// than a third when less than 1/32 of the memory is free.
+    /// Returns whether there are so many stale slots that some should be removed: more than 7 of 8,
+    /// or more than a third when less than 1/32 of the memory is free.
     #[inline]
     pub(super) fn should_be_swept(&self) -> bool {
         let (listed, capacity) = (self.slots.len() - CHUNK * self.free_count, self.capacity());
@@ -165,7 +160,8 @@ impl Chunks {
         8 * self.stale > 7 * listed || 3 * self.stale > listed && is_scarce
     }
 
-    /// Removes the stale slots of a list's first chunk, and moves its other slots to the list's end.
+    /// Removes the stale slots of a list's first chunk, and moves its other slots to the list's
+    /// end.
     pub(super) fn sweep_first<T>(&mut self, list: &mut List, slots: &mut Slots<T>) {
         let Some(chunk) = self.pop(list) else {
             return;
@@ -184,7 +180,7 @@ impl Chunks {
         list: &mut List,
         slots: &mut Slots<T>,
     ) {
-        // Looked up first, all at once: cache misses overlap then.
+        // All lookups come first, so that their cache misses overlap.
         let is_live: [bool; CHUNK] = array::from_fn(|index| {
             slots.is_at(chunk.slots[index], Place::chunks(chunk.front + index))
         });
@@ -205,19 +201,18 @@ impl Chunks {
         self.next.reserve_exact(chunks);
     }
 
-    /// As [`reserve`](Self::reserve).
     pub(super) fn try_reserve(&mut self, slots: usize) -> Result<(), TryReserveError> {
         let chunks = self.missing(slots);
         self.slots.try_reserve_exact(chunks * CHUNK)?;
         self.next.try_reserve_exact(chunks)
     }
 
-    /// How many new chunks so many more slots need.
+    /// Returns the number of new chunks that `slots` more slots need.
     fn missing(&self, slots: usize) -> usize {
         slots.div_ceil(CHUNK).saturating_sub(self.free_count)
     }
 
-    /// Forgets all lists, and keeps the memory.
+    /// Removes all lists, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
         self.next.clear();
@@ -231,26 +226,27 @@ impl Chunks {
         self.slots[index]
     }
 
-    /// One that is on a list is stale from now on.
+    /// Records that a listed slot has become stale.
     #[inline]
     pub(super) fn outdate_one(&mut self) {
         self.stale += 1;
     }
 
-    /// A stale one is on no list any more.
+    /// Records that a stale slot was removed from its list.
     #[inline]
     pub(super) fn forget_one(&mut self) {
         self.stale -= 1;
     }
 
-    /// Whether a full list has at least so many slots, if as many of them are stale as of all.
+    /// Returns whether a full list has at least `limit` live slots, assuming the average share of
+    /// stale ones.
     #[inline]
     pub(super) fn is_long(&self, list: List, limit: usize) -> bool {
         let linked = self.linked(list);
         linked >= limit && self.likely_live(linked) >= limit
     }
 
-    /// For how many slots chunks were linked to a list. None, if it stands for a child.
+    /// Returns the number of slots in the chunks linked to a list; zero for a child.
     #[inline]
     pub(super) fn linked(&self, list: List) -> usize {
         if list.is_empty() || list.child().is_some() {
@@ -266,8 +262,8 @@ impl Chunks {
         usize::try_from(likely).unwrap_or(linked)
     }
 
-    /// As [`push`](Self::push), unless the list stands for a child, or needs another chunk and
-    /// [is long](Self::is_long).
+    /// Like [`push`](Self::push), but does nothing if the list stands for a child, or needs another
+    /// chunk and [is long](Self::is_long).
     #[inline]
     pub(super) fn push_to_short(
         &mut self,
@@ -287,7 +283,6 @@ impl Chunks {
         Some(Place::chunks(index))
     }
 
-    /// Adds one at the end. The result is where it lies.
     #[inline]
     pub(super) fn push(&mut self, list: &mut List, slot: u32) -> Place {
         if (list.end as usize).is_multiple_of(CHUNK) {
@@ -299,7 +294,7 @@ impl Chunks {
         Place::chunks(index)
     }
 
-    /// Where the next after the one at `index` is, if there is one. The chunks before it are freed.
+    /// Returns the index of the slot after `index`, if there is one. Frees the chunks before it.
     #[inline]
     pub(super) fn advance(&mut self, list: &mut List, index: usize) -> Option<usize> {
         if index + 1 == list.end as usize {
@@ -316,7 +311,6 @@ impl Chunks {
         Some(list.front())
     }
 
-    /// Takes the first chunk off the list.
     #[inline]
     pub(super) fn pop(&mut self, list: &mut List) -> Option<Chunk> {
         if list.is_empty() {
@@ -339,12 +333,11 @@ impl Chunks {
         })
     }
 
-    /// How many are on the list, stale ones included.
+    /// Returns the number of slots on the list, including stale ones.
     pub(super) fn len(&self, list: List) -> usize {
         self.slices(list).map(|(_, slots)| slots.len()).sum()
     }
 
-    /// The slots on the list in its order, and where they are.
     pub(super) fn iter(&self, list: List) -> impl Iterator<Item = (u32, Place)> {
         self.slices(list)
             .flat_map(|(front, slots)| slots.iter().copied().zip((front..).map(Place::chunks)))
@@ -360,7 +353,6 @@ impl Chunks {
         })
     }
 
-    /// Links another chunk to the end of the list.
     fn extend(&mut self, list: &mut List) {
         let chunk = self.take_chunk();
         let mut count = 1;
@@ -404,8 +396,11 @@ impl Chunks {
     }
 }
 
-/// An index of a slot in a chunk, or of a chunk: they are fewer than places.
-#[expect(clippy::cast_possible_truncation, reason = "it is below the limit")]
+/// Converts an index of a chunk or of a slot in chunks: places are more numerous than both.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the index is below the limit"
+)]
 pub(super) fn small(index: usize) -> u32 {
     debug_assert!(index < super::place::LIMIT);
     index as u32

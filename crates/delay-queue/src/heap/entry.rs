@@ -1,11 +1,11 @@
-//! What the heap hands out: names of entries, and entries that have left it.
+//! Entries and their ids.
 
 use core::fmt;
 
-/// Names one entry of one heap, for as long as the process runs.
+/// Identifies one entry of one heap, for the lifetime of the process.
 ///
-/// Once the entry has left its heap, its name means nothing, there or elsewhere: every method that
-/// takes it answers `None`. It never comes to mean another entry.
+/// Once the entry has left its heap, its id is stale: every method that takes it returns `None`. It
+/// never identifies another entry.
 ///
 /// ```
 /// use delay_queue::DelayHeap;
@@ -19,8 +19,8 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryId {
     heap: u64,
-    /// The generation in the upper half, the slot in the lower one: two words travel in registers,
-    /// which three fields do not.
+    /// The generation in the upper half, the slot in the lower half: a struct of two words is
+    /// passed in registers, one of three fields is not.
     generation_and_slot: u64,
 }
 
@@ -32,7 +32,7 @@ impl EntryId {
         }
     }
 
-    /// What maps are sorted by.
+    /// Sort key for maps.
     #[cfg(feature = "std")]
     pub(crate) fn key(self) -> (u64, u64) {
         (self.heap, self.generation_and_slot)
@@ -42,7 +42,10 @@ impl EntryId {
         self.heap
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the other half is cut off")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the upper half is the generation"
+    )]
     pub(super) fn slot(self) -> u32 {
         self.generation_and_slot as u32
     }
@@ -62,63 +65,63 @@ impl fmt::Debug for EntryId {
     }
 }
 
-/// An entry that has left the heap, or (with a reference for its value) one that is looked at.
+/// An entry that has left the heap, or (with a reference for its value) an entry of the heap.
 ///
 /// ```
 /// use delay_queue::{DelayHeap, Entry};
 ///
 /// let mut heap = DelayHeap::new();
 /// let id = heap.push("tea", 300);
-/// let Entry { value, due, .. } = heap.remove(id).expect("it is there");
+/// let Entry { value, due, .. } = heap.remove(id).expect("the entry is in the heap");
 /// assert_eq!((value, due), ("tea", 300));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<T> {
-    /// Its name, which is stale once the entry has left.
+    /// The entry's id, which is stale once the entry has left.
     pub id: EntryId,
-    /// When it falls due, in nanoseconds since the owner's epoch; [`NEVER`](crate::NEVER) is never.
+    /// The due time, in nanoseconds since the owner's epoch; [`NEVER`](crate::NEVER) means never.
     pub due: u64,
-    /// What was pushed.
+    /// The pushed value.
     pub value: T,
 }
 
-/// An entry taken out on probation: it can come back under its old id, due time and order.
+/// An entry that was removed on probation: it can be put back with its old id, due time and order.
 ///
-/// [`DelayHeap::check_out`](crate::DelayHeap::check_out) gives it. Hand it to
+/// Returned by [`DelayHeap::check_out`](crate::DelayHeap::check_out). Pass it to
 /// [`check_in`](crate::DelayHeap::check_in) or [`settle`](crate::DelayHeap::settle): if it is
-/// dropped instead, its place in the heap stays taken until the heap is dropped.
-#[must_use = "its place stays taken until it is checked in or settled"]
+/// dropped instead, its slot in the heap stays taken until the heap is dropped.
+#[must_use = "its slot stays taken until the entry is checked in or settled"]
 #[derive(Debug)]
 pub struct CheckedOut<T>(pub(super) Entry<T>);
 
 impl<T> CheckedOut<T> {
-    /// Its name, which means nothing to the heap meanwhile, and is good again after `check_in`.
+    /// Returns the entry's id, which finds nothing until the entry is checked in again.
     pub fn id(&self) -> EntryId {
         self.0.id
     }
 
-    /// When it fell due.
+    /// Returns the due time.
     pub fn due(&self) -> u64 {
         self.0.due
     }
 
-    /// What was pushed.
+    /// Returns the pushed value.
     pub fn value(&self) -> &T {
         &self.0.value
     }
 
-    /// What was pushed, to be changed.
+    /// Returns a mutable reference to the pushed value.
     pub fn value_mut(&mut self) -> &mut T {
         &mut self.0.value
     }
 
-    /// Takes the value out of the entry, so that it can be offered where it may be refused.
+    /// Separates the value from the entry, to offer it where it may be rejected.
     pub fn split(self) -> (T, CheckedOut<()>) {
         let Entry { id, due, value } = self.0;
         (value, CheckedOut(Entry { id, due, value: () }))
     }
 
-    /// The same entry with another value, which the old one is dropped for.
+    /// Returns the same entry with another value. Drops the old value.
     pub fn with<U>(self, value: U) -> CheckedOut<U> {
         let Entry { id, due, .. } = self.0;
         CheckedOut(Entry { id, due, value })

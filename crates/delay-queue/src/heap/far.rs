@@ -1,26 +1,27 @@
-//! Keys that need not be in order yet: a ladder.
+//! Keys that need not be sorted yet: a ladder queue.
 //!
-//! A rung is a stretch of time cut into equal buckets, each an unsorted list. Its buckets are used
-//! up one after another; one with too many keys becomes a rung of its own, with finer buckets, and
-//! that is used up before it. Behind the first rung's end lies the rest.
+//! A rung is a stretch of time, cut into equal buckets, each an unsorted list. Buckets are consumed
+//! one after another. A bucket with too many keys becomes a rung of its own, with finer buckets,
+//! which is consumed before the rest of the outer rung. Keys after the first rung's end are the
+//! rest.
 //!
-//! A list does not become long: one that has come to `limit` keys is cut at once, long before its
-//! time comes, by the push that finds it so. The rung it becomes is a child of its bucket, and
-//! later keys of that bucket go there. So no operation moves more than a few lists' keys. Keys that
-//! are all due at one time are cut by their order numbers.
+//! Lists stay short. A list that reaches `limit` keys is cut at once by the push that finds it
+//! full, long before its time comes. The resulting rung is a child of its bucket, and later keys of
+//! that bucket go to the child. So no operation moves more keys than a few lists have. Keys that
+//! are all due at the same time are cut by their order numbers.
 //!
-//! Cutting moves each key once more, so a rung should have enough buckets for its keys. How many
-//! keys will come is not known when the first rung is made, and a few keys in many buckets waste
-//! memory. So that rung begins with few buckets, and is *widened* once, when its keys are still so
-//! few that one operation can move them all.
+//! Cutting moves each key once more, so a rung should have enough buckets for its keys. The number
+//! of future keys is unknown when the first rung is made, and a few keys in many buckets waste
+//! memory. So that rung starts with few buckets, and is *widened* once, while its keys are still
+//! few enough to be moved by one operation.
 //!
 //! # Invariants
-//! 1. No key here is before the `edge`, nor is any that is pushed.
-//! 2. A rung ends where the current bucket of the rung before it ends, or sooner. Therefore the
-//!    current buckets, from the last rung to the first, and the rest behind them, cover the time
+//! 1. No key here is before the `edge`, and no pushed key is.
+//! 2. A rung ends where the current bucket of the previous rung ends, or earlier. Therefore the
+//!    current buckets, from the last rung to the first, and the rest after them, cover the time
 //!    from `edge` on without a gap.
-//! 3. A child has the keys of its bucket and no others, and each of its buckets is finer than that
-//!    one, or cut by order: so often, at most, a key moves.
+//! 3. A child has the keys of its bucket and no others. Each of its buckets is finer than that
+//!    bucket, or cut by order: this bounds how often a key moves.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -31,36 +32,36 @@ use super::place::Place;
 use super::slots::Slots;
 use super::steps;
 
-/// How many keys a bucket should get.
-const SHARE: usize = 8;
+const KEYS_PER_BUCKET: usize = 8;
 const FEWEST_BUCKETS: usize = 16;
-/// So many keys are expected where only the first few are known.
+/// Assumed number of keys of which only the first few are known.
 const EXPECTED: usize = 1_024;
 const MOST_BUCKETS: usize = 1 << MOST_BITS;
 const MOST_BITS: u32 = 8;
-/// A rung that is widened gets at most so many, or more than half as many.
+/// Maximum number of buckets of a widened rung, unless it already had more than half as many.
 const MOST_WIDE_BUCKETS: usize = 512;
-/// In a rung that is cut by order numbers, those that are there get 2^-`ROOM_BITS` of the buckets.
+/// In a rung cut by order numbers, the existing keys get 2^-`ROOM_BITS` of the buckets; later keys
+/// get the rest.
 const ROOM_BITS: u32 = 4;
-/// Above this, the order number at which a bucket starts could overflow.
+/// With a larger shift, the order number at which a bucket starts could overflow.
 const MOST_ORDER_SHIFT: u32 = u64::BITS - 2 * MOST_BITS;
-/// How many buckets a step of a sweep looks at, most of them empty.
+/// Number of buckets, most of them empty, that one step of a sweep visits.
 const SWEPT_BUCKETS: usize = 64;
-/// With as many rungs, another one is twice as long as the one beside it, or as its keys need.
+/// With this many rungs, each further one is twice as long as the previous one, or as long as its
+/// keys need.
 const MANY_RUNGS: usize = 8;
 
-/// How long lists become.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// A list with as many keys is cut before it gets more.
+    /// A list with this many keys is cut before it gets more.
     pub(super) limit: usize,
-    /// A list of no more keys than this is sorted at once.
+    /// A list of at most this many keys is sorted at once.
     pub(super) few: usize,
-    /// A list that comes to as many keys is a reason to look whether its rung should be widened.
+    /// A list that reaches this many keys is a reason to check whether its rung should be widened.
     watched: usize,
-    /// So many keys in a rung are worth more buckets ..
+    /// A rung with this many keys is worth widening ..
     many: usize,
-    /// .. and more than these are too many to be moved at a time.
+    /// .. unless it has more than this many, too many to be moved at once.
     too_many: usize,
 }
 
@@ -72,7 +73,7 @@ impl Sizes {
         many: 12_288,
         too_many: 24_576,
     };
-    /// The smallest ones, so that tests see every kind of cut with few keys.
+    /// The smallest limits, so that tests see every kind of cut with few keys.
     pub(super) const LEAST: Self = Self {
         limit: 2 * CHUNK,
         few: 4,
@@ -85,27 +86,26 @@ impl Sizes {
 #[derive(Debug)]
 pub(super) struct Far {
     rungs: Vec<Rung>,
-    /// What buckets that were full have become, and which of these are unused.
+    /// Rungs that have replaced full buckets, and the indices of unused ones.
     children: Vec<Rung>,
     unused: Vec<u32>,
-    /// Keys that are due when the first rung has ended.
+    /// Keys that are due after the first rung.
     rest: Rest,
-    /// Keys that never fall due.
     never: List,
     edge: Key,
-    /// A list with as many keys is long: its rung is widened, or the list is cut.
+    /// A list with this many keys is long: its rung is widened, or the list is cut.
     long: usize,
     sizes: Sizes,
     sweep: Sweep,
 }
 
-/// Which list is swept next: those of the rungs come first, then those of the children, the rest, and
-/// the keys that are never due.
+/// The next list to sweep: first those of the rungs, then those of the children, the rest, and the
+/// keys that are never due.
 #[derive(Debug)]
 struct Sweep {
     rung: usize,
     bucket: usize,
-    /// Chunks of this list that are not swept yet; zero before its first one.
+    /// Number of this list's chunks that are not swept yet; zero before its first chunk.
     chunks: usize,
 }
 
@@ -113,24 +113,24 @@ struct Sweep {
 struct Rung {
     start: u64,
     end: Key,
-    /// A bucket is 2^shift long.
+    /// The length of a bucket is 2^shift.
     shift: u32,
-    /// Whether it is cut by order numbers: then `start` is one of them, and all keys are due when
-    /// the end is.
+    /// Whether the rung is cut by order numbers. If so, `start` is an order number, and all keys
+    /// are due at the end's time.
     by_order: bool,
-    /// The first bucket that is not used up.
+    /// The first bucket that has not been consumed.
     current: usize,
     buckets: Vec<List>,
 }
 
-/// Keys, and when the first and the last of them are due.
+/// Keys, with the due times of the first and the last of them.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     list: List,
     span: Span,
 }
 
-/// From one time, or order number, to another, both included.
+/// A range of times or order numbers, both ends included.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first: u64,
@@ -166,7 +166,7 @@ impl Far {
         self.rungs.is_empty() && self.rest.list.is_empty() && self.never.is_empty()
     }
 
-    /// Adds a key that is not before the edge. The result is where it lies.
+    /// Adds a key that is not before the edge, and returns its place.
     #[expect(clippy::inline_always, reason = "measured: see `line.rs`")]
     #[inline(always)]
     pub(super) fn push<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
@@ -177,13 +177,13 @@ impl Far {
         }
     }
 
-    /// As `push`, for keys that were here before: no list is cut.
+    /// Like `push`, for keys that were here before: cuts no list.
     #[inline]
     pub(super) fn put(&mut self, key: Key, chunks: &mut Chunks) -> Place {
         chunks.push(self.list(key), key.slot())
     }
 
-    /// As `push`, also if the list is long, or a child's.
+    /// Like `push`, also for a list that is long or belongs to a child.
     #[inline(never)]
     fn push_elsewhere<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) -> Place {
         loop {
@@ -202,11 +202,11 @@ impl Far {
             self.widen(key, chunks, slots);
         }
         self.cut_list(key, chunks, slots);
-        // Its keys can all have gone to one bucket again: that is cut when it gets more.
+        // All keys may have gone to one bucket again. It is cut when it gets more.
         self.put(key, chunks)
     }
 
-    /// The list to which a key belongs, or what stands for a child.
+    /// Returns the list to which a key belongs, or the child that replaces it.
     #[inline]
     fn root<'a>(
         rungs: &'a mut [Rung],
@@ -224,7 +224,6 @@ impl Far {
         }
     }
 
-    /// The list to which a key belongs.
     #[inline]
     fn list(&mut self, key: Key) -> &mut List {
         let list = Self::root(&mut self.rungs, &mut self.rest, &mut self.never, key);
@@ -241,7 +240,7 @@ impl Far {
         }
     }
 
-    /// Makes a rung of keys that are due before the edge, unless that is of no use.
+    /// Makes a rung of keys that are due before the edge, unless that is useless.
     pub(super) fn take<T>(
         &mut self,
         keys: &[Key],
@@ -260,7 +259,7 @@ impl Far {
         }
         let first = span.first;
         if !self.take_back(first) {
-            // It ends where the one before it goes on; the rest has no such place.
+            // The new rung ends where the previous one continues; the rest has no such time.
             if let Some(rung) = self.rungs.last() {
                 span.last = self.edge.due - 1;
                 if self.rungs.len() >= MANY_RUNGS {
@@ -268,7 +267,7 @@ impl Far {
                 }
             }
             let end = Key::at(self.edge.due);
-            // Those that are in the heap now are the first of as many as there were before.
+            // Assumes that the keys now in the heap are the first of as many as there were before.
             let count = EXPECTED.max(slots.count() as usize);
             let mut buckets = buckets_for(count);
             if self.rungs.is_empty() && count >= self.sizes.many {
@@ -285,14 +284,14 @@ impl Far {
         true
     }
 
-    /// Moves the keys that are first out of here, with all others before the new edge.
+    /// Moves the first keys out of here, with all others before the new edge.
     pub(super) fn pull<T>(
         &mut self,
         into: &mut Vec<Key>,
         chunks: &mut Chunks,
         slots: &mut Slots<T>,
     ) {
-        // How many keys the last division has moved, and what they spanned.
+        // Number and span of the keys that the last division has moved.
         let mut moved = (0, Span::NONE);
         while into.is_empty() && !self.is_empty() {
             let Some(rung) = self.rungs.last_mut() else {
@@ -306,7 +305,7 @@ impl Far {
             };
             let end = rung.end_of(rung.current);
             let by_order = rung.by_order;
-            // Whether more may come to this bucket, or to what is left of it.
+            // Whether more keys may be added to this bucket, or to the remaining part of it.
             let mut is_one_time = rung.shift == 0 || by_order && rung.is_last(rung.current);
             if let Some(start) = start {
                 self.edge = self.edge.max(start);
@@ -328,7 +327,7 @@ impl Far {
             }
             gather(list, into, chunks, slots);
             if is_one_time && let Some(last) = into.iter().max() {
-                // More may come that are due then. They need not go to the heap: their order
+                // More keys with that due time may come. They need not go to the heap: their order
                 // numbers are higher.
                 self.edge = self.edge.max(last.next());
             } else if let Some(rung) = self.rungs.last_mut() {
@@ -342,7 +341,7 @@ impl Far {
         }
     }
 
-    /// Goes on when the last rung is used up.
+    /// Continues with the rest after the last rung has been consumed.
     #[cold]
     fn pull_rest<T>(
         &mut self,
@@ -366,12 +365,12 @@ impl Far {
             return;
         }
         gather(list, into, chunks, slots);
-        // What is pushed from now on has a higher order number.
+        // Keys that are pushed from now on have higher order numbers.
         let edge = into.iter().max().map_or(Key::NEVER, |last| last.next());
         self.edge = self.edge.max(edge);
     }
 
-    /// Makes a list that is first a rung, if it is too long to be sorted at once.
+    /// Makes a rung of a list whose time has come, if it is too long to be sorted at once.
     #[inline]
     fn divide<T>(
         &mut self,
@@ -387,7 +386,7 @@ impl Far {
         }
         let count = chunks.len(list);
         if count == moved.0 {
-            // All went to one bucket. This time the span separates them, if it can.
+            // All keys went to one bucket. Now the span separates them, if possible.
             span = moved.1;
         }
         if count <= self.sizes.few || span.first >= span.last {
@@ -410,7 +409,7 @@ impl Far {
         self.never.forget();
     }
 
-    /// Gives the memory of all rungs back. What was there is to be pushed again.
+    /// Frees the memory of all rungs. The caller pushes the keys again.
     pub(super) fn forget_rungs(&mut self) {
         *self = Self {
             edge: self.edge,
@@ -418,17 +417,19 @@ impl Far {
         };
     }
 
-    /// Removes the stale keys of one more chunk. False if all lists were swept; the next call begins
-    /// anew. Lists that have moved to another rung meanwhile can be missed.
+    /// Removes the stale keys of one more chunk. Returns false if all lists have been swept; the
+    /// next call starts again. Misses lists that have moved to another rung in the meantime.
     pub(super) fn sweep_some<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) -> bool {
         for _ in 0..SWEPT_BUCKETS {
             let Sweep { rung, bucket, .. } = self.sweep;
             let children = self.rungs.len();
-            let beside = children + self.children.len();
+            let after_children = children + self.children.len();
             let list = match rung {
                 _ if rung < children => self.rungs[rung].buckets.get_mut(bucket),
-                _ if rung < beside => self.children[rung - children].buckets.get_mut(bucket),
-                _ if rung > beside => break,
+                _ if rung < after_children => {
+                    self.children[rung - children].buckets.get_mut(bucket)
+                }
+                _ if rung > after_children => break,
                 _ => match bucket {
                     0 => Some(&mut self.rest.list),
                     1 => Some(&mut self.never),
@@ -461,8 +462,8 @@ impl Far {
         has_more
     }
 
-    /// Gives the rung of a long list more buckets, if it has many keys and not too many. If not,
-    /// lists may become longer before they are long.
+    /// Gives the rung of a long list more buckets, if it has many keys but not too many. Otherwise
+    /// raises the length from which lists count as long.
     #[cold]
     fn widen<T>(&mut self, key: Key, chunks: &mut Chunks, slots: &mut Slots<T>) {
         self.long = self.sizes.limit.min(self.long + self.sizes.watched / 4);
@@ -515,9 +516,9 @@ impl Far {
 
     /// Makes the rest the first rung.
     ///
-    /// It goes on for as long as the rung before it, since what is pushed as time goes on is due
-    /// as far behind that one's end as it is long. Among many, it is twice as long: so there are
-    /// never more than some 60 of them.
+    /// The new rung is as long as the previous one, because keys that are pushed as time passes are
+    /// due about as far after that rung's end as it is long. If there are many rungs, it is twice
+    /// as long: so there are never more than some 60 of them.
     fn cut_rest<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) {
         let Rest { list, mut span } = mem::replace(&mut self.rest, Rest::EMPTY);
         let before = self.rungs.first().map_or(0, Rung::length);
@@ -536,13 +537,13 @@ impl Far {
         self.rungs.insert(0, rung);
     }
 
-    /// Goes back to a bucket of the last rung, to which keys of this time belong, if the rungs are
-    /// many.
+    /// Returns to a bucket of the last rung to which keys of this time belong, if there are many
+    /// rungs.
     fn take_back(&mut self, due: u64) -> bool {
         let are_many = self.rungs.len() >= MANY_RUNGS;
         match self.rungs.last_mut() {
-            // Its current bucket has no key that is due before it: those it has were pushed when
-            // they were behind the edge.
+            // The current bucket has no key due before its start: its keys were pushed when they
+            // were after the edge.
             Some(rung)
                 if are_many
                     && rung.start <= due
@@ -571,19 +572,16 @@ impl Far {
     }
 }
 
-/// How many buckets a rung for so many keys should have.
 fn buckets_for(keys: usize) -> usize {
-    let count = (keys / SHARE).next_power_of_two();
+    let count = (keys / KEYS_PER_BUCKET).next_power_of_two();
     count.clamp(FEWEST_BUCKETS, MOST_BUCKETS)
 }
 
-/// The number of a bucket, of which there are few.
-#[expect(clippy::cast_possible_truncation, reason = "there are few")]
+#[expect(clippy::cast_possible_truncation, reason = "there are few buckets")]
 fn small(bucket: u64) -> usize {
     bucket as usize
 }
 
-/// The first and the last order number in a list.
 fn orders<T>(list: List, chunks: &Chunks, slots: &Slots<T>) -> Span {
     let mut span = Span::NONE;
     for (slot, place) in chunks.iter(list) {
@@ -595,7 +593,6 @@ fn orders<T>(list: List, chunks: &Chunks, slots: &Slots<T>) -> Span {
     span
 }
 
-/// Moves the keys of a list out of here.
 fn gather<T>(mut list: List, into: &mut Vec<Key>, chunks: &mut Chunks, slots: &Slots<T>) {
     while let Some(chunk) = chunks.pop(&mut list) {
         for (slot, place) in chunk.slots() {
@@ -618,7 +615,7 @@ impl Rung {
         buckets: Vec::new(),
     };
 
-    /// For keys in this span, which ends at `end` at the latest, with no more than so many
+    /// Creates a rung for keys in this span, which ends at `end` at the latest, with at most `most`
     /// buckets, a power of two.
     fn new(span: Span, most: usize, end: Key) -> Self {
         let length = span.last - span.first;
@@ -635,8 +632,8 @@ impl Rung {
         }
     }
 
-    /// For keys that are all due then, of which those that are there have these order numbers. The
-    /// last bucket takes all that do not fit into the others.
+    /// Creates a rung for keys with the same due time, of which the existing ones have these order
+    /// numbers. The last bucket takes all keys that do not fit into the others.
     fn of_one_time(due: u64, orders: Span, least_shift: u32) -> Self {
         let length = orders.last.saturating_sub(orders.first);
         let shift = (u64::BITS - length.leading_zeros()).saturating_sub(MOST_BITS - ROOM_BITS);
@@ -650,10 +647,11 @@ impl Rung {
         }
     }
 
-    /// For the keys of one of its buckets, unless nothing separates them.
+    /// Creates a rung for the keys of one of its buckets, unless nothing separates them.
     fn finer(&self, bucket: usize, orders: impl FnOnce() -> Span) -> Option<Self> {
         if self.by_order && self.is_last(bucket) && self.end.order() == u64::MAX {
-            // With longer buckets: so rungs of rungs are few, however many keys are due then.
+            // With longer buckets, so that nesting stays shallow however many keys have that due
+            // time.
             let shift = self.shift + ROOM_BITS / 2;
             return Some(Self::of_one_time(self.end.due, orders(), shift));
         }
@@ -687,12 +685,11 @@ impl Rung {
         self.end.due - self.start
     }
 
-    /// Where the keys of a bucket begin, along the axis.
+    /// Returns the start of a bucket: a time or an order number.
     fn start_of(&self, bucket: usize) -> u64 {
         self.start + ((bucket as u64) << self.shift)
     }
 
-    /// Behind the keys of a bucket.
     fn end_of(&self, bucket: usize) -> Key {
         if self.by_order && self.is_last(bucket) {
             return self.end;
@@ -705,8 +702,8 @@ impl Rung {
         self.end.min(Key::at(last.saturating_add(1)))
     }
 
-    /// The bucket of a key. The current one takes what is before it: it begins where the rung after
-    /// this one ends.
+    /// Returns the bucket of a key. The current bucket also takes earlier keys: it begins where the
+    /// next rung ends.
     #[inline]
     fn index(&self, key: Key) -> usize {
         if self.by_order {
@@ -716,7 +713,6 @@ impl Rung {
         small(key.due.saturating_sub(self.start) >> self.shift).max(self.current)
     }
 
-    /// The list in the bucket of a key.
     #[inline]
     fn bucket(&mut self, key: Key) -> &mut List {
         let index = self.index(key);
@@ -728,8 +724,8 @@ impl Rung {
         &mut self.buckets[index]
     }
 
-    /// The first list that is not empty; and where its bucket starts, if empty ones were before
-    /// it. Afterwards it is empty.
+    /// Removes the first non-empty list. Also returns the start of its bucket if empty buckets were
+    /// skipped.
     fn next(&mut self) -> Option<(List, Option<Key>)> {
         let rest = &self.buckets[self.current..];
         let passed = rest.iter().position(|list| !list.is_empty())?;
@@ -744,7 +740,7 @@ impl Rung {
         Some((list, (passed > 0).then_some(start)))
     }
 
-    /// Moves the keys of a list here. The result is what they span.
+    /// Distributes the keys of a list over the buckets. Returns their span.
     fn spread<T>(&mut self, mut list: List, chunks: &mut Chunks, slots: &mut Slots<T>) -> Span {
         let mut span = Span::NONE;
         while let Some(chunk) = chunks.pop(&mut list) {

@@ -1,14 +1,14 @@
-//! Entries one after another.
+//! Iterators over entries.
 
 use core::iter::FusedIterator;
 
 use super::{DelayHeap, Entry};
 
-/// For no more entries than this is memory reserved because an iterator says that they come.
+/// Maximum number of entries for which memory is reserved because of an iterator's size hint.
 const MOST_AHEAD: usize = 1 << 20;
 
-/// Entries that are due, in order. See [`DelayHeap::drain_ready`].
-#[must_use = "an entry leaves when the iterator yields it"]
+/// Iterator over due entries, in order. See [`DelayHeap::drain_ready`].
+#[must_use = "entries leave the heap when the iterator yields them"]
 #[derive(Debug)]
 pub struct DrainReady<'a, T> {
     heap: &'a mut DelayHeap<T>,
@@ -37,7 +37,7 @@ impl<T> Iterator for DrainReady<'_, T> {
 
 impl<T> FusedIterator for DrainReady<'_, T> {}
 
-/// All entries, in any order. See [`DelayHeap::iter`].
+/// Iterator over all entries, in arbitrary order. See [`DelayHeap::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T> {
     heap: &'a DelayHeap<T>,
@@ -78,7 +78,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
 impl<T> ExactSizeIterator for Iter<'_, T> {}
 impl<T> FusedIterator for Iter<'_, T> {}
 
-/// All entries, in order, the heap being gone.
+/// Iterator over all entries, in order, that owns the heap.
 #[derive(Debug)]
 pub struct IntoIter<T>(DelayHeap<T>);
 
@@ -103,8 +103,8 @@ impl<T> Iterator for IntoIter<T> {
 impl<T> ExactSizeIterator for IntoIter<T> {}
 impl<T> FusedIterator for IntoIter<T> {}
 
-/// Memory is reserved for as many pairs as the iterator says that it has at least, but for no more
-/// than 2<sup>20</sup>: an iterator can be wrong. For more than those it grows as they come.
+/// Reserves memory for the lower bound of the iterator's size hint, but for at most 2<sup>20</sup>
+/// entries, because the hint may be wrong. Beyond that, memory grows with the entries.
 impl<T> Extend<(T, u64)> for DelayHeap<T> {
     fn extend<I: IntoIterator<Item = (T, u64)>>(&mut self, pairs: I) {
         let pairs = pairs.into_iter();
@@ -127,7 +127,7 @@ impl<T> IntoIterator for DelayHeap<T> {
     type Item = Entry<T>;
     type IntoIter = IntoIter<T>;
 
-    /// The entries in order.
+    /// Iterates over the entries in order.
     fn into_iter(self) -> IntoIter<T> {
         IntoIter::new(self)
     }
@@ -137,7 +137,7 @@ impl<'a, T> IntoIterator for &'a DelayHeap<T> {
     type Item = Entry<&'a T>;
     type IntoIter = Iter<'a, T>;
 
-    /// The entries in any order.
+    /// Iterates over the entries in arbitrary order.
     fn into_iter(self) -> Iter<'a, T> {
         self.iter()
     }

@@ -1,11 +1,11 @@
-//! By what entries are ordered.
+//! Keys that order the entries.
 
 use core::cmp::Ordering;
 
-/// When an entry falls due, where it stands among those due at the same time, and whose it is.
+/// The due time of an entry, its order number among entries with that time, and its slot.
 ///
-/// No two entries have one order number, so the slot does not take part in comparisons: two keys
-/// compare as two numbers of 128 bits do, without a branch.
+/// Order numbers are unique, so the slot does not take part in comparisons: two keys compare like
+/// two 128-bit numbers, without a branch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
     pub(super) due: u64,
@@ -14,20 +14,21 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Before every entry's key.
+    /// Less than every entry's key.
     pub(super) const FIRST: Self = Self::new(0, 0, 0);
-    /// Behind every entry's key.
+    /// Greater than every entry's key.
     pub(super) const LAST: Self = Self::new(u64::MAX, u64::MAX, u32::MAX);
 
-    /// Before every key of an entry that never falls due, and behind all others.
+    /// Less than the keys of entries that never fall due, and greater than all others.
     pub(super) const NEVER: Self = Self::at(u64::MAX);
 
-    /// Before every entry's key that is due then, and behind those that are due earlier.
+    /// Returns the least key with this due time.
     pub(super) const fn at(due: u64) -> Self {
         Self::new(due, 0, 0)
     }
 
-    /// Behind the keys that are due then and have an order number up to this one.
+    /// Returns a key that is greater than all keys with this due time and an order number up to
+    /// `order`.
     pub(super) const fn behind(due: u64, order: u64) -> Self {
         Self::new(due, order.saturating_add(1), 0)
     }
@@ -36,8 +37,8 @@ impl Key {
         Self { due, order, slot }
     }
 
-    /// Behind this one, and before or equal to all others that are: no two have one order number,
-    /// and the highest is not used.
+    /// Returns the next key: greater than this one, and not greater than any other greater key.
+    /// Order numbers are unique, and the highest is not used.
     pub(super) fn next(self) -> Self {
         Self::behind(self.due, self.order)
     }

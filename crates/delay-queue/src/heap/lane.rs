@@ -1,7 +1,7 @@
-//! Keys that came in order: each is behind the one before it.
+//! Keys that were pushed in order: each is greater than the previous one.
 //!
-//! Time-outs that are all equally long come so, and cost next to nothing here. One that is much
-//! longer than the others would end that: it is taken out again when the next one comes.
+//! Time-outs of equal length arrive this way, and cost next to nothing here. A single much longer
+//! time-out would end that, so it is removed again when the next key comes.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -14,16 +14,15 @@ use super::slots::Slots;
 #[derive(Debug)]
 pub(super) struct Lane {
     list: List,
-    /// While stale keys are removed: keys that come after those in `list`. Its chunks are moved to the
-    /// end of `list` one by one.
+    /// During a sweep: the keys after those in `list`. Its chunks are moved to the end of `list`
+    /// one by one.
     behind: List,
-    /// Where the first key is.
+    /// Index of the first key.
     front: usize,
-    /// That key, or the last one of all.
+    /// The first key, or the greatest of all.
     first: Key,
-    /// The last key that came.
     last: Key,
-    /// The one before it.
+    /// The key that was pushed before it.
     second_last: Key,
 }
 
@@ -44,19 +43,19 @@ impl Lane {
         &self.first
     }
 
-    /// Whether the key may be pushed, if need be after the last one has left.
+    /// Returns whether the key may be pushed, possibly after the last one has been removed.
     #[inline]
     pub(super) fn takes(&self, key: Key) -> bool {
         self.second_last < key && key.due != u64::MAX
     }
 
-    /// Whether the last key is before this one and may stay.
+    /// Returns whether the last key is less than `key` and may stay.
     #[inline]
     pub(super) fn is_before(&self, key: Key) -> bool {
         self.last < key
     }
 
-    /// Takes the last key out, if it is still there.
+    /// Removes the last key, if it is still there.
     #[cold]
     pub(super) fn leave_last<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) -> Option<Key> {
         let last = mem::replace(&mut self.last, self.second_last);
@@ -72,7 +71,6 @@ impl Lane {
         Some(last)
     }
 
-    /// Adds a key. The result is where it lies.
     #[inline]
     pub(super) fn push(&mut self, key: Key, chunks: &mut Chunks) -> Place {
         let was_empty = self.list.is_empty();
@@ -90,10 +88,10 @@ impl Lane {
         place
     }
 
-    /// Takes the first key off, and what is stale after it.
+    /// Removes the first key, and the stale keys after it.
     #[inline]
     pub(super) fn pop<T>(&mut self, chunks: &mut Chunks, slots: &Slots<T>) {
-        if let Some(index) = self.list.beside(self.front)
+        if let Some(index) = self.list.next_in_chunk(self.front)
             && let Some(key) = slots.key_at(chunks.at(index), Place::chunks(index))
         {
             self.front = index;
@@ -125,7 +123,6 @@ impl Lane {
         Some(self.list.front())
     }
 
-    /// Begins to remove stale keys.
     pub(super) fn begin_sweep<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) {
         if self.list.is_empty() || self.list.is_one_chunk() {
             return;
@@ -135,12 +132,12 @@ impl Lane {
         if let Some(chunk) = chunks.pop(&mut self.behind) {
             chunks.move_live(&chunk, passed, &mut self.list, slots);
         }
-        // The first key is not stale, so there is one.
+        // The first key is not stale, so the list is not empty.
         self.front = self.list.front();
     }
 
-    /// Removes the stale keys of one more chunk. False if [`begin_sweep`](Self::begin_sweep) was not
-    /// called, or nothing is left to do.
+    /// Removes the stale keys of one more chunk. Returns false if no sweep was started or it has
+    /// finished.
     pub(super) fn sweep_some<T>(&mut self, chunks: &mut Chunks, slots: &mut Slots<T>) -> bool {
         let chunk = chunks.pop(&mut self.behind);
         if let Some(chunk) = &chunk {
@@ -149,25 +146,24 @@ impl Lane {
         chunk.is_some()
     }
 
-    /// The slots from the first key on, stale ones included.
+    /// Iterates over the slots from the first key on, including stale ones.
     fn listed(&self, chunks: &Chunks) -> impl Iterator<Item = (u32, Place)> {
         let first = chunks.iter(self.list).skip(self.passed());
         first.chain(chunks.iter(self.behind))
     }
 
-    /// Whether the first key is there.
+    /// Returns whether the first key is at `index`.
     #[inline]
     pub(super) fn is_front(&self, index: usize) -> bool {
         self.front == index && !self.list.is_empty()
     }
 
-    /// The keys from the first on.
     pub(super) fn iter<T>(&self, chunks: &Chunks, slots: &Slots<T>) -> impl Iterator<Item = Key> {
         let all = self.listed(chunks);
         all.filter_map(|(slot, place)| slots.key_at(slot, place))
     }
 
-    /// Tells the slots that their keys lie nowhere, and lists those slots in order.
+    /// Marks the keys' slots as having no place, and returns the slots in order.
     pub(super) fn leave<T>(&mut self, chunks: &Chunks, slots: &mut Slots<T>) -> Vec<u32> {
         let mut left = Vec::new();
         for (slot, place) in self.listed(chunks) {
@@ -181,7 +177,7 @@ impl Lane {
         left
     }
 
-    /// Puts back those that [`leave`](Self::leave) has listed.
+    /// Puts back the slots that [`leave`](Self::leave) has returned.
     pub(super) fn enter<T>(&mut self, left: &[u32], chunks: &mut Chunks, slots: &mut Slots<T>) {
         for &slot in left {
             slots.moved(slot, chunks.push(&mut self.list, slot));
@@ -191,7 +187,7 @@ impl Lane {
         }
     }
 
-    /// How many of the first chunk have left.
+    /// Returns the number of slots of the first chunk that have been consumed.
     fn passed(&self) -> usize {
         if self.list.is_empty() {
             return 0;

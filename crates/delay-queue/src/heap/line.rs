@@ -1,20 +1,21 @@
 //! All keys in their order, each in one of four lists, by how soon its order matters.
 //!
-//! - The *lane* holds keys that came in order, one behind the other.
-//! - The others that are behind the *edge* lie unsorted in the *far* part.
-//! - When the near ones are used up, the next few are pulled out of it, sorted, and are the *run*.
-//! - What comes too late for that is in a small *heap*.
-//! - Keys that a count of what is due has asked for are *gathered*: taken from the
-//!   front of all those into a heap of their own, whose length is the count. Each key moves once.
+//! - The *lane* has keys that were pushed in order.
+//! - Other keys from the *edge* on are unsorted in the *far* part.
+//! - When the near keys are consumed, the next few are pulled out of the far part and sorted: the
+//!   *run*.
+//! - Keys that are pushed too late for the run are in a small *heap*.
+//! - Keys that were counted as due are *gathered*: moved from the front of all these lists into a
+//!   heap of their own, whose length is the count. Each key moves once.
 //!
 //! # Invariants
-//! 1. The first key of all is the first of the gathered ones; or, if there are none, of the lane,
+//! 1. The first key of all is the first gathered one or, if there are none, the first of the lane,
 //!    of the run, or of the heap.
-//! 2. Keys in the far part are at the edge or behind it, keys in the heap before it. Keys before
-//!    the `gathered_end` are gathered, and no others are.
-//! 3. The slot of each key says where the key lies. What lies where its slot does not say so is
-//!    stale: left over from an entry that has gone, or from before its due time was reset. It is
-//!    skipped. The heap holds nothing stale, and the first of the lane and of the run is not.
+//! 2. Keys in the far part are at the edge or after it, keys in the heap before it. The gathered
+//!    keys are exactly those before `gathered_end`.
+//! 3. Each slot records the place of its key. An item of a list whose slot records another place is
+//!    stale: left over from an entry that has gone, or from before a reset. It is skipped. The heap
+//!    contains no stale keys, and the first of the lane and of the run is not stale.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -32,7 +33,7 @@ use super::steps;
 #[derive(Debug)]
 pub(super) struct Line {
     lane: Lane,
-    /// The first key is at the end.
+    /// In reverse order: the first key is at the end.
     run: Vec<Key>,
     heap: Near<false>,
     gathered: Near<true>,
@@ -40,12 +41,12 @@ pub(super) struct Line {
     /// With more keys than this the heap is moved to the far part.
     heap_limit: usize,
     far: Far,
-    /// Where the keys of `lane` and `far` lie.
+    /// Memory of the lists of `lane` and `far`.
     chunks: Chunks,
-    /// Where keys are sorted.
+    /// Scratch space for sorting.
     desk: Vec<Key>,
-    /// When the first key of all is due, and which list it is in. Without keys, the last time of
-    /// all.
+    /// Due time of the first key of all, and the list that it is in. Without keys, the greatest
+    /// time.
     first_due: u64,
     source: Source,
 }
@@ -59,7 +60,7 @@ enum Source {
 }
 
 const HEAP_LIMIT: usize = 64;
-/// So few keys may be sorted by counting.
+/// Maximum number of keys that are sorted by counting.
 const COUNTABLE: usize = 24;
 
 impl Line {
@@ -87,19 +88,18 @@ impl Line {
         self.chunks.try_reserve(additional)
     }
 
-    /// For how many keys the lists have memory.
     #[cfg(all(test, feature = "std", not(anthill_loom)))]
     pub(super) fn capacity(&self) -> usize {
         self.chunks.capacity()
     }
 
-    /// When the first key is due, or the last time of all if there is none.
+    /// Returns the due time of the first key, or the greatest time if there is none.
     #[inline]
     pub(super) fn first_due(&self) -> u64 {
         self.first_due
     }
 
-    /// The first key, or the last one of all if there is none.
+    /// Returns the first key, or the greatest key if there is none.
     #[inline]
     pub(super) fn first(&self) -> Key {
         self.first_of(self.source)
@@ -116,7 +116,7 @@ impl Line {
         first.copied().unwrap_or(Key::LAST)
     }
 
-    /// Adds a key. The result is where it lies. Its slot must not say anything until then.
+    /// Adds a key, and returns its place. Its slot must have no place until then.
     #[expect(
         clippy::inline_always,
         reason = "measured: calls cost a tenth of a push and pop"
@@ -135,7 +135,7 @@ impl Line {
         self.push_beside_lane(key, slots)
     }
 
-    /// Moves the lane's last key out of it: it is due too late for the others to stand behind it.
+    /// Moves the lane's last key out of it: it is due too late for other keys to follow it.
     #[cold]
     fn move_last_away<T>(&mut self, slots: &mut Slots<T>) {
         if let Some(last) = self.lane.leave_last(&mut self.chunks, slots) {
@@ -160,8 +160,8 @@ impl Line {
         }
     }
 
-    /// To be called after each push of what is due then and has the highest order number, when the
-    /// slot says where the key lies.
+    /// Must be called after each push of a key with this due time and the highest order number,
+    /// when the slot records the key's place.
     #[inline]
     pub(super) fn pushed<T>(&mut self, due: u64, slots: &mut Slots<T>) {
         let may_be_first = due < self.first_due || due == u64::MAX;
@@ -170,7 +170,7 @@ impl Line {
         }
     }
 
-    /// To be called after a key was taken out and another one pushed, likewise.
+    /// Must be called after a key was removed and another one pushed, likewise.
     pub(super) fn tidy<T>(&mut self, slots: &mut Slots<T>) {
         if self.heap.keys().len() > self.heap_limit {
             self.spill(slots);
@@ -178,7 +178,7 @@ impl Line {
         self.refill(slots);
     }
 
-    /// Takes the first key. There must be one.
+    /// Removes the first key. There must be one.
     #[expect(
         clippy::inline_always,
         reason = "measured: calls cost a tenth of a push and pop"
@@ -196,8 +196,8 @@ impl Line {
         first
     }
 
-    /// Gathers keys that are due by `now`, until there are `limit` of them. The result is how
-    /// many are gathered: if they are fewer than the limit, it is all that are due.
+    /// Gathers keys that are due by `now`, until there are `limit` of them. Returns the number of
+    /// gathered keys: if less than the limit, they are all that are due.
     #[cfg(feature = "std")]
     pub(super) fn gather<T>(&mut self, now: u64, limit: usize, slots: &mut Slots<T>) -> usize {
         while self.gathered.keys().len() < limit {
@@ -220,7 +220,7 @@ impl Line {
         self.gathered.keys().len()
     }
 
-    /// The least due time of those that are not gathered.
+    /// Returns the least due time of the keys that are not gathered.
     #[cfg(feature = "std")]
     pub(super) fn next_ungathered<T>(&mut self, slots: &mut Slots<T>) -> u64 {
         self.first_ungathered(slots).0
@@ -233,16 +233,17 @@ impl Line {
         }
     }
 
-    /// Takes out the key that lies there, of which its slot must not know any more soon after.
+    /// Removes the key at `place`. The caller must then remove the place from its slot.
     ///
-    /// Tells whether it was the first of its list: then [`refill`](Self::refill) has to follow.
+    /// Returns whether the key was the first of its list: then the caller must call
+    /// [`refill`](Self::refill).
     #[inline]
     pub(super) fn take_out<T>(&mut self, place: Place, slots: &mut Slots<T>) -> bool {
         match place.get() {
             Where::Chunks(index) if !self.lane.is_front(index) => {
                 self.chunks.outdate_one();
                 if self.chunks.should_be_swept() {
-                    // If this moves the key that is taken out, that is stale in its new place.
+                    // If this moves the removed key, the key is stale in its new place.
                     self.sweep_some(slots);
                 }
                 return false;
@@ -256,7 +257,7 @@ impl Line {
         true
     }
 
-    /// How many keys are due by `now`, up to `limit`.
+    /// Returns the number of keys that are due by `now`, up to `limit`.
     pub(super) fn count_ready<T>(&mut self, now: u64, limit: usize, slots: &mut Slots<T>) -> usize {
         let gathered = self.gathered.count_ready(now, limit);
         let limit = limit - gathered;
@@ -274,7 +275,7 @@ impl Line {
         }
     }
 
-    /// The least due time after `now`.
+    /// Returns the least due time after `now`.
     pub(super) fn next_after<T>(&mut self, now: u64, slots: &mut Slots<T>) -> Option<u64> {
         loop {
             let is_later = |key: &Key| key.due > now;
@@ -291,7 +292,6 @@ impl Line {
         }
     }
 
-    /// Drops all keys, and keeps the memory.
     pub(super) fn clear(&mut self) {
         let mut chunks = mem::replace(&mut self.chunks, Chunks::new());
         chunks.clear();
@@ -301,7 +301,6 @@ impl Line {
         };
     }
 
-    /// Gives back memory, but for so many keys.
     pub(super) fn shrink_to<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
         self.far.forget_rungs();
         self.sweep(capacity.min(self.chunks.capacity()), slots);
@@ -319,7 +318,6 @@ impl Line {
         self.desk = Vec::new();
     }
 
-    /// The keys of the run in order.
     fn run<T>(&self, slots: &Slots<T>) -> impl Iterator<Item = Key> {
         let keys = self.run.iter().enumerate().rev();
         keys.filter_map(|(index, key)| slots.key_at(key.slot(), Place::run(index)))
@@ -335,7 +333,7 @@ impl Line {
         }
     }
 
-    /// Sees to it that the first key of all is at hand.
+    /// Updates the first key of all, and pulls keys from the far part if necessary.
     #[expect(
         clippy::inline_always,
         reason = "measured: calls cost a tenth of a push and pop"
@@ -348,7 +346,7 @@ impl Line {
         };
     }
 
-    /// When the first key of those that are not gathered is due, and which list it is in.
+    /// Returns the due time of the first key that is not gathered, and its list.
     #[expect(
         clippy::inline_always,
         reason = "measured: calls cost a tenth of a push and pop"
@@ -368,7 +366,7 @@ impl Line {
                 first = near;
                 source = Source::Heap;
             }
-            // Mostly its time says it alone.
+            // The due time alone usually decides.
             let edge = self.far.edge();
             if first.due < edge.due || *first < edge || self.far.is_empty() {
                 return (first.due, source);
@@ -377,7 +375,6 @@ impl Line {
         }
     }
 
-    /// Sorts the next keys of the far part.
     #[cold]
     fn pull<T>(&mut self, slots: &mut Slots<T>) {
         self.far.pull(&mut self.desk, &mut self.chunks, slots);
@@ -395,13 +392,13 @@ impl Line {
                 let place = self.heap.push(key, slots);
                 slots.moved(key.slot(), place);
             }
-            // They would only be pulled back, if the next push sent them away.
+            // If the next push spilled the heap, its keys would only be pulled back.
             self.heap_limit = self.heap_limit.max(2 * self.heap.keys().len());
         }
         self.desk.shrink_to(HEAP_LIMIT);
     }
 
-    /// Sorts the desk into the run, which is empty. Not generic: a sort is much code.
+    /// Sorts `desk` into the run, which is empty. Not generic, because a sort is much code.
     fn sort(&mut self) {
         if !self.sort_by_counting() {
             self.desk.sort_unstable_by(|one, other| other.cmp(one));
@@ -409,9 +406,9 @@ impl Line {
         }
     }
 
-    /// Sorts the desk into the run by counting, for each key, those that are due later, if the keys
-    /// are few and no two are due at the same time. No branch depends on the keys, which the
-    /// processor would guess wrong.
+    /// Sorts `desk` into the run if the keys are few and no two have the same due time: counts, for
+    /// each key, the keys that are due later. No branch depends on the keys, so the processor
+    /// mispredicts none.
     fn sort_by_counting(&mut self) -> bool {
         let count = self.desk.len();
         if count > COUNTABLE {
@@ -424,7 +421,7 @@ impl Line {
             self.run[later] = key;
             sum += later;
         }
-        // With two at one place the sum would be less.
+        // If two keys had the same position, the sum would be less.
         let is_sorted = sum == count * count.saturating_sub(1) / 2;
         if !is_sorted {
             self.run.clear();
@@ -432,7 +429,7 @@ impl Line {
         is_sorted
     }
 
-    /// Moves the heap to the far part, unless that is of no use.
+    /// Moves the heap to the far part, unless that is useless.
     #[cold]
     fn spill<T>(&mut self, slots: &mut Slots<T>) {
         let keys = self.heap.keys_mut();
@@ -454,13 +451,13 @@ impl Line {
         }
     }
 
-    /// Makes the lists of the lane and of the far part anew, without what is stale.
+    /// Rebuilds the lists of the lane and of the far part without stale keys.
     #[cold]
     fn sweep<T>(&mut self, capacity: usize, slots: &mut Slots<T>) {
         let lane = self.lane.leave(&self.chunks, slots);
         self.far.forget_all();
         self.chunks = Chunks::with_capacity(capacity);
-        // In the order of the slots, which is the order in which memory likes to be read.
+        // In the order of the slots, for sequential memory access.
         for (key, place) in slots.iter_mut() {
             steps::count_one();
             if matches!(place.get(), Where::Chunks(_)) {

@@ -1,9 +1,9 @@
-//! A heap of keys in which every node has four children. A line has two of them: of the keys that
-//! are near, and of those that are gathered.
+//! A heap of keys in which every node has four children. A line has two of them: the near keys, and
+//! the gathered keys.
 //!
 //! # Invariants
-//! 1. No key is before its parent's. The parent of the key at `i` is at `(i - 1) / ARITY`.
-//! 2. The slot of each key knows the key's place.
+//! 1. No key is less than its parent. The parent of the key at `i` is at `(i - 1) / ARITY`.
+//! 2. The slot of each key records the key's place.
 
 use alloc::vec::Vec;
 
@@ -41,7 +41,7 @@ impl<const GATHERED: bool> Near<GATHERED> {
         &mut self.keys
     }
 
-    /// Adds a key. The result is where it lies; the slots of all others are updated.
+    /// Adds a key, and returns its place. Updates the slots of all other keys.
     pub(super) fn push<T>(&mut self, key: Key, slots: &mut Slots<T>) -> Place {
         steps::count_one();
         self.keys.push(key);
@@ -63,7 +63,6 @@ impl<const GATHERED: bool> Near<GATHERED> {
         }
     }
 
-    /// How many keys are due by `now`, up to `limit`.
     pub(super) fn count_ready(&self, now: u64, limit: usize) -> usize {
         let mut count = 0;
         self.visit(|key| {
@@ -74,7 +73,6 @@ impl<const GATHERED: bool> Near<GATHERED> {
         count
     }
 
-    /// The least due time after `now`.
     pub(super) fn next_after(&self, now: u64) -> Option<u64> {
         let mut next: Option<u64> = None;
         self.visit(|key| {
@@ -86,7 +84,7 @@ impl<const GATHERED: bool> Near<GATHERED> {
         next
     }
 
-    /// Visits keys from the first on, and the children of those for which `go_on` says so.
+    /// Visits the first key, and the children of each visited key for which `go_on` returns true.
     fn visit(&self, mut go_on: impl FnMut(Key) -> bool) {
         let mut position = 0;
         loop {
@@ -96,7 +94,7 @@ impl<const GATHERED: bool> Near<GATHERED> {
                 position = child;
                 continue;
             }
-            // To the next sibling; or, after the last of them, to that of an ancestor.
+            // To the next sibling or, after the last one, to that of an ancestor.
             while position.is_multiple_of(ARITY) {
                 if position == 0 {
                     return;
@@ -107,7 +105,7 @@ impl<const GATHERED: bool> Near<GATHERED> {
         }
     }
 
-    /// Puts the key into the hole at `position`, or above it.
+    /// Fills the hole at `position` with the key or its ancestors, and returns the key's position.
     fn rise<T>(&mut self, mut position: usize, key: Key, slots: &mut Slots<T>) -> usize {
         while position > 0 {
             let parent = (position - 1) / ARITY;
@@ -123,7 +121,8 @@ impl<const GATHERED: bool> Near<GATHERED> {
         position
     }
 
-    /// Puts the key into the hole at `position`, or below it.
+    /// Fills the hole at `position` with the key or its descendants, and returns the key's
+    /// position.
     fn sink<T>(&mut self, mut position: usize, key: Key, slots: &mut Slots<T>) -> usize {
         loop {
             let first = ARITY * position + 1;

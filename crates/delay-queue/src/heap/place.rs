@@ -1,23 +1,20 @@
-//! Where a key lies.
+//! The place of a key in a line's lists.
 
 use core::num::NonZeroU32;
 
-/// Where a key lies, in one word that is never zero: a zero marks a vacant slot.
+/// The place of a key, in one word that is never zero: zero marks a vacant slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(NonZeroU32);
 
-/// A [`Place`], spelled out.
+/// A decoded [`Place`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Where {
-    /// In the heap of near ones.
+    /// In the heap of near keys.
     Heap(usize),
-    /// In the heap of gathered ones.
+    /// In the heap of gathered keys.
     Gathered(usize),
-    /// In the run.
     Run(usize),
-    /// In the chunks.
     Chunks(usize),
-    /// In none of them.
     Nowhere,
 }
 
@@ -25,14 +22,14 @@ const BITS: u32 = 30;
 const HEAP: u32 = 1 << BITS;
 const RUN: u32 = 2 << BITS;
 const CHUNKS: u32 = 3 << BITS;
-/// Of those without a list in their upper bits, the ones from here on are gathered. The word below
-/// is [`Place::NOWHERE`].
+/// Among the words without a list in their upper bits, those from here on are gathered. The one
+/// below is [`Place::NOWHERE`].
 const FIRST_GATHERED: usize = 2;
-/// Every index is below this.
+/// Every index is less than this.
 pub(super) const LIMIT: usize = 1 << BITS;
 
 impl Place {
-    /// Where no key lies.
+    /// The place of a key that is in no list.
     pub(super) const NOWHERE: Self = Self(NonZeroU32::MIN);
 
     pub(super) fn heap(index: usize) -> Self {
@@ -66,9 +63,13 @@ impl Place {
 
     fn new(list: u32, index: usize) -> Self {
         debug_assert!(index < LIMIT);
-        #[expect(clippy::cast_possible_truncation, reason = "it is below the limit")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the index is below the limit"
+        )]
         let word = list | index as u32;
-        // None of the lists is zero, and without one the index is not: so neither is the word.
+        // The word is not zero: lists have numbers from one, and without a list the index is
+        // positive.
         Self(NonZeroU32::new(word).unwrap_or(NonZeroU32::MIN))
     }
 }

@@ -1,24 +1,25 @@
-//! Why memory could not be had ahead.
+//! Error of reserving memory.
 
 use alloc::collections::TryReserveError;
 use core::{error, fmt};
 
-/// Memory for so many more entries was not to be had. Those that are there are not concerned; what
-/// could be allocated stays allocated.
+/// Could not allocate memory for the additional entries. The existing entries are unaffected;
+/// memory that was allocated before the failure is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// There would be more entries than a [`DelayHeap`](crate::DelayHeap) can hold.
+    /// The total would exceed the number of entries that a [`DelayHeap`](crate::DelayHeap) can
+    /// hold.
     TooMany,
-    /// The allocator refused.
+    /// The allocation failed.
     NoMemory(TryReserveError),
 }
 
 impl fmt::Display for ReserveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooMany => f.write_str("a heap cannot hold so many entries"),
-            Self::NoMemory(_) => f.write_str("there is no memory for so many entries"),
+            Self::TooMany => f.write_str("a heap cannot hold that many entries"),
+            Self::NoMemory(_) => f.write_str("no memory for the additional entries"),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Where the values stay put while their keys move about, and how an id finds its own.
+//! Slots, in which values stay while their keys move, and in which ids find their entries.
 //!
 //! # Invariants
-//! 1. An id is live if its slot is taken and has the id's generation. A slot's generation rises
+//! 1. An id is live if its slot is taken and has the id's generation. A slot's generation increases
 //!    each time an entry leaves it for good, so no two entries of a slot share one.
-//! 2. A vacant slot is on the free list, or at `untouched` or behind it, or its entry is checked
-//!    out, or it is retired: its generations are used up.
-//! 3. `floor` is not below any generation that a slot which is no more would have had next.
+//! 2. A vacant slot is on the free list, or not below `untouched`, or its entry is checked out, or
+//!    it is retired: its generations are exhausted.
+//! 3. `floor` is not less than the next generation of any slot whose memory was freed.
 //!
-//! They hold from one number of the heap to the next, with which the generations begin again.
+//! They hold for one number of the heap. With a new number the generations start again.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -18,21 +18,21 @@ use super::reserve::ReserveError;
 
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
-/// As many slots as there can be. There are more places: some are stale, some lie idle.
+/// Maximum number of slots. There are more places: some are stale, some are unused.
 pub(super) const LIMIT: usize = super::place::LIMIT / 4;
-/// A free slot whose next generation is higher is not given back: slots that come after it would
-/// begin so high that they end soon, and each one that has ended keeps its memory.
+/// A free slot whose next generation is higher is not freed: new slots would start at so high a
+/// generation that they retire soon, and a retired slot keeps its memory.
 const HIGHEST_FLOOR: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     all: Vec<Slot<T>>,
-    /// The first of the free slots, which are a list through their links.
+    /// The first free slot. Free slots are linked to a list.
     free: u32,
-    /// The slots from here on are free, too, and on no list.
+    /// The slots from this index on are free too, and are not on the list.
     untouched: u32,
     retired: usize,
-    /// The generation new slots begin with.
+    /// The first generation of new slots.
     floor: u32,
 }
 
@@ -41,13 +41,13 @@ enum Slot<T> {
     Taken {
         due: u64,
         order: u64,
-        /// Never zero, which distinguishes the two kinds without memory of its own.
+        /// Never zero, which distinguishes the two variants without a tag.
         place: Place,
         generation: u32,
         value: T,
     },
     Vacant {
-        /// The next free slot, or where the key of an entry that is checked out is.
+        /// The next free slot, or the index of the key of a checked-out entry.
         link: u32,
         generation: u32,
     },
@@ -64,18 +64,17 @@ impl<T> Slots<T> {
         }
     }
 
-    /// How many slots can be taken without allocation, those that are included.
+    /// Returns the number of slots that can be used without an allocation, including taken ones.
     pub(super) fn capacity(&self) -> usize {
         self.all.capacity() - self.retired
     }
 
-    /// Sees to it that as many slots can be taken without allocation, those that are included.
+    /// Allocates memory for `capacity` slots, including taken ones.
     pub(super) fn reserve(&mut self, capacity: usize) {
         assert!(capacity <= LIMIT, "capacity overflow");
         self.all.reserve(self.missing(capacity));
     }
 
-    /// As [`reserve`](Self::reserve).
     pub(super) fn try_reserve(&mut self, capacity: usize) -> Result<(), ReserveError> {
         if capacity > LIMIT {
             return Err(ReserveError::TooMany);
@@ -83,13 +82,13 @@ impl<T> Slots<T> {
         Ok(self.all.try_reserve(self.missing(capacity))?)
     }
 
-    /// How many slots there have to be beside those that were ever taken.
+    /// Returns the number of slots needed in addition to those that were ever used.
     fn missing(&self, capacity: usize) -> usize {
         let slots = capacity.saturating_add(self.retired);
         slots.saturating_sub(self.all.len())
     }
 
-    /// The slot that the next value will have, if there can be one more.
+    /// Returns the slot that the next value will get, if there can be one more.
     #[inline]
     pub(super) fn next(&self) -> Option<u32> {
         if self.free != NONE {
@@ -98,7 +97,8 @@ impl<T> Slots<T> {
         ((self.untouched as usize) < LIMIT).then_some(self.untouched)
     }
 
-    /// Puts the value into the slot that [`next`](Self::next) returned. The result is its generation.
+    /// Puts the value into the slot that [`next`](Self::next) returned. Returns the slot's
+    /// generation.
     #[inline]
     pub(super) fn insert(&mut self, key: Key, place: Place, value: T) -> u32 {
         let mut generation = self.floor;
@@ -131,7 +131,7 @@ impl<T> Slots<T> {
         generation
     }
 
-    /// When this entry is due, and the place of its key, if it is there.
+    /// Returns the due time of an entry and the place of its key, if the entry is in the heap.
     #[inline]
     pub(super) fn find(&self, index: u32, generation: u32) -> Option<(u64, Place)> {
         match self.all.get(index as usize)? {
@@ -145,7 +145,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The generation, the due time and the value of what is in this slot.
+    /// Returns the generation, due time and value of the entry in this slot.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<(u32, u64, &T)> {
         match self.all.get(index as usize)? {
@@ -166,12 +166,12 @@ impl<T> Slots<T> {
         }
     }
 
-    /// As many slots as there are, free ones included.
+    /// Returns the number of slots, including free ones.
     pub(super) fn count(&self) -> u32 {
         small(self.all.len())
     }
 
-    /// The key of the entry in this slot has moved.
+    /// Records that the key of the entry in this slot has moved.
     #[inline]
     pub(super) fn moved(&mut self, index: u32, to: Place) {
         if let Some(Slot::Taken { place, .. }) = self.all.get_mut(index as usize) {
@@ -179,14 +179,14 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Whether the key of the entry in this slot lies there.
+    /// Returns whether the key of the entry in this slot is at this place.
     #[inline]
     pub(super) fn is_at(&self, index: u32, there: Place) -> bool {
         matches!(self.all.get(index as usize), Some(Slot::Taken { place, .. }) if *place == there)
     }
 
-    /// The key of the entry in this slot, if it lies there. If not, what lies there is left over
-    /// from an entry that has gone or a time that has changed.
+    /// Returns the key of the entry in this slot, if it is at this place. If it is not, the list's
+    /// item is left over from an entry that has gone or a time that has changed.
     #[inline]
     pub(super) fn key_at(&self, index: u32, there: Place) -> Option<Key> {
         match self.all.get(index as usize)? {
@@ -197,7 +197,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// As [`key_at`](Self::key_at), with the place, to be changed.
+    /// Like [`key_at`](Self::key_at), with a mutable reference to the place.
     #[inline]
     pub(super) fn lift(&mut self, index: u32, there: Place) -> Option<(Key, &mut Place)> {
         match self.all.get_mut(index as usize)? {
@@ -208,7 +208,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The keys of all entries, and their places, to be changed.
+    /// Iterates over the keys of all entries, with mutable references to their places.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Place)> {
         let taken = (0..).zip(&mut self.all);
         taken.filter_map(|(index, slot)| match slot {
@@ -219,7 +219,6 @@ impl<T> Slots<T> {
         })
     }
 
-    /// The entry has another key, which lies there.
     #[inline]
     pub(super) fn reset(&mut self, key: Key, there: Place) {
         if let Some(Slot::Taken {
@@ -232,7 +231,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Frees the slot: gives its generation and its value.
+    /// Frees the slot, and returns its generation and value.
     #[inline]
     pub(super) fn free(&mut self, index: u32) -> Option<(u32, T)> {
         let slot = self.all.get_mut(index as usize)?;
@@ -251,8 +250,8 @@ impl<T> Slots<T> {
         }
     }
 
-    /// No entry is left, also none that is checked out: slots are taken in the order in which they lie
-    /// in memory from now on, which is not the order in which entries have left.
+    /// Called when no entry is left, not even a checked-out one. From now on slots are used in the
+    /// order of memory, instead of the order in which entries have left.
     #[inline]
     pub(super) fn all_are_free(&mut self) {
         if self.retired == 0 {
@@ -261,7 +260,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Takes the value and keeps the slot for its entry.
+    /// Removes the value and keeps the slot for its entry.
     pub(super) fn check_out(&mut self, index: u32, link: u32) -> Option<(u32, T)> {
         let slot = self.all.get_mut(index as usize)?;
         let generation = slot.generation();
@@ -271,7 +270,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Puts back a value that was taken.
     pub(super) fn check_in(&mut self, key: Key, place: Place, value: T) {
         if let Some(slot) = self.all.get_mut(key.slot() as usize) {
             let generation = slot.generation();
@@ -285,7 +283,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// What [`check_out`](Self::check_out) was given for this entry.
+    /// Returns the link that [`check_out`](Self::check_out) was given for this entry.
     pub(super) fn link(&self, index: u32, generation: u32) -> Option<u32> {
         match *self.all.get(index as usize)? {
             Slot::Vacant {
@@ -302,8 +300,8 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Forgets all slots and their generations. No entry may be left, also none that is checked
-    /// out, and ids from before must not be looked up any more.
+    /// Removes all slots and their generations. No entry may be left, not even a checked-out one,
+    /// and earlier ids must not be looked up any more.
     pub(super) fn begin_anew(&mut self) {
         self.all.clear();
         self.free = NONE;
@@ -312,7 +310,7 @@ impl<T> Slots<T> {
         self.floor = 0;
     }
 
-    /// Gives back the memory of free slots at the end, but for `room` entries in all.
+    /// Frees the memory of free slots at the end, except for `room` entries in total.
     pub(super) fn shrink_to(&mut self, room: usize) {
         let mut free = Vec::new();
         let mut next = self.free;
@@ -332,7 +330,7 @@ impl<T> Slots<T> {
         }
         self.untouched = self.count();
         self.all.shrink_to(room.saturating_add(self.retired));
-        // The first ones are filled first, so that the end may become free again.
+        // Low slots are used first, so that the end may become free again.
         self.free = NONE;
         for index in free.into_iter().rev() {
             self.set_link(index, self.free);
@@ -350,8 +348,10 @@ impl<T> Slot<T> {
     }
 }
 
-/// An index below [`LIMIT`].
-#[expect(clippy::cast_possible_truncation, reason = "it is below the limit")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the index is below the limit"
+)]
 pub(super) fn small(index: usize) -> u32 {
     debug_assert!(index <= LIMIT);
     index as u32

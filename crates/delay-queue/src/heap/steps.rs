@@ -1,5 +1,5 @@
-//! Counts the keys that are looked at one after another, so that a test can tell what a section
-//! costs without a clock. Outside of tests it does nothing.
+//! Counts keys that are visited one after another, so that tests can measure the cost of a section
+//! without a clock. Does nothing outside of tests.
 
 #[cfg(test)]
 std::thread_local! {
@@ -12,7 +12,7 @@ pub(crate) fn count_one() {
     STEPS.set(STEPS.get() + 1);
 }
 
-/// How many since the last call of this, by this thread.
+/// Returns the count of this thread since its last call.
 #[cfg(all(test, feature = "std", not(anthill_loom)))]
 pub(crate) fn take() -> u64 {
     STEPS.take()

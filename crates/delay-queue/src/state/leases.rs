@@ -1,13 +1,12 @@
-//! Leases: entries that are reserved, because a feeder has taken them out and offers them to a
-//! receiver, which may never come.
+//! Leases: entries that a feeder has taken out and offers to a receiver, which may never come.
 //!
-//! Only the feeder has such an entry: it is not counted, its id finds nothing,
-//! but its place is taken, and a closed queue is not at its end before it is gone or back.
+//! A leased entry is not counted and its id finds nothing, but its place is taken, and a closed
+//! queue has not ended before the entry is received or comes back.
 //!
 //! The section that leases an entry may have effects, which run user code on the feeder's thread. A
-//! waker there may wait for what is leased, for it may close the queue for good. So the feeder collects
-//! its entry only after them, in another section; until then it stays here, and closing for
-//! good takes it back without waiting for the feeder.
+//! waker there may wait for the leased entry, because it may call `close_now`. So the feeder
+//! collects its entry only after the effects, in another section. Until then the entry stays here,
+//! and `close_now` takes it back without waiting for the feeder.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -18,20 +17,20 @@ use super::{Effects, State};
 use crate::wait::{Effects as _, WakeList};
 use crate::{CheckedOut, EntryId};
 
-/// What is reserved, and which closers wait for it to come back. Held under the queue's lock.
+/// The leased entries, and the closers that wait for them. Held under the queue's lock.
 pub(super) struct Leases<T> {
     out: BTreeMap<(u64, u64), Lease>,
-    /// Those of them that their feeders have not collected yet.
+    /// The leased entries that their feeders have not collected yet.
     uncollected: Vec<CheckedOut<T>>,
     waiting: Vec<Parker>,
     recalled: bool,
 }
 
-/// One entry that is reserved.
 struct Lease {
-    /// Makes its feeder give it back. No user code: it may be cloned and dropped under the lock.
+    /// Makes the feeder return the entry. Not user code: it may be cloned and dropped under the
+    /// lock.
     feeder: Waker,
-    /// Where the entry is among the uncollected ones.
+    /// Index in `Leases::uncollected`, if the entry is there.
     #[cfg(any(feature = "channel", anthill_loom))]
     uncollected: Option<usize>,
 }
@@ -50,7 +49,7 @@ impl<T> Leases<T> {
         self.out.len()
     }
 
-    /// From now on nothing more is given, and what is out has to come back.
+    /// Recalls all leased entries, and prevents further leases.
     pub(super) fn recall(&mut self, wakes: &mut WakeList) {
         self.recalled = true;
         for lease in self.out.values() {
@@ -58,7 +57,7 @@ impl<T> Leases<T> {
         }
     }
 
-    /// To be woken when nothing is out any more.
+    /// Registers a parker to be woken when no entry is leased any more.
     pub(super) fn wait(&mut self, parker: Parker) {
         self.waiting.push(parker);
     }
@@ -74,8 +73,8 @@ impl<T> Leases<T> {
 }
 
 impl<T> State<T> {
-    /// What was leased and not collected is back where it was. Of that, what was cleared meanwhile
-    /// is handed to the caller.
+    /// Returns leased entries that were not collected to their places. Entries of a heap that has
+    /// since been cleared are returned to the caller.
     pub(super) fn take_back_uncollected(&mut self, effects: &mut Effects) -> Vec<CheckedOut<T>> {
         let mut cleared = Vec::new();
         for out in std::mem::take(&mut self.leases.uncollected) {
@@ -92,16 +91,15 @@ mod leasing {
     use crate::state::{Effects, State};
     use crate::wait::{Effects as _, Unavailable};
 
-    /// A feeder's lease of an entry.
     pub(crate) enum Leased<T> {
-        /// In its hands.
+        /// The feeder holds the entry.
         Now(CheckedOut<T>),
-        /// To be collected when the section's effects have run.
+        /// The feeder must collect the entry after the section's effects have run.
         Later(EntryId),
     }
 
     impl<T> State<T> {
-        /// As [`take`](State::take), on a lease. `feeder` is woken if the lease is recalled.
+        /// Leases the earliest due entry. `feeder` is woken if the lease is recalled.
         pub(crate) fn check_out(
             &mut self,
             feeder: &Waker,
@@ -131,7 +129,7 @@ mod leasing {
             Ok(leased)
         }
 
-        /// The leased entry, if it has not been taken back.
+        /// Returns the leased entry, unless it has been taken back.
         pub(crate) fn collect(&mut self, id: EntryId) -> Option<CheckedOut<T>> {
             let Leases {
                 out, uncollected, ..
@@ -145,17 +143,17 @@ mod leasing {
             Some(collected)
         }
 
-        /// A leased entry has been received. Its value is elsewhere.
+        /// Ends the lease of an entry that has been received.
         pub(crate) fn gone(&mut self, out: CheckedOut<()>, effects: &mut Effects) {
             self.leases.end(out.id(), effects);
-            // If the queue has been cleared, there is no place to be freed.
+            // If the queue has been cleared, there is no place to free.
             let _ = self.heap.settle(out);
             self.counts.taken += 1;
             self.freed(effects);
         }
 
-        /// A leased entry comes back, to where it was. If the queue has been cleared
-        /// meanwhile it is handed to the caller, as something to be cleared.
+        /// Returns a leased entry to its place. If the queue has since been cleared, the entry is
+        /// handed to the caller, to be dropped.
         pub(crate) fn check_in(
             &mut self,
             out: CheckedOut<T>,

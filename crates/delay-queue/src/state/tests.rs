@@ -1,4 +1,5 @@
-//! What sections cost, counted in keys that are looked at: a clock would only show it in the large.
+//! The cost of sections, counted in heap keys that are compared: a clock would show it only at
+//! scale.
 
 use std::io;
 use std::task::Waker;
@@ -15,7 +16,8 @@ use crate::wait::{Effects as _, Waiter, WaiterId};
 use crate::wait_queue::{Pusher, Wait};
 use crate::{DelayHeap, NEVER};
 
-/// So many entries fall due, at the time `due` says for each, and one future more than that waits.
+/// Creates a state with `count` entries, due at the times that `due` returns, and `count + 1`
+/// waiting futures.
 fn waiting(count: u32, due: impl Fn(u32) -> u64) -> State<u32> {
     let mut state = State::new(usize::MAX, 0);
     let mut effects = Effects::default();
@@ -29,19 +31,19 @@ fn waiting(count: u32, due: impl Fn(u32) -> u64) -> State<u32> {
     state
 }
 
-/// Sections that each know the time and settle, as a poll or an alarm does.
+/// Takes entries in sections that each read the time and settle, as a poll or an alarm does.
 fn run(state: &mut State<u32>, takes: u32, now: impl Fn(u32) -> u64) -> u64 {
     steps::take();
     let mut effects = Effects::default();
     for n in 0..takes {
         state.learn(now(n));
         state.settle(&mut effects);
-        state.take(&mut effects).expect("it is due");
+        state.take(&mut effects).expect("the entry is due");
     }
     steps::take()
 }
 
-/// An alarm wakes all of them, and each comes and takes its own.
+/// An alarm notifies all of them, and each returns and takes its own entry.
 #[test]
 fn taking_costs_the_same_however_many_are_called_and_have_not_come_yet() {
     for count in [500, 1_000, 2_000] {
@@ -51,8 +53,8 @@ fn taking_costs_the_same_however_many_are_called_and_have_not_come_yet() {
     }
 }
 
-/// Takers lag behind: half of all entries lie ready as the others fall due, one by one, and the
-/// alarm must see to each of those.
+/// Takers lag behind: half of all entries are ready while the others fall due, one by one, and the
+/// alarm must handle each of those.
 #[test]
 fn an_entry_that_falls_due_costs_the_same_however_many_lie_ready_before_it() {
     for count in [500_u32, 1_000, 2_000] {
@@ -63,8 +65,8 @@ fn an_entry_that_falls_due_costs_the_same_however_many_lie_ready_before_it() {
     }
 }
 
-/// Threads and futures wait, some of them notified, and all of them leave, in three orders: those
-/// that lead or are notified pass that on, one by one.
+/// Threads and futures wait, some of them notified, and all of them leave, in three orders. A
+/// leader or notified waiter that leaves passes its role on.
 #[test]
 fn consumers_that_give_up_cost_the_same_however_many_wait_and_leave_nothing() {
     for (count, ready) in [500, 1_000, 2_000].into_iter().flat_map(|count| {
@@ -104,7 +106,7 @@ fn consumers_that_give_up_cost_the_same_however_many_wait_and_leave_nothing() {
     }
 }
 
-/// No alarm can be set, which all of them are told, and they leave with that or without.
+/// No alarm can be set. All futures are notified of the error, and leave with it or without.
 #[test]
 fn futures_without_an_alarm_give_up_at_the_same_cost_and_leave_nothing() {
     for count in [500, 1_000, 2_000] {
@@ -128,7 +130,7 @@ fn futures_without_an_alarm_give_up_at_the_same_cost_and_leave_nothing() {
     }
 }
 
-/// Half of them withdraw, some are served, the others are refused.
+/// Half of the pushers withdraw, some are served, the others are rejected.
 #[test]
 fn pushers_that_give_up_leave_nothing() {
     let mut state = State::new(1, 0);
@@ -143,7 +145,7 @@ fn pushers_that_give_up_leave_nothing() {
     for id in &pushers[..500] {
         assert!(state.pushers.leave(*id).is_some());
     }
-    state.take(&mut effects).expect("it is due");
+    state.take(&mut effects).expect("the entry is due");
     state.close(&mut effects);
     let answers = pushers[500..].iter().map(|id| state.pushers.look(*id));
     let entered = answers.filter(|answer| matches!(answer, Wait::Entered(_)));
@@ -172,7 +174,7 @@ fn from_the_middle(mut ids: Vec<WaiterId>) -> Vec<WaiterId> {
     ids
 }
 
-/// Feeders that each have an entry give it back, or are rid of it.
+/// Feeders that each hold an entry return it, or deliver it.
 #[cfg(feature = "channel")]
 #[test]
 fn feeders_that_end_leave_nothing() {
@@ -199,7 +201,7 @@ fn feeders_that_end_leave_nothing() {
     assert_eq!((state.len(), state.leases.len()), (500, 0));
 }
 
-/// Gathering changes nothing that can be seen but what it answers.
+/// Gathering has no visible effect but its result.
 #[test]
 fn what_is_gathered_leaves_in_order_and_is_counted_whatever_happens_to_it() {
     let mut rng = Rng::from_env();

@@ -1,5 +1,5 @@
-//! The clock's alarm of one queue: unset, being set, or set. A state machine under the queue's lock;
-//! setting the alarm itself is the clock's code and happens with the lock free.
+//! The clock's alarm of one queue: unset, being set, or set. A state machine under the queue's
+//! lock; setting the alarm is the clock's code and happens after the lock is released.
 
 use std::io;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use sync_shim::Alarm;
 
 use crate::NEVER;
 
-/// An alarm to be set when the lock is free. A section asks for one at most.
+/// An alarm to be set after the lock is released. A section requests at most one.
 #[derive(Debug)]
 #[must_use = "futures wait for this alarm"]
 pub struct AlarmRequest {
-    /// When.
+    /// Time of the alarm.
     pub at: u64,
     turn: u64,
-    #[expect(dead_code, reason = "held to be dropped when the lock is free")]
+    #[expect(dead_code, reason = "held to be dropped after the lock is released")]
     replaced: Option<Alarm>,
 }
 
-/// What is left of an alarm that is of no use any more. To be dropped when the lock is free.
+/// The remains of an alarm that is no longer needed, to be dropped after the lock is released.
 #[derive(Debug, Default)]
-#[must_use = "it is the clock's code, to be dropped when the lock is free"]
+#[must_use = "it is the clock's code, to be dropped after the lock is released"]
 pub struct Discarded {
-    #[expect(dead_code, reason = "held to be dropped when the lock is free")]
+    #[expect(dead_code, reason = "held to be dropped after the lock is released")]
     alarm: Option<Alarm>,
     #[expect(dead_code, reason = "as above")]
     error: Option<Arc<io::Error>>,
@@ -42,13 +42,11 @@ impl Discarded {
     }
 }
 
-/// The alarm, and the requests that are under way.
 #[derive(Debug, Default)]
 pub(super) struct QueueAlarm {
     state: State,
-    /// The turn of the latest request.
     turn: u64,
-    /// Requests given out whose outcome has not been reported.
+    /// Number of requests whose outcome has not been reported.
     being_set: usize,
 }
 
@@ -56,11 +54,11 @@ pub(super) struct QueueAlarm {
 enum State {
     #[default]
     Unset,
-    /// The party that was given this turn is setting it.
+    /// The thread that was given this turn is setting the alarm.
     Setting {
         at: u64,
         turn: u64,
-        /// An alarm has fired meanwhile: perhaps this one.
+        /// An alarm has fired in the meantime, perhaps this one.
         fired: bool,
     },
     Set {
@@ -70,7 +68,7 @@ enum State {
 }
 
 impl QueueAlarm {
-    /// When it fires, set or being set. [`NEVER`] if it is neither.
+    /// Returns the time of the alarm that is set or being set, or [`NEVER`].
     pub(super) fn at(&self) -> u64 {
         match &self.state {
             State::Unset => NEVER,
@@ -78,12 +76,12 @@ impl QueueAlarm {
         }
     }
 
-    /// Whether a party is setting one. It settles next.
+    /// Returns whether a thread is setting an alarm. That thread settles next.
     pub(super) fn is_being_set(&self) -> bool {
         self.being_set > 0
     }
 
-    /// Asks for an alarm at `at`. What the section asked for before is moved there.
+    /// Requests an alarm at `at`. A request made earlier in the same section is changed to `at`.
     pub(super) fn request(&mut self, at: u64, request: &mut Option<AlarmRequest>) {
         self.turn += 1;
         let turn = self.turn;
@@ -94,14 +92,15 @@ impl QueueAlarm {
             fired: false,
         };
         if let Some(request) = request {
-            (request.at, request.turn) = (at, turn); // Its own alarm was not set yet.
+            (request.at, request.turn) = (at, turn); // The alarm of the old request is not set yet.
         } else {
             self.being_set += 1;
             *request = Some(AlarmRequest { at, turn, replaced });
         }
     }
 
-    /// The outcome of a request. An error comes back if it left the queue without an alarm.
+    /// Processes the outcome of a request. Returns an error if the queue has no alarm because of
+    /// it.
     pub(super) fn report(
         &mut self,
         request: &AlarmRequest,
@@ -110,7 +109,7 @@ impl QueueAlarm {
         self.being_set -= 1;
         let (at, fired) = match self.state {
             State::Setting { at, turn, fired } if turn == request.turn => (at, fired),
-            // A request for an earlier time has taken its place: this outcome is of no use.
+            // A request for an earlier time has replaced this one: the outcome does not matter.
             _ => {
                 return Ok(match alarm {
                     Ok(alarm) => Discarded::alarm(Some(alarm)),
@@ -124,13 +123,13 @@ impl QueueAlarm {
                 self.state = State::Set { at, alarm };
                 Ok(Discarded::default())
             }
-            // It fired before this report: the section settles, and asks for the next.
+            // The alarm fired before this report: the section settles, and requests the next one.
             Ok(alarm) => Ok(Discarded::alarm(Some(alarm))),
             Err(error) => Err(Arc::new(error)),
         }
     }
 
-    /// An alarm has fired. While one is being set that is noted, for its report to find.
+    /// Called when an alarm has fired. If an alarm is being set, this is recorded for its report.
     pub(super) fn fired(&mut self) -> Discarded {
         if let State::Setting { fired, .. } = &mut self.state {
             *fired = true;
@@ -138,7 +137,6 @@ impl QueueAlarm {
         Discarded::alarm(self.unset())
     }
 
-    /// The alarm, if it is set, which it is not from now on.
     fn unset(&mut self) -> Option<Alarm> {
         match std::mem::take(&mut self.state) {
             State::Set { alarm, .. } => Some(alarm),

@@ -1,7 +1,7 @@
 //! The driver: sections and their deferred effects, blocking waits, futures' polls, and the alarm.
 //!
-//! A queue implements the required methods of [`Driver`] and [`Effects`]; the provided ones are the
-//! same for all queues. The steps that the comments name are those of `PROTOCOL.md`.
+//! A queue implements the required methods of [`Driver`] and [`Effects`]; the provided methods are
+//! the same for all queues. Comments refer to steps of `PROTOCOL.md`.
 
 use std::io;
 use std::sync::Arc;
@@ -13,110 +13,112 @@ use sync_shim::{Alarm, Clock, Parker, Process};
 
 use super::{AlarmRequest, Left, WaiterId, Waiters, WakeList};
 
-/// What a section leaves to be done when the lock is free.
+/// The deferred effects of a section, which are run after the lock is released.
 pub trait Effects: Default {
-    /// Whether there is nothing to do.
+    /// Returns whether there are no effects.
     fn is_empty(&self) -> bool;
 
-    /// The waiters to wake.
+    /// Returns the waiters to wake.
     fn wakes(&mut self) -> &mut WakeList;
 
-    /// Takes the request for an alarm out.
+    /// Removes and returns the request for an alarm.
     fn take_alarm_request(&mut self) -> Option<AlarmRequest>;
 
-    /// Adds those of a later section, whose request for an alarm has been taken out.
+    /// Appends the effects of a later section, whose alarm request has been removed.
     fn append(&mut self, later: Self);
 }
 
-/// Why a look found nothing to take.
+/// Reason why a look found no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// Nothing will ever be ready.
+    /// No entry will ever be ready.
     Closed,
-    /// There is nothing yet.
+    /// There is no entry.
     Empty,
-    /// There is something, but it is not due, or never.
+    /// There are entries, but none is due.
     NotDue,
 }
 
-/// Why a wait ended with nothing.
+/// Reason why a wait ended without an entry.
 #[derive(Clone, Debug)]
 pub enum WaitError {
-    /// Nothing will ever be ready.
+    /// No entry will ever be ready.
     Closed,
-    /// The deadline passed. Futures have none.
+    /// The deadline has passed. Futures have no deadline.
     TimedOut,
     /// Only futures wait, and the alarm that would wake them could not be set.
     NoAlarm(Arc<io::Error>),
-    /// In a forked child, where the threads that share the queue are missing.
+    /// The call would wait in a forked child, which does not have the threads that share the queue.
     Forked,
 }
 
 /// A queue whose consumers wait.
 pub trait Driver: Sized {
-    /// What the lock protects.
+    /// The state that the lock protects.
     type State;
-    /// What a section leaves to be done.
+    /// The deferred effects of a section.
     type Effects: Effects;
     /// The source of time and alarms.
     type Clock: Clock;
 
-    /// The clock.
+    /// Returns the clock.
     fn clock(&self) -> &Self::Clock;
 
-    /// The process that made the queue.
+    /// Returns the process that created the queue.
     fn process(&self) -> Process;
 
-    /// The clock's time as a number. User code, so no lock may be held, or nothing changed yet.
+    /// Returns the clock's time as a number. User code: no lock may be held, or the section must
+    /// not have changed the state yet.
     fn now(&self) -> u64;
 
-    /// Calls [`alarm_fired`](Self::alarm_fired).
+    /// Returns the waker that calls [`alarm_fired`](Self::alarm_fired).
     fn alarm_waker(&self) -> &Waker;
 
-    /// When an alarm for `due` fires. `None` if there is no such point.
+    /// Returns the time of an alarm for `due`, or `None` if it cannot be expressed.
     fn alarm_time(&self, due: u64) -> Option<Instant>;
 
-    /// When the leader wakes for what falls due at `due`, perhaps to [`spin`](Self::spin).
+    /// Returns when the leader wakes for an entry due at `due`, perhaps to [`spin`](Self::spin).
     fn leader_time(&self, due: u64) -> Option<Instant> {
         self.alarm_time(due)
     }
 
-    /// Spins from the leader's time on until what it woke for is due, or until it is woken.
-    /// `false` if the deadline passed first.
+    /// Spins from the leader's time until the entry is due or the thread is woken. Returns `false`
+    /// if the deadline passed first.
     fn spin(&self, _due: u64, _parker: &Parker, _deadline: Option<Instant>) -> bool {
         true
     }
 
-    /// Runs a section under the lock. What it leaves to be done is added to `effects`.
+    /// Runs a section under the lock, and appends its deferred effects to `effects`.
     fn locked<R>(
         &self,
         effects: &mut Self::Effects,
         change: impl FnOnce(&mut Self::State, &mut Self::Effects) -> R,
     ) -> R;
 
-    /// Reads the time, if anything can become ready by it. Called before a section changes
-    /// anything, so that a clock that panics costs nothing.
+    /// Reads the time if an entry may have become ready. Called before a section changes the state,
+    /// so that a panic of the clock does no harm.
     fn advance(&self, state: &mut Self::State);
 
-    /// The time has been read.
+    /// Records a reading of the clock.
     fn learn(state: &mut Self::State, now: u64);
 
-    /// The waiters, to be changed. The section settles after it.
+    /// Returns the waiters. The section must settle after changing them.
     fn waiters(state: &mut Self::State) -> &mut Waiters;
 
-    /// When the next thing falls due, ready ones included; [`NEVER`](crate::NEVER) if none does.
+    /// Returns when the next entry falls due, including ready ones; [`NEVER`](crate::NEVER) if none
+    /// does.
     fn next_due(state: &mut Self::State) -> u64;
 
-    /// Restores the invariants of the waiters: notifies what a change concerns.
+    /// Restores the invariants of the waiters: notifies the waiters that a change concerns.
     fn settle(state: &mut Self::State, effects: &mut Self::Effects);
 
-    /// Whether what the section has left to be done includes user code that must not run while its
+    /// Returns whether the section's deferred effects include user code that must not run while its
     /// thread counts as waiting.
     fn has_user_code(_state: &Self::State) -> bool {
         false
     }
 
-    /// Step 3 of the deferred effects: the futures, then whatever else runs user code.
+    /// Step 3 of the deferred effects: the futures, then all other user code.
     fn run_user_code(&self, effects: &mut Self::Effects);
 
     /// Runs a section under the lock, then its deferred effects.
@@ -125,37 +127,38 @@ pub trait Driver: Sized {
         let mut effects = Self::Effects::default();
         let result = self.locked(&mut effects, change);
         if !effects.is_empty() {
-            // Moved first: so what is mostly empty stays in a register until here.
+            // Moved here first, so that the usually empty value stays in a register until then.
             let mut effects = effects;
             self.run(&mut effects);
         }
         result
     }
 
-    /// Runs deferred effects, in the one order of all queues. Runs user code, so no lock may be
+    /// Runs deferred effects, in the same order for all queues. Runs user code, so no lock may be
     /// held.
     #[inline(never)]
     fn run(&self, effects: &mut Self::Effects) {
-        // Step 1: threads, before any waker: they run no user code, and user code may wait for them.
+        // Step 1: threads, before any waker. They run no user code, and user code may wait for
+        // them.
         effects.wakes().wake_threads();
-        // Step 2: the alarm, which later wakers may wait for.
+        // Step 2: the alarm, which wakers called later may wait for.
         if let Some(request) = effects.take_alarm_request() {
             set_alarms(self, request, effects);
         }
-        // Step 3: user code. By now all is done that it may wait for.
+        // Step 3: user code. Everything that it may wait for is done by now.
         self.run_user_code(effects);
     }
 
-    /// An alarm of this queue has fired.
+    /// Called when an alarm of this queue has fired.
     fn alarm_fired(&self) {
         let now = self.now();
         let discarded = self.section(|state, effects| {
             Self::learn(state, now);
             let waiters = Self::waiters(state);
             let discarded = waiters.alarm_fired();
-            // "The alarm fires while it is being set": it may be in the very call that sets it. The
-            // party that does so settles next; until then no waker runs, for one may wait for the
-            // alarm that follows.
+            // "The alarm fires while it is being set": perhaps in the very call that sets it. The
+            // thread that sets it settles next. Until then no waker runs, because a waker may wait
+            // for the next alarm.
             if !waiters.is_alarm_being_set() {
                 Self::settle(state, effects);
             }
@@ -164,9 +167,9 @@ pub trait Driver: Sized {
         drop_quietly(discarded); // The clock's code: the lock is free.
     }
 
-    /// Blocks until `look` finds something, or that nothing will come; or until the deadline.
+    /// Blocks until `look` finds an entry or reports that none will come, or until the deadline.
     ///
-    /// `look` runs in a section whose time is known: it reads no clock.
+    /// `look` runs in a section with a recent reading of the clock: it must not read the clock.
     ///
     /// # Errors
     /// [`WaitError::Closed`], [`WaitError::TimedOut`] and [`WaitError::Forked`].
@@ -185,8 +188,8 @@ pub trait Driver: Sized {
         loop {
             let step = self.section(|state, effects| {
                 self.advance(state);
-                // Dequeue, look and enqueue again in one section: a push finds this thread either
-                // before its look, or among the waiters.
+                // Dequeue, look and enqueue again in one section: a push comes either before this
+                // thread's look, or finds this thread among the waiters.
                 if let Some(id) = place.id.take() {
                     Self::waiters(state).dequeue_thread(id);
                 }
@@ -203,7 +206,7 @@ pub trait Driver: Sized {
                         Step::Sleep(leads_until)
                     }
                 };
-                // Also if this thread was the leader and returns: another takes over.
+                // Needed even if this thread is the leader and returns: another thread takes over.
                 Self::settle(state, effects);
                 step
             });
@@ -217,7 +220,7 @@ pub trait Driver: Sized {
         }
     }
 
-    /// Polls for what `look` finds. `id` is the future's own, kept from poll to poll.
+    /// Polls for an entry. `id` belongs to the future, and is kept between polls.
     fn poll_wait<R>(
         &self,
         id: &mut Option<WaiterId>,
@@ -225,7 +228,7 @@ pub trait Driver: Sized {
         mut look: impl FnMut(&mut Self::State, &mut Self::Effects) -> Result<R, Unavailable>,
     ) -> Poll<Result<R, WaitError>> {
         self.process().check(WaitError::Forked)?;
-        // Cloned before the lock is taken and dropped after it is free, for both are user code.
+        // Cloned before the lock is taken and dropped after it is released: both are user code.
         let mut waker = Some(context.waker().clone());
         let (mut before, mut left) = (None, None);
         let polled = loop {
@@ -243,7 +246,7 @@ pub trait Driver: Sized {
                     (Err(_), Some(Left::NoAlarm(error))) => {
                         Some(Poll::Ready(Err(WaitError::NoAlarm(Arc::clone(error)))))
                     }
-                    // It runs before this future counts as waiting.
+                    // The user code runs before this future counts as waiting.
                     (Err(_), _) if Self::has_user_code(state) => None,
                     (Err(_), _) => {
                         let waker = waker.take().expect("a poll enqueues its future once");
@@ -258,14 +261,14 @@ pub trait Driver: Sized {
                 break polled;
             }
         };
-        // Quietly: what was taken must not be lost to a waker that panics. One by one: two panics
-        // at once would abort the process.
+        // Quietly: a waker that panics must not lose the entry. One by one: two panics at once
+        // would abort the process.
         drop_quietly(left);
         drop_quietly(waker);
         polled
     }
 
-    /// The future is dropped: its notification, if it has one, goes to the next waiter.
+    /// Called when the future is dropped: its notification, if it has one, goes to the next waiter.
     fn cancel_wait(&self, id: &mut Option<WaiterId>) {
         let Some(id) = id.take() else {
             return;
@@ -279,18 +282,18 @@ pub trait Driver: Sized {
     }
 }
 
-/// What a thread does after it has looked.
+/// The next step of a thread that has looked.
 enum Step<R> {
     Return(Result<R, WaitError>),
-    /// The section's effects are user code. That is over now: a queued thread does nothing else
-    /// before it sleeps.
+    /// Run the section's effects, which are user code, and look again: a thread must not run user
+    /// code between enqueueing and sleeping.
     LookAgain,
-    /// Sleep; the leader, no longer than until then.
+    /// Sleep. The leader sleeps at most until the given time.
     Sleep(Option<u64>),
 }
 
-/// A waiting thread's id while it is queued or notified. Given back also if the clock panics: a
-/// thread that has gone must be neither notified nor the leader.
+/// A waiting thread's id while it is queued or notified. Also given up if the clock panics: a
+/// thread that is gone must neither be notified nor lead.
 struct ThreadPlace<'d, D: Driver> {
     driver: &'d D,
     id: Option<WaiterId>,
@@ -307,8 +310,8 @@ impl<D: Driver> Drop for ThreadPlace<'_, D> {
     }
 }
 
-/// Sleeps until woken (or spuriously), until the leader's time, or until the deadline: then the
-/// answer is `false`.
+/// Sleeps until woken (possibly spuriously), until the leader's time, or until the deadline.
+/// Returns `false` if the deadline has passed.
 fn sleep<D: Driver>(
     driver: &D,
     parker: &Parker,
@@ -318,7 +321,7 @@ fn sleep<D: Driver>(
     let leads = leads_until.and_then(|due| Some((due, driver.leader_time(due)?)));
     let leads = leads.filter(|&(_, wake)| deadline.is_none_or(|deadline| wake < deadline));
     match (leads, deadline) {
-        // Whether the deadline has passed too is seen on the next sleep.
+        // If the deadline has passed too, the next sleep notices.
         (Some((due, wake)), _) => {
             driver.clock().park_until(parker, wake) || driver.spin(due, parker, deadline)
         }
@@ -330,13 +333,13 @@ fn sleep<D: Driver>(
     }
 }
 
-/// Step 2 of the deferred effects: sets the alarm, and those that follow because it has fired
-/// already. What their sections leave to be done joins `effects`.
+/// Step 2 of the deferred effects: sets the alarm, and any further alarms that are requested
+/// because it has already fired. Appends the effects of their sections to `effects`.
 ///
-/// One after the other, never one within the other: an alarm may fire before the call that sets it
-/// returns, for a clock may look at the time first. That is noted, found by the section that reports
-/// the outcome, and answered with the next request. So the stack is as deep for one thing that falls
-/// due as for all that do meanwhile.
+/// A loop, not a recursion. An alarm may fire before the call that sets it returns, because a clock
+/// may check the time first. That is recorded, found by the section that reports the outcome, and
+/// answered with the next request. So the stack depth does not depend on how many entries fall due
+/// in the meantime.
 #[cold]
 fn set_alarms<D: Driver>(driver: &D, first: AlarmRequest, effects: &mut D::Effects) {
     let mut next = Some(first);
@@ -351,14 +354,14 @@ fn set_alarms<D: Driver>(driver: &D, first: AlarmRequest, effects: &mut D::Effec
         drop_quietly(discarded); // The clock's code: the lock is free.
         next = later.take_alarm_request();
         effects.append(later);
-        effects.wakes().wake_threads(); // Step 1, of the section just run.
-        drop_quietly(request); // With it the alarm that it replaces: the clock's code again.
+        effects.wakes().wake_threads(); // Step 1, for the section just run.
+        drop_quietly(request); // Drops the replaced alarm too: the clock's code again.
     }
 }
 
 fn set_alarm<D: Driver>(driver: &D, request: &AlarmRequest) -> io::Result<Alarm> {
     let Some(when) = driver.alarm_time(request.at) else {
-        return Err(io::Error::other("this time has no point on the clock"));
+        return Err(io::Error::other("the clock cannot express this time"));
     };
     let set = || driver.clock().wake_at(when, driver.alarm_waker().clone());
     guarded(set).unwrap_or_else(|payload| {

@@ -1,14 +1,15 @@
-//! Waiting for something to take, as a thread or as a future: one driver for all queues.
+//! Waiting for an entry, as a thread or as a future: one driver for all queues.
 //!
-//! For queues of this workspace, whose entries become ready now or at a time: [`DelayQueue`] here,
-//! and the work queue of `dedup-queue`. Not part of what the crate promises to its users: it may
-//! change in any version.
+//! For queues of this workspace, whose entries become ready now or at a later time: [`DelayQueue`]
+//! here, and the work queue of `dedup-queue`. Not part of the crate's public promise: it may change
+//! in any version.
 //!
 //! - [`Waiters`] is the wait queue of a queue's consumers, as arithmetic under its lock: which
-//!   waiter to notify, which thread is the leader, when the clock's alarm stands in for one.
-//! - [`WakeList`] and [`AlarmRequest`] are its deferred effects, [`Effects`] all those of a section.
+//!   waiter to notify, which thread leads, when the clock's alarm replaces the leader.
+//! - [`WakeList`] and [`AlarmRequest`] are its deferred effects; [`Effects`] are all effects of a
+//!   section.
 //! - [`Driver`] runs a section and then its effects, blocks a thread, polls a future, and sets
-//!   alarms. A queue says what its state and its effects are.
+//!   alarms. A queue supplies its types of state and effects.
 //!
 //! `src/PROTOCOL.md` of this crate has the steps of each party, and the races.
 //!

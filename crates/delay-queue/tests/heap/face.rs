@@ -150,10 +150,7 @@ fn memory_that_cannot_be_had_is_an_error_that_says_why_and_changes_nothing() {
     let refused = heap.try_reserve(1 << 28).unwrap_err();
     assert!(matches!(refused, ReserveError::NoMemory(_)));
     assert!(std::error::Error::source(&refused).is_some());
-    assert_eq!(
-        refused.to_string(),
-        "there is no memory for so many entries"
-    );
+    assert_eq!(refused.to_string(), "no memory for the additional entries");
     assert_eq!((heap.capacity(), heap.len()), (0, 0));
 
     let mut heap = DelayHeap::new();
@@ -161,7 +158,7 @@ fn memory_that_cannot_be_had_is_an_error_that_says_why_and_changes_nothing() {
     for absurd in [usize::MAX, 1 << 28] {
         let refused = heap.try_reserve(absurd).unwrap_err();
         assert_eq!(refused, ReserveError::TooMany);
-        assert_eq!(refused.to_string(), "a heap cannot hold so many entries");
+        assert_eq!(refused.to_string(), "a heap cannot hold that many entries");
     }
     assert_eq!(heap.pop().map(|entry| entry.value), Some("a"));
 }

@@ -35,7 +35,7 @@ fn a_bound_of_zero_is_refused() {
     assert_eq!(built.unwrap_err(), BuildError::ZeroBound);
     assert_eq!(
         BuildError::ZeroBound.to_string(),
-        "a queue's bound is at least one"
+        "a queue's bound must be at least one"
     );
 }
 

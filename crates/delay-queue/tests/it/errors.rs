@@ -28,7 +28,7 @@ fn a_refused_value_comes_back_whole_and_the_error_says_why() {
         ),
         (
             PushError::TimedOut(Value(3)),
-            "the queue stayed full until the time was up",
+            "the queue was full until the deadline",
             "TimedOut(..)",
             true,
             false,
@@ -53,12 +53,9 @@ fn a_refused_value_comes_back_whole_and_the_error_says_why() {
 fn a_take_says_why_there_is_nothing() {
     let told = [
         (TakeError::Closed, "the queue is closed"),
-        (
-            TakeError::TimedOut,
-            "nothing fell due until the time was up",
-        ),
+        (TakeError::TimedOut, "no entry fell due before the deadline"),
         (TakeError::Empty, "the queue is empty"),
-        (TakeError::NotDue, "nothing is due yet"),
+        (TakeError::NotDue, "no entry is due"),
         (
             TakeError::Forked,
             "the queue belongs to the parent process (this one was forked)",
@@ -70,7 +67,7 @@ fn a_take_says_why_there_is_nothing() {
         assert_eq!(error.is_closed(), display == "the queue is closed");
     }
     let error = TakeError::NoAlarm(Arc::new(io::Error::other("why")));
-    assert_eq!(error.to_string(), "no alarm could be set: why");
+    assert_eq!(error.to_string(), "the alarm could not be set: why");
     assert_eq!(error.source().unwrap().to_string(), "why");
 }
 
@@ -97,10 +94,7 @@ fn a_refusal_without_its_value_goes_through_a_question_mark() {
     for (error, text) in [
         (PushError::Full as fn(_) -> _, "the queue is full"),
         (PushError::Closed, "the queue is closed"),
-        (
-            PushError::TimedOut,
-            "the queue stayed full until the time was up",
-        ),
+        (PushError::TimedOut, "the queue was full until the deadline"),
     ] {
         let value = || Value(std::rc::Rc::clone(&count));
         assert_eq!(bare(error(value())).unwrap_err().to_string(), text);

@@ -1,25 +1,25 @@
-//! The thread that wakes wakers at points of time: one for each `Alarms`, started by the first
-//! alarm and gone some time after the last.
+//! The thread that calls wakers at given times: one per `Alarms`, started by the first alarm and
+//! ended some time after the last.
 //!
-//! Not for: which clock that is, and how its thread is started (`process.rs`; in models, a clock
+//! Not for: choosing the clock, or how the thread is started (`process.rs`; in models, a clock
 //! behind the same trait).
 //!
-//! # What always holds
-//! 1. While an alarm is pending, the thread runs: it is awake, or sleeps no longer than until
+//! # Invariants
+//! 1. While an alarm is pending, the thread runs: it is awake, or sleeps at most until
 //!    `sleeps_until`, which is no later than the earliest alarm.
-//! 2. Wakers are called and dropped outside the lock; a panicking one does not stop the thread.
-//! 3. With nothing pending for [`KEEP_ALIVE`], the thread ends. It is woken for that once: when what it
-//!    slept for was taken back and lay farther off.
-//! 4. In a process forked while the thread ran there is none, and no alarm can be set: to start
-//!    another would mean to trust a lock and a condition that the lost thread may have held. That is
-//!    found out without the lock.
+//! 2. Wakers are called and dropped outside the lock. A panicking waker does not stop the thread.
+//! 3. When no alarm has been pending for [`KEEP_ALIVE`], the thread ends. One notification starts
+//!    that interval: when the alarm that the thread slept for is cancelled and lay farther off.
+//! 4. In a process forked while the thread ran there is no thread, and no alarm can be set: a new
+//!    thread would have to trust a lock and a condition that the lost thread may have held. This is
+//!    detected without the lock.
 //!
-//! # Why no alarm is slept over
+//! # Why the thread never oversleeps an alarm
 //! The thread stores `sleeps_until` in the section that ends with its sleep. So the next section
-//! finds it asleep, and notifies it if it would sleep too long. That section also lowers
-//! `sleeps_until`, so a later one notifies only for a still earlier time: a notified thread looks at
-//! all alarms anyway. The end of the thread and a start are sections of the same lock: an alarm is
-//! seen by the thread that ends, or starts the next.
+//! sees that it is asleep, and notifies it if it would sleep too long. That section also lowers
+//! `sleeps_until`, so a later section notifies only for a still earlier time: a notified thread
+//! checks all alarms anyway. The end of the thread and its start are sections of the same lock:
+//! either the ending thread sees an alarm, or the alarm starts the next thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,16 +29,16 @@ use std::time::{Duration, Instant};
 use crate::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::{Mutex, MutexGuard, foreign};
 
-/// How long the thread outlives its last alarm: its keep-alive.
+/// Time that the thread stays after its last alarm.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The time that the alarms are set by, and the thread's place to sleep.
+/// The clock that alarms are set by, and the condition that the thread sleeps on.
 pub trait Time {
-    /// The present.
+    /// Returns the current time.
     fn now(&self) -> Instant;
-    /// Gives the lock up until `notify` or `when`. May return early for no reason.
+    /// Releases the lock until `notify` or `when`. May return early without a reason.
     fn wait_until(&self, state: &mut MutexGuard<'_, State>, when: Instant);
-    /// Ends the wait that is under way, if one is.
+    /// Ends the current wait, if there is one.
     fn notify(&self);
 }
 
@@ -47,21 +47,21 @@ pub trait Time {
 pub struct Alarms<T> {
     state: Mutex<State>,
     /// While the thread runs, one more than the fork count of the process that it was started in;
-    /// else 0. Written under the lock. Relaxed: under the lock that orders it, and a forked copy
-    /// reads what was written before the fork.
+    /// otherwise 0. Written under the lock. Relaxed: the lock orders it, and a forked copy reads a
+    /// value written before the fork.
     running: AtomicUsize,
     time: T,
 }
 
-/// What the lock protects.
+/// The state that the lock protects.
 #[derive(Debug)]
 pub struct State {
-    /// By time, then by order of setting.
+    /// By time, then by order of creation.
     pending: BTreeMap<Key, Waker>,
     next: u64,
-    /// Until when the thread sleeps; `None` while it is awake.
+    /// End of the thread's sleep; `None` while it is awake.
     sleeps_until: Option<Instant>,
-    /// When the last alarm was rung or taken back.
+    /// Time at which the last alarm was fired or cancelled.
     idle_since: Option<Instant>,
 }
 
@@ -78,18 +78,18 @@ impl State {
         }
     }
 
-    /// The thread has to look at all alarms by then: whether it must be notified.
+    /// Makes the thread check all alarms by `when`. Returns whether it must be notified.
     fn wake_by(&mut self, when: Instant) -> bool {
         let sleeps_over = self.sleeps_until.is_some_and(|until| when < until);
         if sleeps_over {
-            self.sleeps_until = Some(when); // A time that is not earlier needs no second notify.
+            self.sleeps_until = Some(when); // A time that is not earlier needs no second notification.
         }
         sleeps_over
     }
 }
 
 impl<T: Time> Alarms<T> {
-    /// No alarm, no thread.
+    /// Creates an instance without alarms or thread.
     #[cfg(not(anthill_loom))]
     pub const fn new(time: T) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl<T: Time> Alarms<T> {
         }
     }
 
-    /// No alarm, no thread.
+    /// Creates an instance without alarms or thread.
     #[cfg(anthill_loom)]
     pub fn new(time: T) -> Self {
         Self {
@@ -109,17 +109,17 @@ impl<T: Time> Alarms<T> {
         }
     }
 
-    /// Whether the thread ran in a process of which this one is a copy.
+    /// Returns whether the thread was lost in a fork.
     fn is_lost(&self, forks: usize) -> bool {
         let running = self.running.load(Relaxed);
         running != 0 && running != forks + 1
     }
 
-    /// Enters an alarm; `start` starts the thread if there is none, by having it call
-    /// [`serve`](Self::serve). `forks` is the fork count of this process.
+    /// Sets an alarm. If no thread runs, `start` must start one that calls [`serve`](Self::serve).
+    /// `forks` is the fork count of this process.
     ///
     /// # Errors
-    /// What `start` says, and that the thread did not survive a fork.
+    /// The error of `start`, or that the thread did not survive a fork.
     pub fn set(
         &self,
         forks: usize,
@@ -134,8 +134,8 @@ impl<T: Time> Alarms<T> {
         let key = (when, state.next);
         state.next += 1;
         state.pending.insert(key, waker);
-        // The thread runs: it looks at this alarm before it sleeps, or is notified if it sleeps for
-        // longer.
+        // The thread runs: it sees this alarm before it sleeps, or is notified if it would
+        // oversleep it.
         if self.running.load(Relaxed) != 0 {
             let notify = state.wake_by(when);
             drop(state);
@@ -144,7 +144,8 @@ impl<T: Time> Alarms<T> {
             }
             return Ok(key);
         }
-        // The start is under the lock, so that there is never a second thread; it runs no user code.
+        // Started under the lock, so that there is never a second thread; `start` runs no user
+        // code.
         match start() {
             Ok(()) => {
                 self.running.store(forks + 1, Relaxed);
@@ -159,7 +160,7 @@ impl<T: Time> Alarms<T> {
         }
     }
 
-    /// Takes an alarm back, if it has not been rung.
+    /// Cancels an alarm that has not been fired.
     pub fn take_back(&self, forks: usize, key: Key) {
         if self.is_lost(forks) {
             return; // The thread that would call the waker is gone.
@@ -170,8 +171,8 @@ impl<T: Time> Alarms<T> {
         if waker.is_some() && state.pending.is_empty() {
             let now = self.time.now();
             state.idle_since = Some(now);
-            // It may sleep for what was taken back: then its keep-alive begins now. While it sleeps
-            // that long, alarms that come and go need no notify, so this is rare.
+            // The thread may be sleeping for the cancelled alarm: its keep-alive begins now. While
+            // it sleeps that long, alarms that come and go need no notification, so this is rare.
             notify = state.wake_by(now + KEEP_ALIVE);
         }
         drop(state);
@@ -181,17 +182,18 @@ impl<T: Time> Alarms<T> {
         drop(waker); // User code: the lock is free again.
     }
 
-    /// The thread. Returns when nothing has been pending for [`KEEP_ALIVE`].
+    /// Body of the thread. Returns when no alarm has been pending for [`KEEP_ALIVE`].
     pub fn serve(&self) {
         let mut state = self.state.lock();
         loop {
-            state.sleeps_until = None; // Awake: it looks at all alarms, so none needs to notify it.
+            state.sleeps_until = None; // Awake: it checks all alarms, so no section has to notify it.
             let now = self.time.now();
             let until = match state.pending.first_entry() {
                 Some(first) if first.key().0 <= now => {
                     let waker = first.remove();
                     state.idle_since = Some(now);
-                    // Awake (`sleeps_until` is `None`), so what is set meanwhile is seen below.
+                    // `sleeps_until` is `None`, so an alarm that is set in the meantime is seen
+                    // below.
                     drop(state);
                     foreign::wake(waker); // User code; its panic does not end the thread.
                     state = self.state.lock();
@@ -201,20 +203,21 @@ impl<T: Time> Alarms<T> {
                 None => {
                     let end = *state.idle_since.get_or_insert(now) + KEEP_ALIVE;
                     if end <= now {
-                        // In the section that found nothing pending: the next alarm starts a thread.
+                        // In the section that found no pending alarm: the next alarm starts a
+                        // thread.
                         self.running.store(0, Relaxed);
                         return;
                     }
                     end
                 }
             };
-            // Published in the section that begins the sleep: the next one knows until when.
+            // Stored in the section that begins the sleep: the next section sees when it ends.
             state.sleeps_until = Some(until);
             self.time.wait_until(&mut state, until);
         }
     }
 
-    /// For a modelled clock, which moves its time under the lock.
+    /// For a modelled clock, which advances under the lock.
     #[cfg(anthill_loom)]
     pub fn with_lock<R>(&self, call: impl FnOnce(&T) -> R) -> R {
         let _state = self.state.lock();
@@ -226,7 +229,7 @@ impl<T: Time> Alarms<T> {
 mod tests {
     use super::*;
 
-    /// Its thread never looks.
+    /// A clock without a thread.
     struct Still(Instant);
 
     impl Time for Still {
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn alarms_that_are_taken_back_leave_nothing() {
+    fn cancelled_alarms_leave_nothing() {
         let start = Instant::now();
         let alarms = Alarms::new(Still(start));
         let set = |n: u64| {

@@ -1,9 +1,9 @@
-//! A clock that stands still until it is moved by hand.
+//! A clock that stands still until a test advances it.
 //!
-//! It knows its waiters, so a test can let a thread go to sleep, see that it has
-//! ([`ManualClock::wait_for_sleepers`]), and only then move time: no test has to sleep to order
-//! events. Under loom it is how deadlines are modelled: a clock thread calls `advance`, which may
-//! then happen at any point of the other threads' steps.
+//! The clock knows its waiters. A test can let a thread go to sleep, observe that it sleeps
+//! ([`ManualClock::wait_for_sleepers`]), and only then advance the time: no test has to sleep to
+//! order events. Models use it for deadlines: a clock thread calls `advance`, which may happen at
+//! any point of the other threads' steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use std::{fmt, io};
 use crate::parker::Woken;
 use crate::{Alarm, Clock, Condvar, Mutex, Parker, foreign};
 
-/// Time for tests and models. Clones show the same time.
+/// A clock for tests and models. Clones share the same time.
 #[derive(Clone)]
 pub struct ManualClock(Arc<Shared>);
 
 struct Shared {
-    /// What `now` is at the start. Read from the machine only because an `Instant` can be had no
-    /// other way.
+    /// Value of `now` at the start. Read from the machine only because there is no other way to
+    /// obtain an `Instant`.
     epoch: Instant,
     time: Mutex<Time>,
     /// Notified when a thread or an alarm begins to wait.
@@ -29,7 +29,7 @@ struct Shared {
 
 struct Time {
     since_epoch: Duration,
-    /// By due time, then by arrival.
+    /// By due time, then by order of arrival.
     sleepers: BTreeMap<(Instant, u64), Sleeper>,
     next: u64,
 }
@@ -40,7 +40,7 @@ enum Sleeper {
 }
 
 impl ManualClock {
-    /// A clock at an arbitrary point of time.
+    /// Creates a clock at an arbitrary point in time.
     pub fn new() -> Self {
         Self(Arc::new(Shared {
             epoch: Instant::now(),
@@ -53,15 +53,15 @@ impl ManualClock {
         }))
     }
 
-    /// Moves time forward, and wakes all waiters that are due, earliest first.
+    /// Advances the time, and wakes all waiters that are due, earliest first.
     ///
     /// # Panics
-    /// If the new time is past what an `Instant` can express.
+    /// If the new time is past the range of `Instant`.
     pub fn advance(&self, by: Duration) {
         let due = {
             let mut time = self.0.time.lock();
-            // Time moves and the due sleepers leave in one section: a sleeper that comes later sees
-            // the new time and does not sleep.
+            // The time advances and the due sleepers are removed in one section: a later sleeper
+            // sees the new time and does not sleep.
             time.since_epoch = time.since_epoch.saturating_add(by);
             let now = self.0.at(&time);
             let mut due = Vec::new();
@@ -75,26 +75,27 @@ impl ManualClock {
         };
         for sleeper in due {
             match sleeper {
-                // May come late and meet the owner's next sleep, which looks at the time again.
+                // The poke may arrive late, in the owner's next sleep, which checks the time again.
                 Sleeper::Thread(parker) => parker.poke(),
-                // User code: the lock is free, and a panic must not cost the others their wake-up.
+                // User code: the lock has been released, and a panic must not cost the other
+                // sleepers their wake-up.
                 Sleeper::Alarm(waker) => foreign::wake(waker),
             }
         }
     }
 
-    /// How many threads and alarms wait for a time that has not come.
+    /// Returns the number of threads and alarms that wait for a future time.
     pub fn sleepers(&self) -> usize {
         self.0.time.lock().sleepers.len()
     }
 
-    /// The earliest time that is waited for.
+    /// Returns the earliest time that a thread or an alarm waits for.
     pub fn next_due(&self) -> Option<Instant> {
         let time = self.0.time.lock();
         time.sleepers.keys().next().map(|&(when, _)| when)
     }
 
-    /// Blocks until at least `count` threads and alarms wait for a time that has not come.
+    /// Blocks until at least `count` threads and alarms wait for a future time.
     pub fn wait_for_sleepers(&self, count: usize) {
         let mut time = self.0.time.lock();
         while time.sleepers.len() < count {
@@ -107,13 +108,13 @@ impl Shared {
     fn at(&self, time: &Time) -> Instant {
         self.epoch
             .checked_add(time.since_epoch)
-            .expect("a manual clock stays within what an `Instant` can express")
+            .expect("a manual clock stays within the range of `Instant`")
     }
 
-    /// Enters a sleeper, unless its time has come.
+    /// Adds a sleeper, unless its time has come.
     fn enter(&self, when: Instant, sleeper: Sleeper) -> Result<(Instant, u64), Sleeper> {
         let mut time = self.time.lock();
-        // Looks at the time in the section that enters: no `advance` can fall in between.
+        // Reads the time in the section that adds the sleeper: no `advance` can come in between.
         if self.at(&time) >= when {
             return Err(sleeper);
         }
@@ -141,7 +142,7 @@ impl Clock for ManualClock {
             return parker.take_token();
         };
         loop {
-            // A poke may be a late one, of an earlier wait: then time has not come.
+            // A poke may be a late one, meant for an earlier wait: then the time has not come.
             let woken = parker.sleep(None);
             if woken == Woken::Token {
                 self.0.leave(key);

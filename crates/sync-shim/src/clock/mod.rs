@@ -1,9 +1,9 @@
-//! Time, as something that is handed in.
+//! Clocks as values that callers pass in.
 //!
-//! # What always holds
-//! 1. A timed wait on a clock ends no earlier than its time by that same clock.
+//! # Guarantees
+//! 1. A timed wait on a clock ends no earlier than its time by that clock.
 //! 2. A clock does not go backwards.
-//! 3. Points past what an `Instant` can express are "never": [`Clock::after`] says so.
+//! 3. Points past the range of `Instant` mean "never": see [`Clock::after`].
 
 #[cfg_attr(
     not(anthill_loom),
@@ -26,35 +26,36 @@ pub use manual::ManualClock;
 #[cfg(not(anthill_loom))]
 pub use monotonic::MonotonicClock;
 
-/// A source of time and the only way to wait for it.
+/// A source of time, and the only way to wait for a time.
 ///
-/// Queues ask for [`now`](Clock::now) with their lock held: it must be quick, and must not call
-/// back into them. None of this may panic.
+/// Queues call [`now`](Clock::now) with their lock held: it must be quick and must not call back
+/// into them. No method may panic.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The present.
+    /// Returns the current time.
     fn now(&self) -> Instant;
 
-    /// Parks until the token comes (`true`) or this clock reaches `when` (`false`).
+    /// Parks until a token comes (`true`) or this clock reaches `when` (`false`).
     fn park_until(&self, parker: &Parker, when: Instant) -> bool;
 
-    /// Wakes `waker` once this clock reaches `when`, unless the alarm is dropped before.
+    /// Calls `waker` once this clock reaches `when`, unless the alarm is dropped before.
     ///
     /// # Errors
-    /// If there is no thread to serve it.
+    /// If there is no thread to serve the alarm.
     fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm>;
 
-    /// The point `delay` from now, or `None` for one too far away to express: never.
+    /// Returns the time `delay` from now, or `None` (never) if it cannot be expressed.
     fn after(&self, delay: Duration) -> Option<Instant> {
         self.now().checked_add(delay)
     }
 }
 
-/// A pending [`Clock::wake_at`]. Dropping it takes it back; a wake-up under way may still come.
-#[must_use = "dropping an alarm takes it back"]
+/// A pending [`Clock::wake_at`]. Dropping it cancels the alarm; a wake-up that has already begun
+/// may still come.
+#[must_use = "dropping an alarm cancels it"]
 pub struct Alarm(#[expect(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
 
 impl Alarm {
-    /// An alarm that is taken back by dropping `guard`. For implementors of [`Clock`].
+    /// Creates an alarm that is cancelled by dropping `guard`. For implementors of [`Clock`].
     pub fn new(guard: impl Send + Sync + 'static) -> Self {
         Self(Box::new(guard))
     }

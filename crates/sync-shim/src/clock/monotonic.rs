@@ -9,14 +9,14 @@ use crate::{Alarm, Clock, Parker};
 
 /// The operating system's monotonic time: it does not jump when the wall clock is set.
 ///
-/// Alarms are served by one thread for the whole process, started when the first is set and gone
-/// ten seconds after the last was rung or taken back. A process forked meanwhile has lost that
-/// thread: setting an alarm there is refused.
+/// One thread serves the alarms of the whole process. The first alarm starts it, and it ends ten
+/// seconds after the last alarm was fired or cancelled. A process forked in the meantime has lost
+/// that thread: setting an alarm there fails.
 ///
-/// That thread calls the wakers, one after the other. One that blocks (a waker that runs its task
-/// in place, say) delays every later alarm of the process for as long: those of all queues that
-/// use this clock. A waker is to schedule its task elsewhere and return; where that cannot be had,
-/// give that queue a clock of its own.
+/// That thread calls the wakers one after another. A waker that blocks (for example one that runs
+/// its task in place) delays every later alarm of the process for as long, in all queues that use
+/// this clock. A waker should schedule its task elsewhere and return. If it cannot, give that queue
+/// a clock of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MonotonicClock;
 

@@ -1,4 +1,4 @@
-//! The process's alarms: the machine's time, one thread for all.
+//! Alarms of the process: the machine's time, and one thread for all alarms.
 
 use std::io;
 use std::task::Waker;
@@ -23,11 +23,11 @@ impl Time for Machine {
     }
 
     fn notify(&self) {
-        self.0.notify_one(); // The thread is the only one that waits on it.
+        self.0.notify_one(); // Only the alarm thread waits on it.
     }
 }
 
-/// Takes its alarm back when dropped.
+/// Cancels its alarm when dropped.
 pub(super) struct Pending(Key);
 
 impl Drop for Pending {

@@ -1,25 +1,24 @@
-//! Every interleaving up to a bound, counted: loom.
+//! Exhaustive exploration with loom: every interleaving up to a bound, counted.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 std::thread_local! {
-    /// loom runs all threads of a model on the one thread that called it, so this is the
-    /// model's own.
+    // loom runs all threads of a model on the thread that called it, so these belong to one model.
     static FAIR_WAKES: Cell<bool> = const { Cell::new(false) };
     static TWO_LOCKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says whether [`Futex::wake_one_fairly`](crate::Futex::wake_one_fairly) reserves, for the
-/// futexes this execution makes from here on: always or (at first) never. On the machine a clock
-/// decides, so a model of what rests on it is run both ways.
+/// Sets whether [`Futex::wake_one_fairly`](crate::Futex::wake_one_fairly) reserves, always or never
+/// (the default), for the futexes that this execution creates afterwards. On the machine a clock
+/// decides, so models of code that depends on it run both ways.
 pub fn set_fair_wakes(fair: bool) {
     FAIR_WAKES.set(fair);
 }
 
-/// Says whether a pool that this execution makes from here on has its two locks, as on the machine, or
-/// (at first) one in the place of both.
+/// Sets whether a pool that this execution creates afterwards has two locks, as on the machine, or
+/// one that serves as both (the default).
 pub fn set_two_locks(two: bool) {
     TWO_LOCKS.set(two);
 }
@@ -33,13 +32,13 @@ pub(crate) fn fair_wakes() -> bool {
     FAIR_WAKES.get()
 }
 
-/// Explores `body`, and prints how many executions that took.
+/// Explores `body`, and prints the number of executions.
 ///
 /// `bound` is the number of pre-emptions per execution; `None` explores all of them. The
 /// environment variable `ANTHILL_LOOM_BOUND` (a number, or `none`) overrides it.
 ///
-/// The line printed is what the models' gate compares with the committed count, so that a model
-/// which silently explores less is noticed.
+/// The models' gate compares the printed line with the committed count, so that a model that
+/// silently explores less is noticed.
 ///
 /// # Panics
 /// If an execution panics, deadlocks or races; loom prints the execution.

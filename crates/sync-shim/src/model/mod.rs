@@ -1,4 +1,4 @@
-//! Running a model: every interleaving up to a bound, or many random ones.
+//! Runs a model: every interleaving up to a bound, or many random ones.
 
 #[cfg(not(anthill_shuttle))]
 mod exhaustive;

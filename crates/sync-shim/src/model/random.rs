@@ -1,7 +1,7 @@
-//! Random schedules, by their seeds: shuttle.
+//! Random exploration with shuttle: schedules that a seed determines.
 //!
-//! Not for: orderings. Each atomic access is sequentially consistent here, so a weak ordering is
-//! loom's business and `ThreadSanitizer`'s.
+//! Not for: orderings. Each atomic access is sequentially consistent here; loom and
+//! `ThreadSanitizer` check weak orderings.
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,25 +11,27 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
-/// Schedules of one seed. A failure is repeated by its seed, so few must lie before it.
+/// Schedules per seed. A failure is repeated from the first schedule of its seed, so a seed has
+/// few.
 const PER_SEED: u64 = 50;
 const SCHEDULES: u64 = 1_000;
-/// A scenario of some dozen tasks takes a few thousand.
+/// A scenario of a few dozen tasks takes a few thousand steps.
 const MOST_STEPS: usize = 200_000;
-/// Frames of user code lie on these threads' stacks, unoptimized ones at times.
+/// These stacks hold frames of user code, which may be unoptimized.
 const STACK: usize = 256 * 1024;
-/// How many pre-emptions a schedule of `PctScheduler` aims at.
+/// Numbers of pre-emptions that a schedule of `PctScheduler` aims at.
 const DEPTHS: [usize; 4] = [2, 3, 4, 5];
 
-/// Runs `body` under random schedules, half of them uniform and half by priorities that change at
-/// a few random points (PCT), which finds what needs few pre-emptions at the right places.
+/// Runs `body` under random schedules. Half of them are uniform; the other half use priorities that
+/// change at a few random points (PCT), which finds bugs that need few pre-emptions at the right
+/// places.
 ///
-/// The environment variables `ANTHILL_SHUTTLE_SCHEDULES` (how many; 1,000) and
-/// `ANTHILL_SHUTTLE_SEED` (the first seed; 0) say which. A panic in `body` that is to be caught
-/// there is to be raised by `resume_unwind`: shuttle prints the schedule of any other as a failure.
+/// The environment variable `ANTHILL_SHUTTLE_SCHEDULES` sets the number of schedules (1,000),
+/// `ANTHILL_SHUTTLE_SEED` the first seed (0). A `body` that catches a panic of its own must raise
+/// it by `resume_unwind`: shuttle prints the schedule of any other panic as a failure.
 ///
 /// # Panics
-/// If a schedule panics, deadlocks or does not end. Its seed is printed before.
+/// If a schedule panics, deadlocks or does not end. The seed is printed before the panic.
 pub fn explore(name: &str, body: impl Fn() + Send + Sync + 'static) {
     let number = |variable, default| match env::var(variable) {
         Ok(number) => number.parse().expect("the variable is a number"),
@@ -56,18 +58,18 @@ fn run(seed: u64, count: u64, body: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = STACK;
     config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
-    config.silence_warnings = true; // That all accesses are sequentially consistent.
-    let count = usize::try_from(count).expect("it is a small number");
+    config.silence_warnings = true; // The warning that all accesses are sequentially consistent.
+    let count = usize::try_from(count).expect("the count is small");
     if seed.is_multiple_of(2) {
         Runner::new(RandomScheduler::new_from_seed(seed, count), config).run(body);
     } else {
         let depths = (seed / 2).rem_euclid(DEPTHS.len() as u64);
-        let depth = DEPTHS[usize::try_from(depths).expect("it is an index")];
+        let depth = DEPTHS[usize::try_from(depths).expect("the remainder is an index")];
         Runner::new(PctScheduler::new_from_seed(seed, depth, count), config).run(body);
     }
 }
 
-/// A number below `bound` that the schedule's seed decides.
+/// Returns a number below `bound` that the schedule's seed determines.
 pub fn random_below(bound: usize) -> usize {
     thread_rng().gen_range(0..bound)
 }
@@ -76,8 +78,8 @@ pub(crate) fn coin() -> bool {
     thread_rng().r#gen()
 }
 
-/// Whether a pool has its two locks, as on the machine: always, as random schedules are as many as one
-/// asks for.
+/// Returns whether a pool has two locks, as on the machine. Always true: random schedules do not
+/// explode with the number of steps.
 pub fn two_locks() -> bool {
     true
 }
