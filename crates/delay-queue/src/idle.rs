@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    #[test]
+    #[testkit::test]
     fn waits_that_end_in_any_way_leave_nothing() {
         let queue = DelayQueue::new();
         let id = queue.push((), Duration::MAX).expect("it is open");

@@ -233,7 +233,7 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
 mod tests {
     use crate::{Pool, WaitError};
 
-    #[test]
+    #[testkit::test]
     fn a_grace_that_is_over_takes_nothing_out_of_a_pool_that_was_rebooted_meanwhile() {
         let pool = Pool::builder().capacity(1).start_paused(true).build();
         let pool = pool.expect("the settings are sound");

@@ -159,7 +159,7 @@ pub(crate) fn put_thread_parker(parker: &Parker) {
 mod tests {
     use super::*;
 
-    #[test]
+    #[testkit::test]
     fn a_thread_keeps_its_number_and_no_other_has_it() {
         let numbers = || [thread_number(), thread_number()];
         let (ours, theirs) = (numbers(), std::thread::spawn(numbers).join());

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use backoff_spinlock::SpinLock;
-use testkit::{LIMIT, watchdog};
 
 /// Lets `threads` threads enter sections of `steps` steps without a pause until the last of them
 /// has had `turns` turns.
@@ -32,21 +31,17 @@ fn hammer(threads: usize, steps: u64, turns: u64) {
     assert_eq!(lock.into_inner(), had.iter().sum::<u64>());
 }
 
-#[test]
+#[testkit::test]
 fn every_thread_gets_in_while_the_others_keep_entering_short_sections() {
-    watchdog(LIMIT, || {
-        for threads in [2, 4, 16] {
-            hammer(threads, 10, 1000);
-        }
-    });
+    for threads in [2, 4, 16] {
+        hammer(threads, 10, 1000);
+    }
 }
 
 /// Such a lock is free for moments only: each time a sleeper comes it may find it held.
-#[test]
+#[testkit::test]
 fn every_thread_gets_in_while_the_others_keep_entering_long_sections() {
-    watchdog(LIMIT, || {
-        for threads in [2, 8] {
-            hammer(threads, 20_000, 10);
-        }
-    });
+    for threads in [2, 8] {
+        hammer(threads, 20_000, 10);
+    }
 }

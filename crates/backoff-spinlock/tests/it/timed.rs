@@ -2,7 +2,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use backoff_spinlock::SpinMutex;
-use testkit::{Gate, LIMIT, watchdog};
+use testkit::Gate;
 
 #[test]
 fn a_free_lock_is_had_whatever_the_time() {
@@ -27,46 +27,42 @@ fn a_held_lock_is_waited_for_until_the_deadline_and_no_shorter() {
     );
 }
 
-#[test]
+#[testkit::test]
 fn a_waiter_that_gives_up_takes_no_others_wake_up_with_it() {
-    watchdog(LIMIT, || {
-        for _ in 0..200 {
-            let (lock, gate) = (SpinMutex::new(0), Gate::new());
-            let held = lock.lock();
-            thread::scope(|scope| {
-                for patience in [Some(Duration::from_micros(50)), None, None] {
-                    let (lock, gate) = (&lock, &gate);
-                    scope.spawn(move || {
-                        gate.wait();
-                        match patience {
-                            Some(patience) => drop(lock.try_lock_for(patience)),
-                            None => *lock.lock() += 1,
-                        }
-                    });
-                }
-                gate.wait_for_arrivals(3);
-                gate.open();
-                drop(held);
-            });
-            assert_eq!(lock.into_inner(), 2);
-        }
-    });
-}
-
-#[test]
-fn a_time_too_far_away_to_express_is_waited_for_without_one() {
-    watchdog(LIMIT, || {
+    for _ in 0..200 {
         let (lock, gate) = (SpinMutex::new(0), Gate::new());
         let held = lock.lock();
         thread::scope(|scope| {
-            scope.spawn(|| {
-                gate.wait();
-                *lock.try_lock_for(Duration::MAX).unwrap() += 1;
-            });
-            gate.wait_for_arrivals(1);
+            for patience in [Some(Duration::from_micros(50)), None, None] {
+                let (lock, gate) = (&lock, &gate);
+                scope.spawn(move || {
+                    gate.wait();
+                    match patience {
+                        Some(patience) => drop(lock.try_lock_for(patience)),
+                        None => *lock.lock() += 1,
+                    }
+                });
+            }
+            gate.wait_for_arrivals(3);
             gate.open();
             drop(held);
         });
-        assert_eq!(lock.into_inner(), 1);
+        assert_eq!(lock.into_inner(), 2);
+    }
+}
+
+#[testkit::test]
+fn a_time_too_far_away_to_express_is_waited_for_without_one() {
+    let (lock, gate) = (SpinMutex::new(0), Gate::new());
+    let held = lock.lock();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            gate.wait();
+            *lock.try_lock_for(Duration::MAX).unwrap() += 1;
+        });
+        gate.wait_for_arrivals(1);
+        gate.open();
+        drop(held);
     });
+    assert_eq!(lock.into_inner(), 1);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sync_shim::Clock;
 
 use crate::support::{
-    MERGED, MOVED, MS, NEW, bounded, delaying, figures, get, is_empty, take_all, timed_out,
+    MERGED, MOVED, MS, NEW, delaying, figures, get, is_empty, take_all, timed_out,
 };
 
 #[test]
@@ -37,33 +37,31 @@ fn of_two_delays_of_one_key_the_earlier_counts_and_there_is_one_delivery() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_shorter_delay_overtakes_a_longer_one_while_a_worker_waits() {
-    bounded(|| {
-        let (queue, clock) = delaying();
-        queue.add_after("slow", 1000 * MS).unwrap();
-        thread::scope(|scope| {
-            let worker = scope.spawn(|| queue.get().map(|held| *held));
-            clock.wait_for_sleepers(1);
-            assert_eq!(clock.next_due(), Some(clock.now() + 1000 * MS));
-            queue.add_after("quick", 50 * MS).unwrap();
-            while clock.next_due() != Some(clock.now() + 50 * MS) {
-                thread::yield_now();
-            }
-            clock.advance(50 * MS);
-            assert_eq!(worker.join().unwrap().unwrap(), "quick");
-            let worker = scope.spawn(|| queue.get().map(|held| *held));
-            clock.wait_for_sleepers(1);
-            queue.add_after("third", 200 * MS).unwrap();
-            while clock.next_due() != Some(clock.now() + 200 * MS) {
-                thread::yield_now();
-            }
-            clock.advance(200 * MS);
-            assert_eq!(worker.join().unwrap().unwrap(), "third");
-        });
-        clock.advance(1000 * MS);
-        assert_eq!(take_all(&queue), ["slow"]);
+    let (queue, clock) = delaying();
+    queue.add_after("slow", 1000 * MS).unwrap();
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| queue.get().map(|held| *held));
+        clock.wait_for_sleepers(1);
+        assert_eq!(clock.next_due(), Some(clock.now() + 1000 * MS));
+        queue.add_after("quick", 50 * MS).unwrap();
+        while clock.next_due() != Some(clock.now() + 50 * MS) {
+            thread::yield_now();
+        }
+        clock.advance(50 * MS);
+        assert_eq!(worker.join().unwrap().unwrap(), "quick");
+        let worker = scope.spawn(|| queue.get().map(|held| *held));
+        clock.wait_for_sleepers(1);
+        queue.add_after("third", 200 * MS).unwrap();
+        while clock.next_due() != Some(clock.now() + 200 * MS) {
+            thread::yield_now();
+        }
+        clock.advance(200 * MS);
+        assert_eq!(worker.join().unwrap().unwrap(), "third");
     });
+    clock.advance(1000 * MS);
+    assert_eq!(take_all(&queue), ["slow"]);
 }
 
 #[test]

@@ -9,9 +9,7 @@ use dedup_queue::{Clock, DedupDelayQueue, DedupQueue, GetError, ManualClock};
 use sync_shim::{Alarm, Parker};
 use testkit::{CountingWaker, block_on, waker_fn};
 
-use crate::support::{
-    MS, bounded, delaying, get, is_closed, is_empty, plain, poll, poll_with, until,
-};
+use crate::support::{MS, delaying, get, is_closed, is_empty, plain, poll, poll_with, until};
 
 #[test]
 fn a_future_is_woken_by_an_add_and_takes_the_key() {
@@ -87,55 +85,51 @@ fn a_future_that_waits_is_forgotten_when_it_is_dropped() {
     drop(unpolled);
 }
 
-#[test]
+#[testkit::test]
 fn threads_and_futures_wait_on_the_same_queue() {
-    bounded(|| {
-        let queue = DedupQueue::<u32>::new();
-        thread::scope(|scope| {
-            let future = scope.spawn(|| *block_on(queue.get_async()).unwrap());
-            let thread = scope.spawn(|| *queue.get().unwrap());
-            until(|| queue.stats().waiting == 2);
-            queue.add(1).unwrap();
-            queue.add(2).unwrap();
-            let mut keys = [future.join().unwrap(), thread.join().unwrap()];
-            keys.sort_unstable();
-            assert_eq!(keys, [1, 2]);
-        });
+    let queue = DedupQueue::<u32>::new();
+    thread::scope(|scope| {
+        let future = scope.spawn(|| *block_on(queue.get_async()).unwrap());
+        let thread = scope.spawn(|| *queue.get().unwrap());
+        until(|| queue.stats().waiting == 2);
+        queue.add(1).unwrap();
+        queue.add(2).unwrap();
+        let mut keys = [future.join().unwrap(), thread.join().unwrap()];
+        keys.sort_unstable();
+        assert_eq!(keys, [1, 2]);
     });
 }
 
-#[test]
+#[testkit::test]
 fn futures_run_on_any_executor() {
-    bounded(|| {
-        let queue = DedupDelayQueue::<u32>::new();
-        let executor = async_executor::Executor::new();
-        let tasks: Vec<_> = (0..4)
-            .map(|_| {
-                executor.spawn(async {
-                    let mut sum = 0;
-                    while let Ok(key) = queue.get_async().await {
-                        sum += *key;
-                    }
-                    sum
-                })
+    let queue = DedupDelayQueue::<u32>::new();
+    let executor = async_executor::Executor::new();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            executor.spawn(async {
+                let mut sum = 0;
+                while let Ok(key) = queue.get_async().await {
+                    sum += *key;
+                }
+                sum
             })
-            .collect();
-        let sum = futures_lite::future::block_on(executor.run(async {
-            for key in 0..100 {
-                queue.add_after(key, MS / 100 * (key % 7)).unwrap();
-            }
-            while queue.stats().delayed > 0 {
-                futures_lite::future::yield_now().await;
-            }
-            queue.shut_down();
-            let mut sum = 0;
-            for task in tasks {
-                sum += task.await;
-            }
-            sum
-        }));
-        assert_eq!(sum, 4950);
-    });
+        })
+        .collect();
+    let sum = futures_lite::future::block_on(executor.run(async {
+        for key in 0..100 {
+            queue.add_after(key, MS / 100 * (key % 7)).unwrap();
+        }
+        while queue.stats().delayed > 0 {
+            futures_lite::future::yield_now().await;
+        }
+        queue.shut_down();
+        let mut sum = 0;
+        for task in tasks {
+            sum += task.await;
+        }
+        sum
+    }));
+    assert_eq!(sum, 4950);
 }
 
 #[test]
@@ -165,7 +159,7 @@ impl Clock for NoAlarms {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_future_that_nobody_can_time_says_so_instead_of_hanging() {
     let clock = NoAlarms(ManualClock::new());
     let queue = DedupDelayQueue::<u32>::builder()

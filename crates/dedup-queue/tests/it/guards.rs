@@ -5,28 +5,26 @@ use std::thread;
 
 use dedup_queue::{DedupQueue, DedupRetryQueue, Held, Retrying};
 
-use crate::support::{MS, bounded, figures, get, plain, retrying, take_all, until};
+use crate::support::{MS, figures, get, plain, retrying, take_all, until};
 
 /// In client-go a worker that panics before `Done` blocks its key for ever, and every drain.
-#[test]
+#[testkit::test]
 fn a_worker_that_panics_lets_its_key_go() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        let held = get(&queue);
-        queue.add("a").unwrap();
-        let worked = catch_unwind(AssertUnwindSafe(|| {
-            let _held = held;
-            panic!("a worker's own affair");
-        }));
-        assert!(worked.is_err());
-        assert_eq!(
-            take_all(&queue),
-            ["a"],
-            "what was owed meanwhile is delivered"
-        );
-        assert!(queue.drain().leftovers.unwrap().is_empty());
-    });
+    let queue = plain();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    let worked = catch_unwind(AssertUnwindSafe(|| {
+        let _held = held;
+        panic!("a worker's own affair");
+    }));
+    assert!(worked.is_err());
+    assert_eq!(
+        take_all(&queue),
+        ["a"],
+        "what was owed meanwhile is delivered"
+    );
+    assert!(queue.drain().leftovers.unwrap().is_empty());
 }
 
 #[test]
@@ -46,18 +44,16 @@ fn a_panic_keeps_the_failures() {
     assert_eq!(queue.failures(&"a"), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_guard_goes_to_another_thread() {
-    bounded(|| {
-        let queue = DedupQueue::<String>::new();
-        queue.add("a".to_owned()).unwrap();
-        let held = queue.get().unwrap();
-        let length = thread::scope(|scope| scope.spawn(move || held.len()).join().unwrap());
-        assert_eq!((length, queue.stats().held), (1, 0));
-    });
+    let queue = DedupQueue::<String>::new();
+    queue.add("a".to_owned()).unwrap();
+    let held = queue.get().unwrap();
+    let length = thread::scope(|scope| scope.spawn(move || held.len()).join().unwrap());
+    assert_eq!((length, queue.stats().held), (1, 0));
 }
 
-#[test]
+#[testkit::test]
 fn an_owned_guard_goes_anywhere_and_keeps_the_queue_alive() {
     fn free<T: Send + 'static>(held: T) -> T {
         held
@@ -115,18 +111,16 @@ fn each_delivery_is_let_go_once() {
     assert_eq!(take_all(&queue), ["a"]);
 }
 
-#[test]
+#[testkit::test]
 fn letting_go_wakes_a_worker_for_a_key_that_became_ready_by_it() {
-    bounded(|| {
-        let queue = DedupRetryQueue::<&'static str>::new();
-        queue.add("a").unwrap();
-        let held: Held<_, Retrying> = queue.get().unwrap();
-        queue.add("a").unwrap();
-        thread::scope(|scope| {
-            let other = scope.spawn(|| *queue.get().unwrap());
-            until(|| queue.stats().waiting == 1);
-            held.succeed();
-            assert_eq!(other.join().unwrap(), "a");
-        });
+    let queue = DedupRetryQueue::<&'static str>::new();
+    queue.add("a").unwrap();
+    let held: Held<_, Retrying> = queue.get().unwrap();
+    queue.add("a").unwrap();
+    thread::scope(|scope| {
+        let other = scope.spawn(|| *queue.get().unwrap());
+        until(|| queue.stats().waiting == 1);
+        held.succeed();
+        assert_eq!(other.join().unwrap(), "a");
     });
 }

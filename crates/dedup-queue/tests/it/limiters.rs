@@ -119,7 +119,7 @@ fn a_bucket_gives_its_burst_at_once_and_then_a_place_in_the_line() {
     );
 }
 
-#[test]
+#[testkit::test]
 fn a_bucket_says_what_it_has_and_when_it_has_more() {
     let bucket = TokenBucket::new(100 * MS, non_zero(3));
     let start = Instant::now();
@@ -232,7 +232,7 @@ fn the_same_seed_scatters_in_the_same_way_and_another_one_in_another() {
 
 proptest! {
     /// Whatever the numbers are, no limiter overflows, and none exceeds its most.
-    #[test]
+    #[testkit::test]
     fn no_limiter_overflows(
         (base, max) in (any::<Duration>(), any::<Duration>()),
         failures in any::<u32>(),

@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use dedup_queue::{Report, parallelize_chunks, parallelize_until};
 use testkit::{Gate, PanicOnDrop};
 
-use crate::support::bounded;
-
 fn non_zero(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
 }
@@ -55,15 +53,13 @@ fn nothing_to_do_is_done_at_once_and_a_few_pieces_need_no_more_threads() {
     assert!(threads.into_inner().unwrap().len() <= 2);
 }
 
-#[test]
+#[testkit::test]
 fn as_many_pieces_run_at_a_time_as_there_are_workers() {
-    bounded(|| {
-        let all = Barrier::new(4);
-        let report = parallelize_until(non_zero(4), 4, never, |_| {
-            all.wait();
-        });
-        assert_eq!(report.done, 4);
+    let all = Barrier::new(4);
+    let report = parallelize_until(non_zero(4), 4, never, |_| {
+        all.wait();
     });
+    assert_eq!(report.done, 4);
 }
 
 #[test]
@@ -100,23 +96,21 @@ fn a_panic_stops_the_handing_out_and_is_reported_not_raised() {
     );
 }
 
-#[test]
+#[testkit::test]
 fn pieces_that_others_are_at_are_finished_when_one_panics() {
-    bounded(|| {
-        let gate = Gate::new();
-        let report = parallelize_until(non_zero(2), 2, never, |piece| {
-            if piece == 0 {
-                gate.wait_for_arrivals(1);
-                gate.open();
-                panic!("the first");
-            }
-            gate.wait();
-        });
-        assert_eq!(
-            (report.done, report.panics.len(), report.skipped.len()),
-            (1, 1, 0)
-        );
+    let gate = Gate::new();
+    let report = parallelize_until(non_zero(2), 2, never, |piece| {
+        if piece == 0 {
+            gate.wait_for_arrivals(1);
+            gate.open();
+            panic!("the first");
+        }
+        gate.wait();
     });
+    assert_eq!(
+        (report.done, report.panics.len(), report.skipped.len()),
+        (1, 1, 0)
+    );
 }
 
 #[test]
@@ -125,23 +119,21 @@ fn a_resume_without_a_panic_gives_the_report_back() {
     assert_eq!(report.done, 7);
 }
 
-#[test]
+#[testkit::test]
 fn several_panics_are_kept_in_order_and_payloads_may_panic_themselves() {
-    bounded(|| {
-        let barrier = std::sync::Barrier::new(3);
-        let report = parallelize_until(non_zero(3), 3, never, |_| {
-            barrier.wait();
-            std::panic::panic_any(PanicOnDrop::nested(2));
-        });
-        let pieces: Vec<_> = report
-            .panics
-            .iter()
-            .map(|panicked| panicked.piece)
-            .collect();
-        assert_eq!(pieces, [0, 1, 2]);
-        let raised = catch_unwind(AssertUnwindSafe(|| report.resume())).unwrap_err();
-        std::mem::forget(raised);
+    let barrier = std::sync::Barrier::new(3);
+    let report = parallelize_until(non_zero(3), 3, never, |_| {
+        barrier.wait();
+        std::panic::panic_any(PanicOnDrop::nested(2));
     });
+    let pieces: Vec<_> = report
+        .panics
+        .iter()
+        .map(|panicked| panicked.piece)
+        .collect();
+    assert_eq!(pieces, [0, 1, 2]);
+    let raised = catch_unwind(AssertUnwindSafe(|| report.resume())).unwrap_err();
+    std::mem::forget(raised);
 }
 
 #[test]
@@ -152,26 +144,23 @@ fn a_stop_condition_that_panics_is_reported_with_the_piece_it_was_asked_for() {
 }
 
 /// What is left is skipped as a range, not piece by piece: so these would not return for ages.
-#[test]
+#[testkit::test]
 fn a_stop_or_a_panic_leaves_any_number_of_pieces_at_once() {
-    bounded(|| {
-        for workers in [1, 3] {
-            let left = |report: &Report| -> usize {
-                let ranges = report.skipped.iter();
-                ranges.map(|range| range.end - range.start).sum()
-            };
-            let report = parallelize_until(non_zero(workers), usize::MAX, || true, |_| {});
-            assert_eq!((report.done, skipped(&report)), (0, vec![(0, usize::MAX)]));
-            let begun = AtomicUsize::new(0);
-            let report =
-                parallelize_chunks(non_zero(workers), usize::MAX, non_zero(7), never, |_| {
-                    assert_ne!(begun.fetch_add(1, Relaxed), 20, "this one");
-                });
-            assert_eq!(report.panics.len(), 1);
-            assert_eq!(report.done + 1 + left(&report), usize::MAX);
-            assert!(report.skipped.len() <= 2 * workers, "{report:?}");
-        }
-    });
+    for workers in [1, 3] {
+        let left = |report: &Report| -> usize {
+            let ranges = report.skipped.iter();
+            ranges.map(|range| range.end - range.start).sum()
+        };
+        let report = parallelize_until(non_zero(workers), usize::MAX, || true, |_| {});
+        assert_eq!((report.done, skipped(&report)), (0, vec![(0, usize::MAX)]));
+        let begun = AtomicUsize::new(0);
+        let report = parallelize_chunks(non_zero(workers), usize::MAX, non_zero(7), never, |_| {
+            assert_ne!(begun.fetch_add(1, Relaxed), 20, "this one");
+        });
+        assert_eq!(report.panics.len(), 1);
+        assert_eq!(report.done + 1 + left(&report), usize::MAX);
+        assert!(report.skipped.len() <= 2 * workers, "{report:?}");
+    }
 }
 
 /// Each piece is done, skipped or has panicked, whatever stops them.
@@ -218,7 +207,7 @@ mod on_a_pool {
         Pool::builder().capacity(capacity).build().unwrap()
     }
 
-    #[test]
+    #[testkit::test]
     fn each_piece_is_done_once_and_the_pool_starts_no_thread_beyond_its_capacity() {
         let pool = pool(3);
         for (workers, chunk) in [(1, 1), (2, 7), (10, 1), (10, 100), (10, 2000)] {
@@ -238,18 +227,16 @@ mod on_a_pool {
         assert!(pool.stats().threads_started <= 3);
     }
 
-    #[test]
+    #[testkit::test]
     fn as_many_pieces_run_at_a_time_as_there_are_workers_the_caller_among_them() {
-        bounded(|| {
-            let (pool, all) = (pool(3), Barrier::new(4));
-            let report = parallelize_until_on(&pool, non_zero(4), 4, never, |_| {
-                all.wait();
-            });
-            assert_eq!(report.done, 4);
+        let (pool, all) = (pool(3), Barrier::new(4));
+        let report = parallelize_until_on(&pool, non_zero(4), 4, never, |_| {
+            all.wait();
         });
+        assert_eq!(report.done, 4);
     }
 
-    #[test]
+    #[testkit::test]
     fn no_more_pieces_run_at_a_time_than_there_are_workers_however_many_the_pool_has() {
         let (pool, running) = (pool(4), AtomicUsize::new(0));
         let report = parallelize_until_on(&pool, non_zero(2), 200, never, |_| {
@@ -260,7 +247,7 @@ mod on_a_pool {
         assert_eq!(report.resume().done, 200);
     }
 
-    #[test]
+    #[testkit::test]
     fn a_stop_skips_what_was_not_begun() {
         let (pool, begun) = (pool(2), AtomicUsize::new(0));
         let stop = || begun.load(Relaxed) >= 5;
@@ -273,7 +260,7 @@ mod on_a_pool {
         assert_eq!((report.done + skipped, report.panics.len()), (1000, 0));
     }
 
-    #[test]
+    #[testkit::test]
     fn a_panic_is_reported_and_neither_raised_nor_one_of_the_pools() {
         let pool = pool(2);
         let report = parallelize_until_on(&pool, non_zero(3), 1000, never, |piece| {
@@ -289,33 +276,29 @@ mod on_a_pool {
         assert_eq!(pool.stats().panicked, 0);
     }
 
-    #[test]
+    #[testkit::test]
     fn the_caller_does_it_all_where_the_pool_is_full_or_released() {
-        bounded(|| {
-            let (full, released) = (pool(1), pool(1));
-            let gate = Gate::new();
-            let held = gate.clone();
-            full.submit(move || held.wait()).unwrap();
-            gate.wait_for_arrivals(1);
-            released.release();
-            let us = thread::current().id();
-            for pool in [&full, &released] {
-                let report = parallelize_until_on(pool, non_zero(4), 50, never, |_| {
-                    assert_eq!(thread::current().id(), us);
-                });
-                assert_eq!(report.resume().done, 50);
-            }
-            gate.open();
-        });
+        let (full, released) = (pool(1), pool(1));
+        let gate = Gate::new();
+        let held = gate.clone();
+        full.submit(move || held.wait()).unwrap();
+        gate.wait_for_arrivals(1);
+        released.release();
+        let us = thread::current().id();
+        for pool in [&full, &released] {
+            let report = parallelize_until_on(pool, non_zero(4), 50, never, |_| {
+                assert_eq!(thread::current().id(), us);
+            });
+            assert_eq!(report.resume().done, 50);
+        }
+        gate.open();
     }
 
-    #[test]
+    #[testkit::test]
     fn a_task_of_the_pools_only_worker_may_call_it() {
-        bounded(|| {
-            let pool = pool(1);
-            let within = pool.clone();
-            let call = move || parallelize_until_on(&within, non_zero(4), 50, never, |_| {}).done;
-            assert_eq!(pool.spawn(call).unwrap().join().unwrap(), 50);
-        });
+        let pool = pool(1);
+        let within = pool.clone();
+        let call = move || parallelize_until_on(&within, non_zero(4), 50, never, |_| {}).done;
+        assert_eq!(pool.spawn(call).unwrap().join().unwrap(), 50);
     }
 }

@@ -7,8 +7,7 @@ use dedup_queue::{Outcome, Retried};
 use testkit::block_on;
 
 use crate::support::{
-    MS, Queue, after, bounded, delaying, figures, get, is_closed, is_empty, plain, retrying,
-    take_all, until,
+    MS, Queue, after, delaying, figures, get, is_closed, is_empty, plain, retrying, take_all, until,
 };
 
 #[test]
@@ -40,26 +39,24 @@ fn what_is_ready_is_still_delivered_after_a_shut_down() {
     assert!(is_closed(&queue.get()));
 }
 
-#[test]
+#[testkit::test]
 fn closed_is_final_because_a_dirty_key_is_waited_for() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        let held = get(&queue);
-        queue.add("a").unwrap();
-        queue.shut_down();
-        assert!(is_empty(&queue.try_get()), "another delivery of it is owed");
-        let other = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.get().map(|held| *held))
-        };
-        until(|| queue.stats().waiting == 1);
-        drop(held);
-        assert_eq!(other.join().unwrap().unwrap(), "a");
-        for _ in 0..3 {
-            assert!(is_closed(&queue.get()));
-        }
-    });
+    let queue = plain();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    queue.shut_down();
+    assert!(is_empty(&queue.try_get()), "another delivery of it is owed");
+    let other = {
+        let queue = queue.clone();
+        thread::spawn(move || queue.get().map(|held| *held))
+    };
+    until(|| queue.stats().waiting == 1);
+    drop(held);
+    assert_eq!(other.join().unwrap().unwrap(), "a");
+    for _ in 0..3 {
+        assert!(is_closed(&queue.get()));
+    }
 }
 
 #[test]
@@ -73,60 +70,54 @@ fn a_held_key_that_is_not_dirty_keeps_no_worker_waiting_after_a_shut_down() {
     assert!(is_closed(&queue.get()));
 }
 
-#[test]
+#[testkit::test]
 fn a_shut_down_wakes_every_waiting_worker() {
-    bounded(|| {
-        let queue = plain();
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..3)
-                .map(|_| scope.spawn(|| is_closed(&queue.get())))
-                .collect();
-            let future = scope.spawn(|| is_closed(&block_on(queue.get_async())));
-            until(|| queue.stats().waiting == 4);
-            queue.shut_down();
-            assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
-            assert!(future.join().unwrap());
-        });
+    let queue = plain();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| is_closed(&queue.get())))
+            .collect();
+        let future = scope.spawn(|| is_closed(&block_on(queue.get_async())));
+        until(|| queue.stats().waiting == 4);
+        queue.shut_down();
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+        assert!(future.join().unwrap());
     });
 }
 
-#[test]
+#[testkit::test]
 fn the_last_key_taken_after_a_shut_down_tells_the_others_that_there_is_none() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        let held = get(&queue);
-        queue.add("a").unwrap();
-        queue.shut_down();
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..3)
-                .map(|_| scope.spawn(|| queue.get().map(|held| *held).is_ok()))
-                .collect();
-            until(|| queue.stats().waiting == 3);
-            drop(held); // One gets it, and thereby closes the queue for the others.
-            let got = workers
-                .into_iter()
-                .filter(|_| true)
-                .map(|worker| worker.join().unwrap());
-            assert_eq!(got.filter(|&got| got).count(), 1);
-        });
+    let queue = plain();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    queue.shut_down();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| queue.get().map(|held| *held).is_ok()))
+            .collect();
+        until(|| queue.stats().waiting == 3);
+        drop(held); // One gets it, and thereby closes the queue for the others.
+        let got = workers
+            .into_iter()
+            .filter(|_| true)
+            .map(|worker| worker.join().unwrap());
+        assert_eq!(got.filter(|&got| got).count(), 1);
     });
 }
 
-#[test]
+#[testkit::test]
 fn a_dirty_key_that_is_taken_back_closes_the_queue_for_those_who_waited_for_it() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        let _held = get(&queue);
-        queue.add("a").unwrap();
-        queue.shut_down();
-        thread::scope(|scope| {
-            let worker = scope.spawn(|| is_closed(&queue.get()));
-            until(|| queue.stats().waiting == 1);
-            assert!(queue.remove(&"a").is_some());
-            assert!(worker.join().unwrap());
-        });
+    let queue = plain();
+    queue.add("a").unwrap();
+    let _held = get(&queue);
+    queue.add("a").unwrap();
+    queue.shut_down();
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| is_closed(&queue.get()));
+        until(|| queue.stats().waiting == 1);
+        assert!(queue.remove(&"a").is_some());
+        assert!(worker.join().unwrap());
     });
 }
 
@@ -140,27 +131,25 @@ fn a_shut_down_returns_although_keys_are_never_let_go() {
     assert_eq!(queue.stats().held, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_shut_down_ends_every_drain_and_what_was_ready_still_comes() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        queue.add("b").unwrap();
-        let _never_done = get(&queue);
-        thread::scope(|scope| {
-            let drains: Vec<_> = (0..2).map(|_| scope.spawn(|| queue.drain())).collect();
-            until(|| queue.stats().draining == 2);
-            queue.shut_down();
-            for drain in drains {
-                let drained = drain.join().unwrap();
-                assert_eq!(
-                    (drained.outcome, drained.leftovers),
-                    (Outcome::ShutDown, None)
-                );
-            }
-        });
-        assert_eq!(take_all(&queue), ["b"]);
+    let queue = plain();
+    queue.add("a").unwrap();
+    queue.add("b").unwrap();
+    let _never_done = get(&queue);
+    thread::scope(|scope| {
+        let drains: Vec<_> = (0..2).map(|_| scope.spawn(|| queue.drain())).collect();
+        until(|| queue.stats().draining == 2);
+        queue.shut_down();
+        for drain in drains {
+            let drained = drain.join().unwrap();
+            assert_eq!(
+                (drained.outcome, drained.leftovers),
+                (Outcome::ShutDown, None)
+            );
+        }
     });
+    assert_eq!(take_all(&queue), ["b"]);
 }
 
 #[test]
@@ -206,23 +195,21 @@ fn a_retry_after_a_shut_down_is_left_over_even_without_delay() {
     assert_eq!(keys, ["a", "b"]);
 }
 
-#[test]
+#[testkit::test]
 fn a_waiting_worker_whose_watch_ends_after_the_shut_down_finds_the_queue_closed() {
-    bounded(|| {
-        let (queue, clock) = delaying();
-        queue.add("held").unwrap();
-        let held = get(&queue);
-        queue.add("held").unwrap();
-        queue.add_after("late", MS).unwrap();
-        thread::scope(|scope| {
-            let worker = scope.spawn(|| queue.get().map(|held| *held));
-            clock.wait_for_sleepers(1);
-            queue.shut_down();
-            clock.advance(MS);
-            until(|| queue.stats().waiting == 1 && clock.sleepers() == 0);
-            drop(held);
-            assert_eq!(worker.join().unwrap().unwrap(), "held");
-        });
+    let (queue, clock) = delaying();
+    queue.add("held").unwrap();
+    let held = get(&queue);
+    queue.add("held").unwrap();
+    queue.add_after("late", MS).unwrap();
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| queue.get().map(|held| *held));
+        clock.wait_for_sleepers(1);
+        queue.shut_down();
+        clock.advance(MS);
+        until(|| queue.stats().waiting == 1 && clock.sleepers() == 0);
+        drop(held);
+        assert_eq!(worker.join().unwrap().unwrap(), "held");
     });
 }
 

@@ -17,11 +17,6 @@ pub(crate) type Queue<L = Plain, K = &'static str> = KeyQueue<K, RandomState, Ma
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// A test that may hang, under the watchdog.
-pub(crate) fn bounded(test: impl FnOnce()) {
-    testkit::watchdog(testkit::LIMIT, test);
-}
-
 /// Lets the others run until it is so. The watchdog is the only bound.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {

@@ -21,7 +21,7 @@ use delay_queue::DelayQueue;
 use sync_shim::{Alarm, Parker};
 use testkit::{CountingWaker, Gate, PanicOnDrop, waker_fn};
 
-use crate::support::{MS, bounded, delaying, figures, plain, poll, poll_with, take_all, until};
+use crate::support::{MS, delaying, figures, plain, poll, poll_with, take_all, until};
 
 /// What of a fragile waker, or of a fragile clock, panics next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,76 +333,72 @@ fn fragile_queue() -> (
     })
 }
 
-#[test]
+#[testkit::test]
 fn a_clock_that_cannot_be_read_changes_nothing_and_a_key_is_let_go_all_the_same() {
-    bounded(|| {
-        let (queue, _clock, key) = fragile_queue();
-        let broken = Part::Clone;
-        queue.add_after(key("later"), MS).unwrap(); // From now on each section reads the clock.
+    let (queue, _clock, key) = fragile_queue();
+    let broken = Part::Clone;
+    queue.add_after(key("later"), MS).unwrap(); // From now on each section reads the clock.
+    queue.add(key("a")).unwrap();
+    let before = queue.stats();
+    assert!(with_broken(broken, || queue.add(key("b")).is_ok()).is_err());
+    assert!(with_broken(broken, || queue.add_after(key("b"), MS).is_ok()).is_err());
+    assert!(with_broken(broken, || queue.add_rate_limited(key("b")).is_ok()).is_err());
+    assert!(with_broken(broken, || queue.remove(&key("a"))).is_err());
+    assert!(
+        with_broken(broken, || queue
+            .try_get_batch(std::num::NonZeroUsize::MIN)
+            .is_ok())
+        .is_err()
+    );
+    assert!(with_broken(broken, || poll(&mut queue.get_async()).is_ready()).is_err());
+    assert!(with_broken(broken, || poll(&mut queue.drain_async()).is_ready()).is_err());
+    assert!(with_broken(broken, || queue.shut_down()).is_err());
+    assert_eq!(queue.stats(), before);
+    let lets_go: [fn(Held<'_, Nosy, Retrying>); 4] = [
+        |held| held.done(),
+        |held| held.succeed(),
+        |held| _ = held.retry(),
+        |held| _ = held.retry_after(MS),
+    ];
+    for let_go in lets_go {
+        let held = queue.get().unwrap();
+        _ = with_broken(broken, || let_go(held));
+        assert_eq!(queue.stats().held, 0, "it was let go");
         queue.add(key("a")).unwrap();
-        let before = queue.stats();
-        assert!(with_broken(broken, || queue.add(key("b")).is_ok()).is_err());
-        assert!(with_broken(broken, || queue.add_after(key("b"), MS).is_ok()).is_err());
-        assert!(with_broken(broken, || queue.add_rate_limited(key("b")).is_ok()).is_err());
-        assert!(with_broken(broken, || queue.remove(&key("a"))).is_err());
-        assert!(
-            with_broken(broken, || queue
-                .try_get_batch(std::num::NonZeroUsize::MIN)
-                .is_ok())
-            .is_err()
-        );
-        assert!(with_broken(broken, || poll(&mut queue.get_async()).is_ready()).is_err());
-        assert!(with_broken(broken, || poll(&mut queue.drain_async()).is_ready()).is_err());
-        assert!(with_broken(broken, || queue.shut_down()).is_err());
-        assert_eq!(queue.stats(), before);
-        let lets_go: [fn(Held<'_, Nosy, Retrying>); 4] = [
-            |held| held.done(),
-            |held| held.succeed(),
-            |held| _ = held.retry(),
-            |held| _ = held.retry_after(MS),
-        ];
-        for let_go in lets_go {
-            let held = queue.get().unwrap();
-            _ = with_broken(broken, || let_go(held));
-            assert_eq!(queue.stats().held, 0, "it was let go");
-            queue.add(key("a")).unwrap();
-        }
-        drop(queue.get());
-        let left = queue.drain().leftovers.unwrap();
-        assert_eq!(left.delayed.len(), 1);
-    });
+    }
+    drop(queue.get());
+    let left = queue.drain().leftovers.unwrap();
+    assert_eq!(left.delayed.len(), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_clock_whose_wait_panics_leaves_nobody_behind_who_would_be_called() {
-    bounded(|| {
-        let (queue, clock, key) = fragile_queue();
-        let broken = Part::Wake;
-        assert!(with_broken(broken, || queue.get_timeout(MS).is_ok()).is_err());
-        assert_eq!(queue.stats().waiting, 0);
-        let mut future = queue.get_async();
-        let waker = CountingWaker::new();
-        assert!(poll_with(&mut future, &waker.waker()).is_pending());
-        queue.add(key("a")).unwrap();
-        assert_eq!(waker.wakes(), 1, "not the one that has gone");
-        let std::task::Poll::Ready(Ok(held)) = poll(&mut future) else {
-            panic!("it was called for a key")
-        };
-        // The drain's answer is not for a thread that has gone.
-        queue.add_after(key("later"), MS).unwrap();
-        assert!(with_broken(broken, || queue.drain_timeout(MS).outcome).is_err());
-        assert_eq!(queue.stats().draining, 0);
-        drop(held);
-        assert_eq!(
-            queue
-                .drain_deadline(clock.now())
-                .leftovers
-                .unwrap()
-                .delayed
-                .len(),
-            1
-        );
-    });
+    let (queue, clock, key) = fragile_queue();
+    let broken = Part::Wake;
+    assert!(with_broken(broken, || queue.get_timeout(MS).is_ok()).is_err());
+    assert_eq!(queue.stats().waiting, 0);
+    let mut future = queue.get_async();
+    let waker = CountingWaker::new();
+    assert!(poll_with(&mut future, &waker.waker()).is_pending());
+    queue.add(key("a")).unwrap();
+    assert_eq!(waker.wakes(), 1, "not the one that has gone");
+    let std::task::Poll::Ready(Ok(held)) = poll(&mut future) else {
+        panic!("it was called for a key")
+    };
+    // The drain's answer is not for a thread that has gone.
+    queue.add_after(key("later"), MS).unwrap();
+    assert!(with_broken(broken, || queue.drain_timeout(MS).outcome).is_err());
+    assert_eq!(queue.stats().draining, 0);
+    drop(held);
+    assert_eq!(
+        queue
+            .drain_deadline(clock.now())
+            .leftovers
+            .unwrap()
+            .delayed
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -466,29 +462,27 @@ impl<F: Fn() + Send + Sync + 'static> Metrics for Once<F> {
 /// What the metrics wait for in between (each kind of wait, and the end of a thread) takes no
 /// wake-up away from it.
 fn metrics_that(wait: impl Fn() + Send + Sync + 'static) {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let metrics = Once::new(wait);
-        let queue = DedupDelayQueue::<u32>::builder()
-            .clock(clock.clone())
-            .metrics(Arc::clone(&metrics))
-            .build();
-        queue.add(9).unwrap();
-        let _held = queue.get().unwrap();
-        queue.add_after(9, MS).unwrap();
-        clock.advance(MS);
-        metrics.arm();
-        thread::scope(|scope| {
-            let getter = scope.spawn(|| *queue.get().unwrap());
-            until(|| !metrics.0.load(SeqCst));
-            queue.add(1).unwrap();
-            assert_eq!(getter.join().unwrap(), 1);
-            assert_eq!(queue.stats().waiting, 0);
-        });
+    let clock = ManualClock::new();
+    let metrics = Once::new(wait);
+    let queue = DedupDelayQueue::<u32>::builder()
+        .clock(clock.clone())
+        .metrics(Arc::clone(&metrics))
+        .build();
+    queue.add(9).unwrap();
+    let _held = queue.get().unwrap();
+    queue.add_after(9, MS).unwrap();
+    clock.advance(MS);
+    metrics.arm();
+    thread::scope(|scope| {
+        let getter = scope.spawn(|| *queue.get().unwrap());
+        until(|| !metrics.0.load(SeqCst));
+        queue.add(1).unwrap();
+        assert_eq!(getter.join().unwrap(), 1);
+        assert_eq!(queue.stats().waiting, 0);
     });
 }
 
-#[test]
+#[testkit::test]
 fn a_getter_is_not_lost_to_metrics_that_wait_on_another_queue() {
     let other = DedupQueue::<u32>::new();
     metrics_that(move || {
@@ -502,7 +496,7 @@ fn a_getter_is_not_lost_to_metrics_that_wait_on_another_queue() {
     });
 }
 
-#[test]
+#[testkit::test]
 fn a_getter_is_not_lost_to_metrics_that_take_from_a_delay_queue() {
     let other = DelayQueue::<u32>::new();
     metrics_that(move || {
@@ -511,7 +505,7 @@ fn a_getter_is_not_lost_to_metrics_that_take_from_a_delay_queue() {
     });
 }
 
-#[test]
+#[testkit::test]
 fn a_getter_is_not_lost_to_metrics_that_drain_another_queue() {
     let other = DedupQueue::<u32>::new();
     metrics_that(move || {
@@ -529,144 +523,134 @@ fn a_getter_is_not_lost_to_metrics_that_drain_another_queue() {
 }
 
 /// They wait on the very queue, for a key that another thread adds.
-#[test]
+#[testkit::test]
 fn a_getter_is_not_lost_to_metrics_that_get_from_the_same_queue() {
     let shared = Arc::new(OnceLock::<
         KeyQueue<u32, std::hash::RandomState, ManualClock, dedup_queue::Delaying>,
     >::new());
     let inner = Arc::clone(&shared);
-    bounded(|| {
-        let clock = ManualClock::new();
-        let metrics = Once::new(move || {
-            let queue = inner.get().unwrap();
-            assert_eq!(*queue.get().unwrap(), 1);
-        });
-        let queue = DedupDelayQueue::<u32>::builder()
-            .clock(clock.clone())
-            .metrics(Arc::clone(&metrics))
-            .build();
-        assert!(shared.set(queue.clone()).is_ok());
-        queue.add(9).unwrap();
-        let held = queue.get().unwrap();
-        queue.add_after(9, MS).unwrap();
-        clock.advance(MS);
-        metrics.arm();
-        thread::scope(|scope| {
-            let getter = scope.spawn(|| *queue.get().unwrap());
-            until(|| !metrics.0.load(SeqCst)); // Or this thread would be the one to tell them.
-            until(|| queue.stats().waiting == 1); // The inner one: the outer one is in its metrics.
-            queue.add(1).unwrap();
-            until(|| queue.stats().waiting == 1 && queue.is_empty());
-            queue.add(2).unwrap();
-            assert_eq!(getter.join().unwrap(), 2);
-        });
-        drop(held);
+    let clock = ManualClock::new();
+    let metrics = Once::new(move || {
+        let queue = inner.get().unwrap();
+        assert_eq!(*queue.get().unwrap(), 1);
     });
+    let queue = DedupDelayQueue::<u32>::builder()
+        .clock(clock.clone())
+        .metrics(Arc::clone(&metrics))
+        .build();
+    assert!(shared.set(queue.clone()).is_ok());
+    queue.add(9).unwrap();
+    let held = queue.get().unwrap();
+    queue.add_after(9, MS).unwrap();
+    clock.advance(MS);
+    metrics.arm();
+    thread::scope(|scope| {
+        let getter = scope.spawn(|| *queue.get().unwrap());
+        until(|| !metrics.0.load(SeqCst)); // Or this thread would be the one to tell them.
+        until(|| queue.stats().waiting == 1); // The inner one: the outer one is in its metrics.
+        queue.add(1).unwrap();
+        until(|| queue.stats().waiting == 1 && queue.is_empty());
+        queue.add(2).unwrap();
+        assert_eq!(getter.join().unwrap(), 2);
+    });
+    drop(held);
 }
 
 /// A getter in code of users is not called for a key that another one sleeps for.
-#[test]
+#[testkit::test]
 fn a_key_goes_to_a_sleeping_worker_while_another_is_in_its_metrics() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let gate = Gate::new();
-        let metrics = Once::new({
-            let gate = gate.clone();
-            move || gate.wait()
-        });
-        let queue = DedupRetryQueue::<u32>::builder()
-            .clock(clock.clone())
-            .limiter(FastSlow::new(Duration::ZERO, Duration::ZERO, 1))
-            .metrics(Arc::clone(&metrics))
-            .build();
-        queue.add(9).unwrap();
-        let held = queue.get().unwrap();
-        let (taken, received) = mpsc::channel();
-        thread::scope(|scope| {
-            for _ in 0..2 {
-                let taken = taken.clone();
-                let queue = &queue;
-                scope.spawn(move || taken.send(*queue.get().unwrap()).unwrap());
-            }
-            until(|| queue.stats().waiting == 2);
-            queue.add_after(9, MS).unwrap();
-            // One of the two sleeps no longer than until then.
-            until(|| queue.stats().waiting == 2 && queue.stats().rearms == 1);
-            metrics.arm();
-            clock.advance(MS);
-            // That one has looked, and is held in its metrics. The other one sleeps.
-            gate.wait_for_arrivals(1);
-            queue.add(1).unwrap();
-            assert_eq!(received.recv(), Ok(1));
-            gate.open();
-            queue.add(2).unwrap();
-            assert_eq!(received.recv(), Ok(2));
-        });
-        drop(held);
+    let clock = ManualClock::new();
+    let gate = Gate::new();
+    let metrics = Once::new({
+        let gate = gate.clone();
+        move || gate.wait()
     });
+    let queue = DedupRetryQueue::<u32>::builder()
+        .clock(clock.clone())
+        .limiter(FastSlow::new(Duration::ZERO, Duration::ZERO, 1))
+        .metrics(Arc::clone(&metrics))
+        .build();
+    queue.add(9).unwrap();
+    let held = queue.get().unwrap();
+    let (taken, received) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let taken = taken.clone();
+            let queue = &queue;
+            scope.spawn(move || taken.send(*queue.get().unwrap()).unwrap());
+        }
+        until(|| queue.stats().waiting == 2);
+        queue.add_after(9, MS).unwrap();
+        // One of the two sleeps no longer than until then.
+        until(|| queue.stats().waiting == 2 && queue.stats().rearms == 1);
+        metrics.arm();
+        clock.advance(MS);
+        // That one has looked, and is held in its metrics. The other one sleeps.
+        gate.wait_for_arrivals(1);
+        queue.add(1).unwrap();
+        assert_eq!(received.recv(), Ok(1));
+        gate.open();
+        queue.add(2).unwrap();
+        assert_eq!(received.recv(), Ok(2));
+    });
+    drop(held);
 }
 
 /// A drain ends and a future is called in one section: the future's waker waits for the drain.
-#[test]
+#[testkit::test]
 fn a_waker_may_wait_for_the_drain_that_ended_in_the_same_step() {
-    bounded(|| {
-        let queue = DedupQueue::<u32>::new();
-        let drained = Gate::new();
-        let waker = waker_fn({
-            let drained = drained.clone();
-            move || drained.wait()
-        });
-        let (mut called, mut other) = (queue.get_async(), queue.get_async());
-        assert!(poll(&mut called).is_pending());
-        assert!(poll_with(&mut other, &waker).is_pending());
-        queue.add(1).unwrap();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                assert_eq!(queue.drain().outcome, Outcome::Finished);
-                drained.open();
-            });
-            until(|| queue.stats().draining == 1);
-            queue.remove(&1); // Nothing is ready or held, nor will be.
-        });
-        assert_eq!(drained.arrivals(), 1);
+    let queue = DedupQueue::<u32>::new();
+    let drained = Gate::new();
+    let waker = waker_fn({
+        let drained = drained.clone();
+        move || drained.wait()
     });
+    let (mut called, mut other) = (queue.get_async(), queue.get_async());
+    assert!(poll(&mut called).is_pending());
+    assert!(poll_with(&mut other, &waker).is_pending());
+    queue.add(1).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(queue.drain().outcome, Outcome::Finished);
+            drained.open();
+        });
+        until(|| queue.stats().draining == 1);
+        queue.remove(&1); // Nothing is ready or held, nor will be.
+    });
+    assert_eq!(drained.arrivals(), 1);
 }
 
 /// An alarm rings for one future, whose waker waits until another one has been woken by the next.
-#[test]
+#[testkit::test]
 fn a_waker_may_wait_for_the_next_alarm() {
-    bounded(|| {
-        let (queue, clock) = delaying();
-        queue.add_after("first", MS).unwrap();
-        queue.add_after("second", 2 * MS).unwrap();
-        let (woken, gate) = (Gate::new(), Gate::new());
-        let blocks = waker_fn({
-            let (woken, gate) = (woken.clone(), gate.clone());
-            move || {
-                woken.open();
-                gate.wait();
-            }
-        });
-        let opens = waker_fn({
-            let gate = gate.clone();
-            move || gate.open()
-        });
-        let (mut first, mut second) = (queue.get_async(), queue.get_async());
-        assert!(poll_with(&mut first, &blocks).is_pending());
-        assert!(poll_with(&mut second, &opens).is_pending());
-        thread::scope(|scope| {
-            scope.spawn(|| clock.advance(MS));
-            until(|| woken.is_open());
-            clock.wait_for_sleepers(1);
-            // The first key is still ready: its future was called, and is not back.
-            assert!(
-                matches!(poll(&mut first), std::task::Poll::Ready(Ok(held)) if *held == "first")
-            );
-            clock.advance(MS);
-        });
-        assert!(gate.is_open());
-        assert!(matches!(poll(&mut second), std::task::Poll::Ready(Ok(held)) if *held == "second"));
+    let (queue, clock) = delaying();
+    queue.add_after("first", MS).unwrap();
+    queue.add_after("second", 2 * MS).unwrap();
+    let (woken, gate) = (Gate::new(), Gate::new());
+    let blocks = waker_fn({
+        let (woken, gate) = (woken.clone(), gate.clone());
+        move || {
+            woken.open();
+            gate.wait();
+        }
     });
+    let opens = waker_fn({
+        let gate = gate.clone();
+        move || gate.open()
+    });
+    let (mut first, mut second) = (queue.get_async(), queue.get_async());
+    assert!(poll_with(&mut first, &blocks).is_pending());
+    assert!(poll_with(&mut second, &opens).is_pending());
+    thread::scope(|scope| {
+        scope.spawn(|| clock.advance(MS));
+        until(|| woken.is_open());
+        clock.wait_for_sleepers(1);
+        // The first key is still ready: its future was called, and is not back.
+        assert!(matches!(poll(&mut first), std::task::Poll::Ready(Ok(held)) if *held == "first"));
+        clock.advance(MS);
+    });
+    assert!(gate.is_open());
+    assert!(matches!(poll(&mut second), std::task::Poll::Ready(Ok(held)) if *held == "second"));
 }
 
 /// A clock that may not wait: then it jumps to the time of each alarm, and rings while it is set.
@@ -723,34 +707,32 @@ fn alarms_that_ring_while_they_are_set_do_not_nest() {
 }
 
 /// The same, with wakers that wait for the alarm that follows.
-#[test]
+#[testkit::test]
 fn a_waker_may_wait_for_an_alarm_that_rings_while_it_is_set() {
-    bounded(|| {
-        let (queue, clock, jumps) = jumping();
-        queue.add_after(1, MS).unwrap();
-        queue.add_after(2, 2 * MS).unwrap();
-        queue.add_after(3, 3 * MS).unwrap();
-        let gate = Gate::new();
-        let waits = waker_fn({
-            let (gate, queue) = (gate.clone(), queue.clone());
-            move || {
-                until(|| queue.len() == 3);
-                gate.open();
-            }
-        });
-        let mut futures = [queue.get_async(), queue.get_async(), queue.get_async()];
-        for future in &mut futures {
-            assert!(poll_with(future, &waits).is_pending());
+    let (queue, clock, jumps) = jumping();
+    queue.add_after(1, MS).unwrap();
+    queue.add_after(2, 2 * MS).unwrap();
+    queue.add_after(3, 3 * MS).unwrap();
+    let gate = Gate::new();
+    let waits = waker_fn({
+        let (gate, queue) = (gate.clone(), queue.clone());
+        move || {
+            until(|| queue.len() == 3);
+            gate.open();
         }
-        jumps.store(true, SeqCst);
-        clock.advance(MS);
-        assert!(gate.is_open());
-        assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
     });
+    let mut futures = [queue.get_async(), queue.get_async(), queue.get_async()];
+    for future in &mut futures {
+        assert!(poll_with(future, &waits).is_pending());
+    }
+    jumps.store(true, SeqCst);
+    clock.advance(MS);
+    assert!(gate.is_open());
+    assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
 }
 
 /// The metrics of an add, a taking and a letting go may wait for other workers of the queue.
-#[test]
+#[testkit::test]
 fn metrics_may_wait_for_other_workers_of_the_queue() {
     struct Waits(Gate);
     impl Metrics for Waits {
@@ -760,24 +742,22 @@ fn metrics_may_wait_for_other_workers_of_the_queue() {
             }
         }
     }
-    bounded(|| {
-        let gate = Gate::new();
-        let queue = DedupQueue::<u32>::builder()
-            .metrics(Waits(gate.clone()))
-            .build();
-        thread::scope(|scope| {
-            scope.spawn(|| queue.add(1).unwrap());
-            gate.wait_for_arrivals(1);
-            scope.spawn(|| {
-                assert_eq!(*queue.get().unwrap(), 1);
-                gate.open();
-            });
+    let gate = Gate::new();
+    let queue = DedupQueue::<u32>::builder()
+        .metrics(Waits(gate.clone()))
+        .build();
+    thread::scope(|scope| {
+        scope.spawn(|| queue.add(1).unwrap());
+        gate.wait_for_arrivals(1);
+        scope.spawn(|| {
+            assert_eq!(*queue.get().unwrap(), 1);
+            gate.open();
         });
     });
 }
 
 /// The dead-letter hook and the limiter may wait on the queue that called them.
-#[test]
+#[testkit::test]
 fn a_dead_letter_hook_and_a_limiter_may_wait_on_their_queue() {
     struct Drains(Arc<OnceLock<DedupRetryQueue<u32>>>);
     impl dedup_queue::RateLimiter<u32> for Drains {
@@ -788,23 +768,21 @@ fn a_dead_letter_hook_and_a_limiter_may_wait_on_their_queue() {
             Duration::ZERO
         }
     }
-    bounded(|| {
-        let shared = Arc::new(OnceLock::new());
-        let hook = Arc::clone(&shared);
-        let queue = DedupRetryQueue::<u32>::builder()
-            .limiter(Drains(Arc::clone(&shared)))
-            .max_attempts(std::num::NonZeroU32::new(2).unwrap())
-            .dead_letter(move |_, _| {
-                let queue: &DedupRetryQueue<u32> = hook.get().unwrap();
-                assert_eq!(queue.drain().outcome, Outcome::Finished);
-            })
-            .build();
-        assert!(shared.set(queue.clone()).is_ok());
-        queue.add(1).unwrap();
-        assert_eq!(queue.get().unwrap().retry(), Retried::Ready);
-        assert_eq!(queue.get().unwrap().retry(), Retried::GivenUp);
-        assert!(queue.is_shut_down());
-    });
+    let shared = Arc::new(OnceLock::new());
+    let hook = Arc::clone(&shared);
+    let queue = DedupRetryQueue::<u32>::builder()
+        .limiter(Drains(Arc::clone(&shared)))
+        .max_attempts(std::num::NonZeroU32::new(2).unwrap())
+        .dead_letter(move |_, _| {
+            let queue: &DedupRetryQueue<u32> = hook.get().unwrap();
+            assert_eq!(queue.drain().outcome, Outcome::Finished);
+        })
+        .build();
+    assert!(shared.set(queue.clone()).is_ok());
+    queue.add(1).unwrap();
+    assert_eq!(queue.get().unwrap().retry(), Retried::Ready);
+    assert_eq!(queue.get().unwrap().retry(), Retried::GivenUp);
+    assert!(queue.is_shut_down());
 }
 
 /// Dropped by an expiry, a key may panic and take from its queue.

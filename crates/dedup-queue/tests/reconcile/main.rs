@@ -76,10 +76,6 @@ impl Drop for Running {
     }
 }
 
-fn bounded(test: impl FnOnce()) {
-    testkit::watchdog(testkit::LIMIT, test);
-}
-
 #[test]
 fn a_name_is_written_removed_or_left_as_the_directories_say() {
     let tree = Tree::new("names");
@@ -122,64 +118,58 @@ fn a_fault_is_a_failure_that_leaves_the_file_as_it_was() {
     assert_eq!(folders.reconcile("a").unwrap(), Change::Written);
 }
 
-#[test]
+#[testkit::test]
 fn without_arguments_it_makes_its_own_directories_alike_and_ends() {
-    bounded(|| {
-        let output = Command::new(testkit::example("reconcile"))
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{text}");
-        assert!(
-            text.contains("20 written, 10 removed, 12 failures on the way"),
-            "{text}"
-        );
-        assert!(text.ends_with("alike: true\n"), "{text}");
-    });
+    let output = Command::new(testkit::example("reconcile"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("20 written, 10 removed, 12 failures on the way"),
+        "{text}"
+    );
+    assert!(text.ends_with("alike: true\n"), "{text}");
 }
 
-#[test]
+#[testkit::test]
 fn it_follows_changes_until_it_is_interrupted_and_then_drains() {
-    bounded(|| {
-        let tree = Tree::new("follows");
-        tree.write("desired/a", "1");
-        let mut running = tree.start();
-        let until = |name: &str, content: Option<&str>| {
-            while tree.read(name).as_deref() != content {
-                thread::yield_now();
-            }
-        };
-        until("actual/a", Some("1"));
-        tree.write("desired/a", "2");
-        tree.write("actual/stray", "0");
-        until("actual/a", Some("2"));
-        until("actual/stray", None);
-        running.interrupt();
-        assert!(
-            running.0.wait().unwrap().success(),
-            "nothing was left undone"
-        );
-    });
+    let tree = Tree::new("follows");
+    tree.write("desired/a", "1");
+    let mut running = tree.start();
+    let until = |name: &str, content: Option<&str>| {
+        while tree.read(name).as_deref() != content {
+            thread::yield_now();
+        }
+    };
+    until("actual/a", Some("1"));
+    tree.write("desired/a", "2");
+    tree.write("actual/stray", "0");
+    until("actual/a", Some("2"));
+    until("actual/stray", None);
+    running.interrupt();
+    assert!(
+        running.0.wait().unwrap().success(),
+        "nothing was left undone"
+    );
 }
 
-#[test]
+#[testkit::test]
 fn it_says_what_it_left_when_it_had_to_end() {
-    bounded(|| {
-        let tree = Tree::new("leaves");
-        // What cannot be replaced fails again and again: a directory of the desired file's name.
-        tree.write("desired/a", "1");
-        fs::create_dir_all(tree.0.join("actual/a/b")).unwrap();
-        let mut running = tree.start();
-        let mut lines = {
-            use std::io::BufRead;
-            std::io::BufReader::new(running.0.stdout.take().unwrap()).lines()
-        };
-        let mut next = || lines.next().unwrap().unwrap();
-        while !next().starts_with("failed a: ") {}
-        running.interrupt();
-        while next() != "left   a" {}
-        assert!(!running.0.wait().unwrap().success());
-    });
+    let tree = Tree::new("leaves");
+    // What cannot be replaced fails again and again: a directory of the desired file's name.
+    tree.write("desired/a", "1");
+    fs::create_dir_all(tree.0.join("actual/a/b")).unwrap();
+    let mut running = tree.start();
+    let mut lines = {
+        use std::io::BufRead;
+        std::io::BufReader::new(running.0.stdout.take().unwrap()).lines()
+    };
+    let mut next = || lines.next().unwrap().unwrap();
+    while !next().starts_with("failed a: ") {}
+    running.interrupt();
+    while next() != "left   a" {}
+    assert!(!running.0.wait().unwrap().success());
 }
 
 #[test]

@@ -82,52 +82,46 @@ fn saws_up_and_down() {
     pushed_and_popped(|value| if value % 2 == 0 { value } else { MANY - value });
 }
 
-#[test]
+#[testkit::test]
 fn the_past_grows_while_nothing_is_taken() {
-    watchdog(LIMIT, || {
-        // What is taken first fixes a moment; then all pushes are due before it, in any order.
-        let mut heap = DelayHeap::new();
-        let mut rng = Rng::new(4);
-        for value in 0..10_000 {
-            heap.push(value, (1 << 40) + value * 1_000_003 % 10_007);
-        }
-        heap.pop();
-        for value in 0..MANY {
-            heap.push(value, rng.next_u64() >> 30);
-        }
-        let dues: Vec<_> = heap.into_iter().map(|entry| entry.due).collect();
-        assert!(dues.is_sorted());
-    });
+    // What is taken first fixes a moment; then all pushes are due before it, in any order.
+    let mut heap = DelayHeap::new();
+    let mut rng = Rng::new(4);
+    for value in 0..10_000 {
+        heap.push(value, (1 << 40) + value * 1_000_003 % 10_007);
+    }
+    heap.pop();
+    for value in 0..MANY {
+        heap.push(value, rng.next_u64() >> 30);
+    }
+    let dues: Vec<_> = heap.into_iter().map(|entry| entry.due).collect();
+    assert!(dues.is_sorted());
 }
 
-#[test]
+#[testkit::test]
 fn a_heart_beat_that_is_reset_again_and_again_leaves_nothing_behind() {
-    watchdog(LIMIT, || {
-        let mut heap = DelayHeap::with_capacity(1_000);
-        let ids: Vec<_> = (0..1_000)
-            .map(|peer| heap.push(peer, 30_000 + peer))
-            .collect();
-        // One that never beats stays in front of all the others.
-        for (now, id) in (0..MANY).zip(ids[1..].iter().cycle()) {
-            assert!(heap.reset(*id, now + 30_000).is_some());
-            assert_eq!(heap.peek_due(), Some(30_000));
-        }
-        assert_eq!(heap.len(), 1_000);
-    });
+    let mut heap = DelayHeap::with_capacity(1_000);
+    let ids: Vec<_> = (0..1_000)
+        .map(|peer| heap.push(peer, 30_000 + peer))
+        .collect();
+    // One that never beats stays in front of all the others.
+    for (now, id) in (0..MANY).zip(ids[1..].iter().cycle()) {
+        assert!(heap.reset(*id, now + 30_000).is_some());
+        assert_eq!(heap.peek_due(), Some(30_000));
+    }
+    assert_eq!(heap.len(), 1_000);
 }
 
-#[test]
+#[testkit::test]
 fn counting_what_is_ready_does_not_undo_itself() {
-    watchdog(LIMIT, || {
-        // All are due; each round counts them, and one more comes.
-        let mut heap = DelayHeap::new();
-        let mut rng = Rng::new(5);
-        for value in 0..3_000 {
-            heap.push(value, rng.next_u64() >> 40);
-        }
-        for value in 0..3_000_usize {
-            assert_eq!(heap.count_ready(NEVER, usize::MAX), 3_000 + value);
-            heap.push(0, rng.next_u64() >> 40);
-        }
-    });
+    // All are due; each round counts them, and one more comes.
+    let mut heap = DelayHeap::new();
+    let mut rng = Rng::new(5);
+    for value in 0..3_000 {
+        heap.push(value, rng.next_u64() >> 40);
+    }
+    for value in 0..3_000_usize {
+        assert_eq!(heap.count_ready(NEVER, usize::MAX), 3_000 + value);
+        heap.push(0, rng.next_u64() >> 40);
+    }
 }

@@ -5,7 +5,7 @@ use sync_shim::Clock;
 use testkit::{CountingWaker, waker_fn};
 
 use crate::support::{
-    NOW, SECOND, Witness, bounded, count_ready, poll, poll_with, queue, taker, until, wait_asleep,
+    NOW, SECOND, Witness, count_ready, poll, poll_with, queue, taker, until, wait_asleep,
 };
 
 #[test]
@@ -88,82 +88,76 @@ fn the_alarm_wakes_one_future_for_each_entry_and_goes_on() {
     assert_eq!(queue.stats().wakes, 3);
 }
 
-#[test]
+#[testkit::test]
 fn a_thread_that_waits_keeps_the_time_for_the_futures() {
-    bounded(|| {
-        let (queue, clock) = Witness::queue();
-        let thread = taker(&queue);
-        wait_asleep(&queue, 1);
-        let waker = CountingWaker::new();
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker.waker()).is_pending());
-        queue.push(1, SECOND).unwrap();
-        queue.push(2, SECOND).unwrap();
-        clock.wait_for_sleepers(1);
-        assert!(clock.alarms().is_empty());
-        clock.advance(SECOND);
-        thread.join().unwrap().unwrap();
-        waker.wait_for_wakes(1);
-        assert!(poll(&mut future).is_ready());
-        assert!(clock.alarms().is_empty());
-    });
+    let (queue, clock) = Witness::queue();
+    let thread = taker(&queue);
+    wait_asleep(&queue, 1);
+    let waker = CountingWaker::new();
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker.waker()).is_pending());
+    queue.push(1, SECOND).unwrap();
+    queue.push(2, SECOND).unwrap();
+    clock.wait_for_sleepers(1);
+    assert!(clock.alarms().is_empty());
+    clock.advance(SECOND);
+    thread.join().unwrap().unwrap();
+    waker.wait_for_wakes(1);
+    assert!(poll(&mut future).is_ready());
+    assert!(clock.alarms().is_empty());
 }
 
-#[test]
+#[testkit::test]
 fn the_last_thread_that_leaves_hands_the_time_to_the_alarm() {
-    bounded(|| {
-        let (queue, clock) = Witness::queue();
-        queue.push("entry", 3 * SECOND).unwrap();
-        let threads = [SECOND, 2 * SECOND].map(|timeout| {
-            let queue = queue.clone();
-            std::thread::spawn(move || queue.take_timeout(timeout))
-        });
-        wait_asleep(&queue, 2);
-        let waker = CountingWaker::new();
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker.waker()).is_pending());
-        clock.wait_for_sleepers(2);
-        clock.advance(SECOND);
-        wait_asleep(&queue, 2); // One thread, one future.
-        clock.wait_for_sleepers(1);
-        assert!(clock.alarms().is_empty(), "the other thread has the watch");
-        clock.advance(SECOND);
-        for thread in threads {
-            assert!(matches!(thread.join().unwrap(), Err(TakeError::TimedOut)));
-        }
-        assert_eq!(clock.alarms(), [3 * SECOND]);
-        clock.advance(SECOND);
-        assert_eq!(waker.wakes(), 1);
-        assert!(poll(&mut future).is_ready());
+    let (queue, clock) = Witness::queue();
+    queue.push("entry", 3 * SECOND).unwrap();
+    let threads = [SECOND, 2 * SECOND].map(|timeout| {
+        let queue = queue.clone();
+        std::thread::spawn(move || queue.take_timeout(timeout))
     });
+    wait_asleep(&queue, 2);
+    let waker = CountingWaker::new();
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker.waker()).is_pending());
+    clock.wait_for_sleepers(2);
+    clock.advance(SECOND);
+    wait_asleep(&queue, 2); // One thread, one future.
+    clock.wait_for_sleepers(1);
+    assert!(clock.alarms().is_empty(), "the other thread has the watch");
+    clock.advance(SECOND);
+    for thread in threads {
+        assert!(matches!(thread.join().unwrap(), Err(TakeError::TimedOut)));
+    }
+    assert_eq!(clock.alarms(), [3 * SECOND]);
+    clock.advance(SECOND);
+    assert_eq!(waker.wakes(), 1);
+    assert!(poll(&mut future).is_ready());
 }
 
-#[test]
+#[testkit::test]
 fn a_thread_that_arrives_takes_over_and_the_alarm_is_not_set_again() {
-    bounded(|| {
-        let (queue, clock) = Witness::queue();
-        queue.push(1, SECOND).unwrap();
-        queue.push(2, 2 * SECOND).unwrap();
-        queue.push(3, 3 * SECOND).unwrap();
-        let mut future = queue.take_async();
-        assert!(poll(&mut future).is_pending());
-        let thread = {
-            let queue = queue.clone();
-            std::thread::spawn(move || [queue.take().unwrap(), queue.take().unwrap()])
-        };
-        wait_asleep(&queue, 2);
-        clock.wait_for_sleepers(2);
-        clock.advance(SECOND);
-        until(|| queue.stats().taken == 1);
-        wait_asleep(&queue, 2);
-        clock.wait_for_sleepers(1);
-        // Between its two takes no thread waited, so an alarm may have been set for the second.
-        assert!(clock.alarms().len() <= 2, "{:?}", clock.alarms());
-        clock.advance(SECOND);
-        assert_eq!(thread.join().unwrap().map(|taken| taken.value), [1, 2]);
-        clock.advance(SECOND);
-        assert!(poll(&mut future).is_ready());
-    });
+    let (queue, clock) = Witness::queue();
+    queue.push(1, SECOND).unwrap();
+    queue.push(2, 2 * SECOND).unwrap();
+    queue.push(3, 3 * SECOND).unwrap();
+    let mut future = queue.take_async();
+    assert!(poll(&mut future).is_pending());
+    let thread = {
+        let queue = queue.clone();
+        std::thread::spawn(move || [queue.take().unwrap(), queue.take().unwrap()])
+    };
+    wait_asleep(&queue, 2);
+    clock.wait_for_sleepers(2);
+    clock.advance(SECOND);
+    until(|| queue.stats().taken == 1);
+    wait_asleep(&queue, 2);
+    clock.wait_for_sleepers(1);
+    // Between its two takes no thread waited, so an alarm may have been set for the second.
+    assert!(clock.alarms().len() <= 2, "{:?}", clock.alarms());
+    clock.advance(SECOND);
+    assert_eq!(thread.join().unwrap().map(|taken| taken.value), [1, 2]);
+    clock.advance(SECOND);
+    assert!(poll(&mut future).is_ready());
 }
 
 #[test]
@@ -191,7 +185,7 @@ fn without_an_alarm_a_future_ends_with_the_reason_and_neither_hangs_nor_spins() 
     assert!(poll(&mut future).is_ready());
 }
 
-#[test]
+#[testkit::test]
 fn without_an_alarm_all_waiting_futures_are_told_and_a_dropped_one_is_forgotten() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
@@ -218,22 +212,20 @@ fn a_future_that_was_told_of_no_alarm_takes_what_has_fallen_due_meanwhile() {
     assert!(matches!(poll(&mut future), std::task::Poll::Ready(Ok(taken)) if taken.value == 1));
 }
 
-#[test]
+#[testkit::test]
 fn without_an_alarm_threads_still_keep_the_time() {
-    bounded(|| {
-        let (queue, clock) = Witness::queue();
-        clock.fail(true);
-        queue.push(1, SECOND).unwrap();
-        let thread = taker(&queue);
-        clock.wait_for_sleepers(1);
-        let mut future = queue.take_async();
-        assert!(poll(&mut future).is_pending());
-        assert!(clock.alarms().is_empty());
-        clock.advance(SECOND);
-        thread.join().unwrap().unwrap();
-        queue.push(2, NOW).unwrap();
-        assert!(poll(&mut future).is_ready());
-    });
+    let (queue, clock) = Witness::queue();
+    clock.fail(true);
+    queue.push(1, SECOND).unwrap();
+    let thread = taker(&queue);
+    clock.wait_for_sleepers(1);
+    let mut future = queue.take_async();
+    assert!(poll(&mut future).is_pending());
+    assert!(clock.alarms().is_empty());
+    clock.advance(SECOND);
+    thread.join().unwrap().unwrap();
+    queue.push(2, NOW).unwrap();
+    assert!(poll(&mut future).is_ready());
 }
 
 /// A runtime whose timer ends with it rings early: what was set is gone then.
@@ -316,29 +308,27 @@ fn a_waker_that_panics_does_not_cost_the_others_their_entries() {
     assert_eq!(count_ready(&mut futures), 3);
 }
 
-#[test]
+#[testkit::test]
 fn the_machine_s_alarm_survives_a_waker_that_panics() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        let millisecond = std::time::Duration::from_millis(1);
-        queue.push(1, millisecond).unwrap();
-        let woken = testkit::Gate::new();
-        let told = woken.clone();
-        let waker = waker_fn(move || {
-            told.open();
-            panic!("a waker");
-        });
-        let mut future = queue.take_async();
-        if poll_with(&mut future, &waker).is_pending() {
-            woken.wait();
-            assert!(poll(&mut future).is_ready());
-        }
-        queue.push(2, millisecond).unwrap();
-        assert_eq!(testkit::block_on(queue.take_async()).unwrap().value, 2);
+    let queue = DelayQueue::new();
+    let millisecond = std::time::Duration::from_millis(1);
+    queue.push(1, millisecond).unwrap();
+    let woken = testkit::Gate::new();
+    let told = woken.clone();
+    let waker = waker_fn(move || {
+        told.open();
+        panic!("a waker");
     });
+    let mut future = queue.take_async();
+    if poll_with(&mut future, &waker).is_pending() {
+        woken.wait();
+        assert!(poll(&mut future).is_ready());
+    }
+    queue.push(2, millisecond).unwrap();
+    assert_eq!(testkit::block_on(queue.take_async()).unwrap().value, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_clock_that_panics_over_an_alarm_counts_as_one_that_has_none() {
     #[derive(Debug)]
     struct Panics(ManualClock);

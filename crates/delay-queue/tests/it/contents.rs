@@ -86,7 +86,7 @@ fn a_drain_takes_what_is_due_in_order_up_to_its_limit_and_nothing_else() {
     assert_eq!(values(1), [1], "the queue is good for more");
 }
 
-#[test]
+#[testkit::test]
 fn a_drain_beside_pushes_loses_none() {
     let (queue, _clock) = queue();
     let pusher = {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use delay_queue::{Alarm, Clock, DelayQueue, ManualClock, Parker, PushError};
 use testkit::DropCounter;
 
-use crate::support::{NOW, SECOND, bounded, poll, poll_with, queue};
+use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
 type Numbers = DelayQueue<u32, ManualClock>;
 
@@ -62,67 +62,63 @@ fn raw(nosy: Arc<Nosy>) -> RawWaker {
     RawWaker::new(Arc::into_raw(nosy).cast(), &TABLE)
 }
 
-#[test]
+#[testkit::test]
 fn a_waker_may_call_back_when_it_is_cloned_woken_and_dropped() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let (waker, looks) = Nosy::waker(&queue);
-        let grew = |what| assert!(looks.swap(0, SeqCst) > 0, "{what}");
+    let (queue, clock) = queue();
+    let (waker, looks) = Nosy::waker(&queue);
+    let grew = |what| assert!(looks.swap(0, SeqCst) > 0, "{what}");
 
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker).is_pending());
-        grew("cloned");
-        assert!(poll_with(&mut future, &waker).is_pending());
-        grew("replaced");
-        queue.push(1, NOW).unwrap();
-        grew("woken by a push");
-        assert!(poll_with(&mut future, &waker).is_ready());
-        grew("not needed any more");
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    grew("cloned");
+    assert!(poll_with(&mut future, &waker).is_pending());
+    grew("replaced");
+    queue.push(1, NOW).unwrap();
+    grew("woken by a push");
+    assert!(poll_with(&mut future, &waker).is_ready());
+    grew("not needed any more");
 
-        let mut future = queue.take_async();
-        queue.push(2, SECOND).unwrap();
-        assert!(poll_with(&mut future, &waker).is_pending());
-        looks.store(0, SeqCst);
-        clock.advance(SECOND);
-        grew("woken by an alarm");
-        assert!(poll(&mut future).is_ready());
+    let mut future = queue.take_async();
+    queue.push(2, SECOND).unwrap();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    looks.store(0, SeqCst);
+    clock.advance(SECOND);
+    grew("woken by an alarm");
+    assert!(poll(&mut future).is_ready());
 
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker).is_pending());
-        looks.store(0, SeqCst);
-        drop(future);
-        grew("dropped with its future");
-    });
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    looks.store(0, SeqCst);
+    drop(future);
+    grew("dropped with its future");
 }
 
-#[test]
+#[testkit::test]
 fn a_pusher_s_waker_may_call_back_too() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let builder = DelayQueue::builder().clock(clock.clone()).bound(1);
-        let full: DelayQueue<u32, _> = builder.build().unwrap();
-        // It looks into another queue that shares nothing but would show a lock held: itself.
-        let (outer, _clock) = queue();
-        let (waker, looks) = Nosy::waker(&outer);
-        full.push(1, NOW).unwrap();
-        let mut future = full.push_async(2, NOW);
-        assert!(poll_with(&mut future, &waker).is_pending());
-        assert!(poll_with(&mut future, &waker).is_pending());
-        looks.store(0, SeqCst);
-        full.clear();
-        assert!(looks.load(SeqCst) > 0);
-        let waker = testkit::waker_fn({
-            let full = full.clone();
-            move || _ = full.stats()
-        });
-        let mut future = full.push_async(3, NOW);
-        assert!(poll_with(&mut future, &waker).is_pending());
-        full.close_now();
-        assert!(matches!(
-            testkit::block_on(future),
-            Err(PushError::Closed(3))
-        ));
+    let clock = ManualClock::new();
+    let builder = DelayQueue::builder().clock(clock.clone()).bound(1);
+    let full: DelayQueue<u32, _> = builder.build().unwrap();
+    // It looks into another queue that shares nothing but would show a lock held: itself.
+    let (outer, _clock) = queue();
+    let (waker, looks) = Nosy::waker(&outer);
+    full.push(1, NOW).unwrap();
+    let mut future = full.push_async(2, NOW);
+    assert!(poll_with(&mut future, &waker).is_pending());
+    assert!(poll_with(&mut future, &waker).is_pending());
+    looks.store(0, SeqCst);
+    full.clear();
+    assert!(looks.load(SeqCst) > 0);
+    let waker = testkit::waker_fn({
+        let full = full.clone();
+        move || _ = full.stats()
     });
+    let mut future = full.push_async(3, NOW);
+    assert!(poll_with(&mut future, &waker).is_pending());
+    full.close_now();
+    assert!(matches!(
+        testkit::block_on(future),
+        Err(PushError::Closed(3))
+    ));
 }
 
 /// Looks into the queue that it lies in as it is dropped.
@@ -136,25 +132,23 @@ impl Drop for Recursive {
     }
 }
 
-#[test]
+#[testkit::test]
 fn values_may_call_back_when_they_are_dropped() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let drops = Arc::new(AtomicUsize::new(0));
-        let value = || Recursive(queue.clone(), Arc::clone(&drops));
-        for _ in 0..10 {
-            queue.push(value(), SECOND).unwrap();
-        }
-        queue.clear();
-        assert_eq!(drops.swap(0, SeqCst), 10);
-        let id = queue.push(value(), SECOND).unwrap();
-        drop(queue.cancel(id));
+    let (queue, clock) = queue();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let value = || Recursive(queue.clone(), Arc::clone(&drops));
+    for _ in 0..10 {
         queue.push(value(), SECOND).unwrap();
-        drop(queue.close_now());
-        drop(queue.push(value(), NOW));
-        assert_eq!(drops.load(SeqCst), 3);
-        clock.advance(SECOND);
-    });
+    }
+    queue.clear();
+    assert_eq!(drops.swap(0, SeqCst), 10);
+    let id = queue.push(value(), SECOND).unwrap();
+    drop(queue.cancel(id));
+    queue.push(value(), SECOND).unwrap();
+    drop(queue.close_now());
+    drop(queue.push(value(), NOW));
+    assert_eq!(drops.load(SeqCst), 3);
+    clock.advance(SECOND);
 }
 
 /// Panics on its drop, whatever else goes on.
@@ -235,22 +229,20 @@ fn a_waker_that_panics_costs_the_pusher_nothing() {
     assert_eq!(queue.close_now().len(), 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_waker_may_drop_the_last_handle_of_the_queue() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let values = DropCounter::new();
-        queue.push(values.token(), SECOND).unwrap();
-        queue.push(values.token(), 9 * SECOND).unwrap();
-        let handle = std::sync::Mutex::new(Some(queue.clone()));
-        let waker = testkit::waker_fn(move || drop(handle.lock().unwrap().take()));
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker).is_pending());
-        drop(queue);
-        clock.advance(SECOND);
-        drop(future);
-        assert_eq!(values.alive(), 0);
-    });
+    let (queue, clock) = queue();
+    let values = DropCounter::new();
+    queue.push(values.token(), SECOND).unwrap();
+    queue.push(values.token(), 9 * SECOND).unwrap();
+    let handle = std::sync::Mutex::new(Some(queue.clone()));
+    let waker = testkit::waker_fn(move || drop(handle.lock().unwrap().take()));
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    drop(queue);
+    clock.advance(SECOND);
+    drop(future);
+    assert_eq!(values.alive(), 0);
 }
 
 #[test]
@@ -282,7 +274,7 @@ impl Clock for Sleepless {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_clock_that_panics_while_a_thread_waits_leaves_nothing_of_it() {
     let clock = Sleepless(ManualClock::new());
     let queue = DelayQueue::builder().clock(clock).bound(1);

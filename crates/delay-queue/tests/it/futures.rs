@@ -10,7 +10,7 @@ use async_executor::Executor;
 use delay_queue::{DelayQueue, TakeError};
 use testkit::{CountingWaker, Rng, block_on};
 
-use crate::support::{NOW, SECOND, bounded, poll, poll_with, queue};
+use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -37,74 +37,66 @@ fn check(taken: impl IntoIterator<Item = (u64, u64)>) {
     assert_eq!((count, sum), (1_000, 499_500));
 }
 
-#[test]
+#[testkit::test]
 fn taking_works_under_tokio() {
-    bounded(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .build(); // Without its timer: the clock's alarm is enough.
-        let runtime = runtime.unwrap();
-        let queue = DelayQueue::new();
-        let tasks: Vec<_> = (0..8)
-            .map(|_| runtime.spawn(take_all(queue.clone())))
-            .collect();
-        fill(&queue);
-        check(
-            tasks
-                .into_iter()
-                .map(|task| runtime.block_on(task).unwrap()),
-        );
-    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build(); // Without its timer: the clock's alarm is enough.
+    let runtime = runtime.unwrap();
+    let queue = DelayQueue::new();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| runtime.spawn(take_all(queue.clone())))
+        .collect();
+    fill(&queue);
+    check(
+        tasks
+            .into_iter()
+            .map(|task| runtime.block_on(task).unwrap()),
+    );
 }
 
-#[test]
+#[testkit::test]
 fn taking_works_under_smol() {
-    bounded(|| {
-        let executor = Executor::new();
-        let queue = DelayQueue::new();
-        let tasks: Vec<_> = (0..8)
-            .map(|_| executor.spawn(take_all(queue.clone())))
-            .collect();
-        fill(&queue);
-        let taken = futures_lite::future::block_on(executor.run(async {
-            let mut taken = Vec::new();
-            for task in tasks {
-                taken.push(task.await);
-            }
-            taken
-        }));
-        check(taken);
-    });
+    let executor = Executor::new();
+    let queue = DelayQueue::new();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| executor.spawn(take_all(queue.clone())))
+        .collect();
+    fill(&queue);
+    let taken = futures_lite::future::block_on(executor.run(async {
+        let mut taken = Vec::new();
+        for task in tasks {
+            taken.push(task.await);
+        }
+        taken
+    }));
+    check(taken);
 }
 
-#[test]
+#[testkit::test]
 fn taking_works_without_a_runtime() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        fill(&queue);
-        check([block_on(take_all(queue))]);
-    });
+    let queue = DelayQueue::new();
+    fill(&queue);
+    check([block_on(take_all(queue))]);
 }
 
-#[test]
+#[testkit::test]
 fn threads_and_futures_share_a_queue() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        let takers: Vec<_> = (0..6)
-            .map(|n| {
-                let queue = queue.clone();
-                thread::spawn(move || {
-                    if n % 2 == 0 {
-                        return block_on(take_all(queue));
-                    }
-                    let taken = std::iter::from_fn(|| queue.take().ok());
-                    taken.fold((0, 0), |all, one| (all.0 + 1, all.1 + one.value))
-                })
+    let queue = DelayQueue::new();
+    let takers: Vec<_> = (0..6)
+        .map(|n| {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                if n % 2 == 0 {
+                    return block_on(take_all(queue));
+                }
+                let taken = std::iter::from_fn(|| queue.take().ok());
+                taken.fold((0, 0), |all, one| (all.0 + 1, all.1 + one.value))
             })
-            .collect();
-        fill(&queue);
-        check(takers.into_iter().map(|taker| taker.join().unwrap()));
-    });
+        })
+        .collect();
+    fill(&queue);
+    check(takers.into_iter().map(|taker| taker.join().unwrap()));
 }
 
 #[test]
@@ -178,94 +170,86 @@ fn the_waker_of_the_last_poll_is_woken_and_the_others_are_dropped() {
     assert_eq!(new.wakers(), 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_future_may_move_to_another_thread_and_runtime_half_way() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        let mut future = queue.take_async();
-        assert!(poll(&mut future).is_pending());
-        let elsewhere = thread::spawn(move || block_on(future));
-        queue.push(1, MILLISECOND).unwrap();
-        assert_eq!(elsewhere.join().unwrap().unwrap().value, 1);
-    });
+    let queue = DelayQueue::new();
+    let mut future = queue.take_async();
+    assert!(poll(&mut future).is_pending());
+    let elsewhere = thread::spawn(move || block_on(future));
+    queue.push(1, MILLISECOND).unwrap();
+    assert_eq!(elsewhere.join().unwrap().unwrap().value, 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_future_outlives_the_handle_it_came_from() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        queue.push(1, MILLISECOND).unwrap();
-        let future = queue.take_async();
-        drop(queue);
-        assert_eq!(block_on(future).unwrap().value, 1);
-    });
+    let queue = DelayQueue::new();
+    queue.push(1, MILLISECOND).unwrap();
+    let future = queue.take_async();
+    drop(queue);
+    assert_eq!(block_on(future).unwrap().value, 1);
 }
 
 /// Futures that are polled, dropped and made at random, beside a thread that comes and goes: every
 /// entry is taken once.
-#[test]
+#[testkit::test]
 fn futures_dropped_at_random_lose_nothing() {
-    bounded(|| {
-        let mut rng = Rng::from_env();
-        for _ in 0..50 {
-            let (queue, clock) = queue();
-            let mut futures = Vec::new();
-            let mut taken = Vec::new();
-            for value in 0..200_u64 {
-                match rng.below(6) {
-                    0 | 1 => {
-                        let delay = Duration::from_secs(rng.below(4) as u64);
-                        queue.push(value, delay).unwrap();
-                    }
-                    2 => futures.push(queue.take_async()),
-                    3 if !futures.is_empty() => {
-                        let future = rng.below(futures.len());
-                        if let Poll::Ready(Ok(got)) = poll(&mut futures[future]) {
-                            taken.push(got.value);
-                        }
-                    }
-                    4 if !futures.is_empty() => {
-                        let future = rng.below(futures.len());
-                        drop(futures.swap_remove(future));
-                    }
-                    _ => clock.advance(SECOND),
+    let mut rng = Rng::from_env();
+    for _ in 0..50 {
+        let (queue, clock) = queue();
+        let mut futures = Vec::new();
+        let mut taken = Vec::new();
+        for value in 0..200_u64 {
+            match rng.below(6) {
+                0 | 1 => {
+                    let delay = Duration::from_secs(rng.below(4) as u64);
+                    queue.push(value, delay).unwrap();
                 }
+                2 => futures.push(queue.take_async()),
+                3 if !futures.is_empty() => {
+                    let future = rng.below(futures.len());
+                    if let Poll::Ready(Ok(got)) = poll(&mut futures[future]) {
+                        taken.push(got.value);
+                    }
+                }
+                4 if !futures.is_empty() => {
+                    let future = rng.below(futures.len());
+                    drop(futures.swap_remove(future));
+                }
+                _ => clock.advance(SECOND),
             }
-            drop(futures);
-            assert_eq!(queue.stats().waiting_takers, 0);
-            let left = queue.close_now();
-            assert_eq!(queue.stats().pushed, (taken.len() + left.len()) as u64);
-            taken.extend(left.into_iter().map(|left| left.value));
-            taken.sort_unstable();
-            taken.dedup();
-            assert_eq!(taken.len() as u64, queue.stats().pushed);
         }
-    });
+        drop(futures);
+        assert_eq!(queue.stats().waiting_takers, 0);
+        let left = queue.close_now();
+        assert_eq!(queue.stats().pushed, (taken.len() + left.len()) as u64);
+        taken.extend(left.into_iter().map(|left| left.value));
+        taken.sort_unstable();
+        taken.dedup();
+        assert_eq!(taken.len() as u64, queue.stats().pushed);
+    }
 }
 
 /// Of futures that are woken, at random some look and some do not: those that look get something.
-#[test]
+#[testkit::test]
 fn a_woken_future_that_looks_first_finds_something() {
-    bounded(|| {
-        let found = Arc::new(AtomicU64::new(0));
-        let (queue, clock) = queue();
-        let wakers: Vec<_> = (0..8).map(|_| CountingWaker::new()).collect();
-        let mut futures: Vec<_> = wakers.iter().map(|_| queue.take_async()).collect();
-        for (future, waker) in futures.iter_mut().zip(&wakers) {
-            assert!(poll_with(future, &waker.waker()).is_pending());
+    let found = Arc::new(AtomicU64::new(0));
+    let (queue, clock) = queue();
+    let wakers: Vec<_> = (0..8).map(|_| CountingWaker::new()).collect();
+    let mut futures: Vec<_> = wakers.iter().map(|_| queue.take_async()).collect();
+    for (future, waker) in futures.iter_mut().zip(&wakers) {
+        assert!(poll_with(future, &waker.waker()).is_pending());
+    }
+    for n in 0..5 {
+        queue.push(n, SECOND).unwrap();
+    }
+    clock.advance(SECOND);
+    for (future, waker) in futures.iter_mut().zip(&wakers) {
+        if waker.wakes() > 0 {
+            assert!(poll(future).is_ready());
+            found.fetch_add(1, SeqCst);
         }
-        for n in 0..5 {
-            queue.push(n, SECOND).unwrap();
-        }
-        clock.advance(SECOND);
-        for (future, waker) in futures.iter_mut().zip(&wakers) {
-            if waker.wakes() > 0 {
-                assert!(poll(future).is_ready());
-                found.fetch_add(1, SeqCst);
-            }
-        }
-        assert_eq!(found.load(SeqCst), 5);
-    });
+    }
+    assert_eq!(found.load(SeqCst), 5);
 }
 
 /// As in a `select`, whose other branches wake the task.

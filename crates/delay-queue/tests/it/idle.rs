@@ -7,11 +7,11 @@ use std::time::Duration;
 use delay_queue::{DelayQueue, EntryId, ManualClock};
 use testkit::{CountingWaker, waker_fn};
 
-use crate::support::{NOW, SECOND, bounded, poll, poll_with, queue};
+use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
 type Numbers = DelayQueue<u32, ManualClock>;
 
-#[test]
+#[testkit::test]
 fn an_idle_queue_is_not_waited_for() {
     let (queue, clock) = queue::<u32>();
     queue.wait_idle();
@@ -22,23 +22,21 @@ fn an_idle_queue_is_not_waited_for() {
     assert!(poll(&mut future).is_ready());
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_for_an_idle_queue_times_out() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        queue.push(1, Duration::MAX).unwrap();
-        assert!(!queue.wait_idle_timeout(NOW));
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| queue.wait_idle_timeout(SECOND));
-            clock.wait_for_sleepers(1);
-            clock.advance(SECOND);
-            assert!(!waiter.join().unwrap());
-        });
-        assert_eq!(queue.len(), 1);
+    let (queue, clock) = queue();
+    queue.push(1, Duration::MAX).unwrap();
+    assert!(!queue.wait_idle_timeout(NOW));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| queue.wait_idle_timeout(SECOND));
+        clock.wait_for_sleepers(1);
+        clock.advance(SECOND);
+        assert!(!waiter.join().unwrap());
     });
+    assert_eq!(queue.len(), 1);
 }
 
-#[test]
+#[testkit::test]
 fn each_way_to_take_the_last_entry_out_ends_the_wait() {
     let ways: [fn(&Numbers, EntryId); 6] = [
         |queue, _| _ = queue.try_take().unwrap(),
@@ -64,7 +62,7 @@ fn each_way_to_take_the_last_entry_out_ends_the_wait() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn an_end_of_the_wait_is_not_lost_to_a_later_push() {
     let (queue, _clock) = queue();
     queue.push(1, NOW).unwrap();
@@ -76,7 +74,7 @@ fn an_end_of_the_wait_is_not_lost_to_a_later_push() {
     assert!(poll(&mut future).is_pending());
 }
 
-#[test]
+#[testkit::test]
 fn a_queue_whose_place_goes_to_a_waiting_pusher_is_not_idle() {
     let builder = DelayQueue::builder().clock(ManualClock::new()).bound(1);
     let queue = builder.build().unwrap();
@@ -91,42 +89,38 @@ fn a_queue_whose_place_goes_to_a_waiting_pusher_is_not_idle() {
     assert!(poll(&mut future).is_ready());
 }
 
-#[test]
+#[testkit::test]
 fn wakers_may_call_back_and_panic() {
-    bounded(|| {
-        let (queue, _clock) = queue();
-        queue.push(1, NOW).unwrap();
-        let again = queue.clone();
-        let wakers = [
-            waker_fn(|| panic!("a waker")),
-            waker_fn(move || {
-                again.wait_idle();
-                again.push(2, NOW).unwrap();
-            }),
-        ];
-        let mut futures = wakers.each_ref().map(|_| queue.wait_idle_async());
-        for (future, waker) in futures.iter_mut().zip(&wakers) {
-            assert!(poll_with(future, waker).is_pending());
-        }
-        assert_eq!(queue.try_take().unwrap().value, 1);
-        assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
-        assert_eq!(queue.len(), 1);
-    });
+    let (queue, _clock) = queue();
+    queue.push(1, NOW).unwrap();
+    let again = queue.clone();
+    let wakers = [
+        waker_fn(|| panic!("a waker")),
+        waker_fn(move || {
+            again.wait_idle();
+            again.push(2, NOW).unwrap();
+        }),
+    ];
+    let mut futures = wakers.each_ref().map(|_| queue.wait_idle_async());
+    for (future, waker) in futures.iter_mut().zip(&wakers) {
+        assert!(poll_with(future, waker).is_pending());
+    }
+    assert_eq!(queue.try_take().unwrap().value, 1);
+    assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
+    assert_eq!(queue.len(), 1);
 }
 
 #[cfg(feature = "channel")]
-#[test]
+#[testkit::test]
 fn an_entry_that_is_offered_keeps_the_queue_busy() {
-    bounded(|| {
-        let (queue, _clock) = queue();
-        let (receiver, feeder) = queue.channel(0).unwrap();
-        queue.push(1, NOW).unwrap();
-        crate::support::until(|| queue.is_empty());
-        assert!(!queue.wait_idle_timeout(NOW));
-        let mut future = queue.wait_idle_async();
-        assert!(poll(&mut future).is_pending());
-        assert_eq!(receiver.recv().unwrap().value, 1);
-        testkit::block_on(future);
-        feeder.stop();
-    });
+    let (queue, _clock) = queue();
+    let (receiver, feeder) = queue.channel(0).unwrap();
+    queue.push(1, NOW).unwrap();
+    crate::support::until(|| queue.is_empty());
+    assert!(!queue.wait_idle_timeout(NOW));
+    let mut future = queue.wait_idle_async();
+    assert!(poll(&mut future).is_pending());
+    assert_eq!(receiver.recv().unwrap().value, 1);
+    testkit::block_on(future);
+    feeder.stop();
 }

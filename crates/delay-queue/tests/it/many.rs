@@ -9,8 +9,6 @@ use std::time::Duration;
 use delay_queue::DelayQueue;
 use testkit::{Rng, block_on};
 
-use crate::support::bounded;
-
 const PRODUCERS: usize = 16;
 const TAKERS: usize = 16;
 const EACH: usize = 250;
@@ -111,70 +109,66 @@ fn storm(queue: &DelayQueue<usize>) {
     assert_eq!(stats.pushed, stats.taken + stats.cancelled);
 }
 
-#[test]
+#[testkit::test]
 fn sixteen_producers_and_sixteen_takers_lose_and_double_nothing() {
-    bounded(|| storm(&DelayQueue::new()));
+    storm(&DelayQueue::new());
 }
 
-#[test]
+#[testkit::test]
 fn nor_in_a_bounded_queue() {
-    bounded(|| storm(&DelayQueue::<usize>::builder().bound(20).build().unwrap()));
+    storm(&DelayQueue::<usize>::builder().bound(20).build().unwrap());
 }
 
-#[test]
+#[testkit::test]
 fn nor_with_a_spin_window_or_coalescing() {
-    bounded(|| {
-        let spin = DelayQueue::<usize>::builder().spin_window(Duration::from_micros(50));
-        storm(&spin.build().unwrap());
-        let coalesce = DelayQueue::<usize>::builder().coalesce(Duration::from_micros(200));
-        storm(&coalesce.build().unwrap());
-    });
+    let spin = DelayQueue::<usize>::builder().spin_window(Duration::from_micros(50));
+    storm(&spin.build().unwrap());
+    let coalesce = DelayQueue::<usize>::builder().coalesce(Duration::from_micros(200));
+    storm(&coalesce.build().unwrap());
 }
 
 /// Closing for good in the midst: what was not taken is returned, and nothing besides.
-#[test]
+#[testkit::test]
 fn closing_for_good_amid_takers_and_pushers_accounts_for_everything() {
-    bounded(|| {
-        let mut rng = Rng::from_env();
-        for _ in 0..30 {
-            let queue = DelayQueue::<usize>::builder().bound(8).build().unwrap();
-            let ledger = Ledger::new(4_000);
-            let takers: Vec<_> = (0..3)
-                .map(|_| {
-                    let (queue, ledger) = (queue.clone(), Arc::clone(&ledger));
-                    thread::spawn(move || {
-                        while let Ok(taken) = queue.take() {
-                            ledger.tick(taken.value);
-                        }
-                    })
+    let mut rng = Rng::from_env();
+    for _ in 0..30 {
+        let queue = DelayQueue::<usize>::builder().bound(8).build().unwrap();
+        let ledger = Ledger::new(4_000);
+        let takers: Vec<_> = (0..3)
+            .map(|_| {
+                let (queue, ledger) = (queue.clone(), Arc::clone(&ledger));
+                thread::spawn(move || {
+                    while let Ok(taken) = queue.take() {
+                        ledger.tick(taken.value);
+                    }
                 })
-                .collect();
-            let producers: Vec<_> = (0..2)
-                .map(|n| {
-                    let queue = queue.clone();
-                    thread::spawn(move || {
-                        let mut accepted = 0;
-                        for token in n * 2_000..(n + 1) * 2_000 {
-                            let Ok(_) = queue.push(token, Duration::ZERO) else {
-                                break;
-                            };
-                            accepted += 1;
-                        }
-                        accepted
-                    })
+            })
+            .collect();
+        let producers: Vec<_> = (0..2)
+            .map(|n| {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    let mut accepted = 0;
+                    for token in n * 2_000..(n + 1) * 2_000 {
+                        let Ok(_) = queue.push(token, Duration::ZERO) else {
+                            break;
+                        };
+                        accepted += 1;
+                    }
+                    accepted
                 })
-                .collect();
-            for _ in 0..rng.below(50) {
-                thread::yield_now();
-            }
-            for left in queue.close_now() {
-                ledger.tick(left.value);
-            }
-            let accepted: usize = producers.into_iter().map(|one| one.join().unwrap()).sum();
-            for taker in takers {
-                taker.join().unwrap();
-            }
-            assert_eq!(ledger.ticked(), accepted);
+            })
+            .collect();
+        for _ in 0..rng.below(50) {
+            thread::yield_now();
         }
-    });
+        for left in queue.close_now() {
+            ledger.tick(left.value);
+        }
+        let accepted: usize = producers.into_iter().map(|one| one.join().unwrap()).sum();
+        for taker in takers {
+            taker.join().unwrap();
+        }
+        assert_eq!(ledger.ticked(), accepted);
+    }
 }

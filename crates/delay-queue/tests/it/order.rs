@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use delay_queue::{Due, ManualClock, TakeError};
 use sync_shim::Clock;
 
-use crate::support::{NOW, SECOND, bounded, drain, queue, taker, wait_asleep};
+use crate::support::{NOW, SECOND, drain, queue, taker, wait_asleep};
 
 #[test]
 fn entries_come_in_the_order_of_their_times_whatever_the_order_of_their_pushes() {
@@ -80,30 +80,28 @@ fn a_delay_of_zero_is_due_at_once_and_so_is_a_time_that_has_passed() {
     assert_eq!(drain(&queue), ["long past"]);
 }
 
-#[test]
+#[testkit::test]
 fn the_longest_delay_is_never_and_holds_no_other_up() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let never = queue.push("never", Duration::MAX).unwrap();
-        assert_eq!(queue.peek_due(), Some(Due::Never));
-        assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
-        let waiting = taker(&queue);
-        wait_asleep(&queue, 1);
-        assert_eq!(
-            clock.sleepers(),
-            0,
-            "no leader for a time that does not come"
-        );
-        queue.push("soon", SECOND).unwrap();
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        assert_eq!(waiting.join().unwrap().unwrap().value, "soon");
+    let (queue, clock) = queue();
+    let never = queue.push("never", Duration::MAX).unwrap();
+    assert_eq!(queue.peek_due(), Some(Due::Never));
+    assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
+    let waiting = taker(&queue);
+    wait_asleep(&queue, 1);
+    assert_eq!(
+        clock.sleepers(),
+        0,
+        "no leader for a time that does not come"
+    );
+    queue.push("soon", SECOND).unwrap();
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    assert_eq!(waiting.join().unwrap().unwrap().value, "soon");
 
-        clock.advance(Duration::from_secs(600 * 365 * 24 * 3600)); // Past the end of 64 bits.
-        assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
-        queue.push("late", NOW).unwrap();
-        assert_eq!(queue.cancel(never), Some("never"));
-    });
+    clock.advance(Duration::from_secs(600 * 365 * 24 * 3600)); // Past the end of 64 bits.
+    assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
+    queue.push("late", NOW).unwrap();
+    assert_eq!(queue.cancel(never), Some("never"));
 }
 
 #[test]
@@ -151,22 +149,20 @@ fn the_latest_instant_can_be_pushed() {
 }
 
 /// A clock whose time does not go on must not make a taker spin: it sleeps.
-#[test]
+#[testkit::test]
 fn time_that_goes_nowhere_brings_nothing_and_costs_nothing() {
-    bounded(|| {
-        let (queue, clock) = crate::support::Witness::queue();
-        queue.push((), SECOND).unwrap();
-        let taker = taker(&queue);
-        clock.wait_for_sleepers(1);
-        clock.looks();
-        for _ in 0..100 {
-            clock.advance(NOW);
-            std::thread::yield_now();
-        }
-        assert_eq!(clock.looks(), 0, "the taker did not even wake");
-        clock.advance(SECOND);
-        taker.join().unwrap().unwrap();
-    });
+    let (queue, clock) = crate::support::Witness::queue();
+    queue.push((), SECOND).unwrap();
+    let taker = taker(&queue);
+    clock.wait_for_sleepers(1);
+    clock.looks();
+    for _ in 0..100 {
+        clock.advance(NOW);
+        std::thread::yield_now();
+    }
+    assert_eq!(clock.looks(), 0, "the taker did not even wake");
+    clock.advance(SECOND);
+    taker.join().unwrap().unwrap();
 }
 
 #[test]

@@ -8,23 +8,21 @@ use delay_queue::{DelayQueue, TakeError};
 use futures_lite::StreamExt;
 use testkit::block_on;
 
-use crate::support::{NOW, SECOND, Witness, bounded, queue};
+use crate::support::{NOW, SECOND, Witness, queue};
 
-#[test]
+#[testkit::test]
 fn a_stream_yields_what_falls_due_and_ends_with_the_queue() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        for n in [3, 1, 2] {
-            queue.push(n, Duration::from_millis(n)).unwrap();
-        }
-        queue.close();
-        let values: Vec<_> = block_on(queue.stream().map(|item| item.unwrap().value).collect());
-        assert_eq!(values.len(), 3);
-        assert!(block_on(queue.stream().next()).is_none());
-    });
+    let queue = DelayQueue::new();
+    for n in [3, 1, 2] {
+        queue.push(n, Duration::from_millis(n)).unwrap();
+    }
+    queue.close();
+    let values: Vec<_> = block_on(queue.stream().map(|item| item.unwrap().value).collect());
+    assert_eq!(values.len(), 3);
+    assert!(block_on(queue.stream().next()).is_none());
 }
 
-#[test]
+#[testkit::test]
 fn a_stream_that_has_ended_stays_so() {
     let (queue, _clock) = queue();
     let mut stream = queue.stream();
@@ -72,26 +70,24 @@ fn a_dropped_stream_takes_nothing_with_it() {
     assert_eq!(queue.stats().waiting_takers, 0);
 }
 
-#[test]
+#[testkit::test]
 fn two_streams_share_what_comes() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        let takers: Vec<_> = (0..2)
-            .map(|_| {
-                let stream = queue.stream();
-                std::thread::spawn(move || block_on(stream.map(|item| item.unwrap()).count()))
-            })
-            .collect();
-        for n in 0..100 {
-            queue.push(n, Duration::from_micros(n)).unwrap();
-        }
-        queue.close();
-        let taken: usize = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
-        assert_eq!(taken, 100);
-    });
+    let queue = DelayQueue::new();
+    let takers: Vec<_> = (0..2)
+        .map(|_| {
+            let stream = queue.stream();
+            std::thread::spawn(move || block_on(stream.map(|item| item.unwrap()).count()))
+        })
+        .collect();
+    for n in 0..100 {
+        queue.push(n, Duration::from_micros(n)).unwrap();
+    }
+    queue.close();
+    let taken: usize = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
+    assert_eq!(taken, 100);
 }
 
-#[test]
+#[testkit::test]
 fn a_stream_without_an_alarm_says_so_and_can_be_polled_on() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);

@@ -14,11 +14,6 @@ use delay_queue::{Alarm, Clock, DelayQueue, Expired, ManualClock, Parker, TakeEr
 pub(crate) const NOW: Duration = Duration::ZERO;
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// A test that may hang, under the watchdog.
-pub(crate) fn bounded(test: impl FnOnce()) {
-    testkit::watchdog(testkit::LIMIT, test);
-}
-
 /// Lets the others run until it is so. The watchdog is the only bound.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use delay_queue::{BATCH_ROOM, DelayQueue, Expired, ManualClock, TakeError};
 use testkit::{CountingWaker, block_on};
 
-use crate::support::{NOW, SECOND, Witness, bounded, poll, poll_with, queue, until, wait_asleep};
+use crate::support::{NOW, SECOND, Witness, poll, poll_with, queue, until, wait_asleep};
 
 fn most(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).unwrap()
@@ -53,53 +53,49 @@ fn a_batch_of_nothing_says_why_and_leaves_the_buffer_as_it_was() {
     drop(clock);
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_waits_for_one_entry_and_takes_all_that_fall_due_with_it() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                let mut batch = Vec::new();
-                queue.take_many(&mut batch, most(8)).unwrap();
-                values(&batch)
-            })
-        };
-        wait_asleep(&queue, 1);
-        for n in 0..3 {
-            queue.push(n, SECOND).unwrap();
-        }
-        queue.push(9, 2 * SECOND).unwrap();
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        assert_eq!(taker.join().unwrap(), [0, 1, 2]);
-        assert_eq!(queue.len(), 1);
-    });
+    let (queue, clock) = queue();
+    let taker = {
+        let queue = queue.clone();
+        thread::spawn(move || {
+            let mut batch = Vec::new();
+            queue.take_many(&mut batch, most(8)).unwrap();
+            values(&batch)
+        })
+    };
+    wait_asleep(&queue, 1);
+    for n in 0..3 {
+        queue.push(n, SECOND).unwrap();
+    }
+    queue.push(9, 2 * SECOND).unwrap();
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    assert_eq!(taker.join().unwrap(), [0, 1, 2]);
+    assert_eq!(queue.len(), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_for_a_while_ends_after_it_with_nothing() {
-    bounded(|| {
-        let (queue, clock) = queue::<u8>();
-        let mut batch = Vec::new();
-        let taken = queue.take_many_timeout(&mut batch, most(2), NOW);
-        assert!(matches!(taken, Err(TakeError::TimedOut)));
-        let waiting = {
-            let (queue, deadline) = (queue.clone(), sync_shim::Clock::now(&clock) + SECOND);
-            thread::spawn(move || queue.take_many_deadline(&mut Vec::new(), most(2), deadline))
-        };
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        assert!(matches!(waiting.join().unwrap(), Err(TakeError::TimedOut)));
-        assert_eq!(queue.stats().waiting_takers, 0);
-        queue.push(1, NOW).unwrap();
-        let taken = queue.take_many_timeout(&mut batch, most(2), Duration::MAX);
-        assert_eq!(taken.unwrap(), 1);
-    });
+    let (queue, clock) = queue::<u8>();
+    let mut batch = Vec::new();
+    let taken = queue.take_many_timeout(&mut batch, most(2), NOW);
+    assert!(matches!(taken, Err(TakeError::TimedOut)));
+    let waiting = {
+        let (queue, deadline) = (queue.clone(), sync_shim::Clock::now(&clock) + SECOND);
+        thread::spawn(move || queue.take_many_deadline(&mut Vec::new(), most(2), deadline))
+    };
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    assert!(matches!(waiting.join().unwrap(), Err(TakeError::TimedOut)));
+    assert_eq!(queue.stats().waiting_takers, 0);
+    queue.push(1, NOW).unwrap();
+    let taken = queue.take_many_timeout(&mut batch, most(2), Duration::MAX);
+    assert_eq!(taken.unwrap(), 1);
 }
 
 /// The first entry is due by a time that is known; the second by now only.
-#[test]
+#[testkit::test]
 fn a_batch_takes_what_has_fallen_due_since_the_clock_was_last_read() {
     for future in [false, true] {
         let (queue, clock) = Witness::queue();
@@ -162,29 +158,27 @@ fn a_buffer_that_is_reused_never_grows() {
     assert_eq!((batch.as_ptr(), batch.capacity()), memory);
 }
 
-#[test]
+#[testkit::test]
 fn the_places_that_a_batch_frees_are_all_for_waiting_pushers() {
-    bounded(|| {
-        let builder = DelayQueue::builder().clock(ManualClock::new());
-        let queue = builder.bound(3).build().unwrap();
-        for n in 0..3 {
-            queue.push(n, NOW).unwrap();
-        }
-        let pushers: Vec<_> = (3..6)
-            .map(|n| {
-                let queue = queue.clone();
-                thread::spawn(move || queue.push(n, NOW).is_ok())
-            })
-            .collect();
-        until(|| queue.stats().waiting_pushers == 3);
-        let mut batch = Vec::new();
-        assert_eq!(queue.try_take_many(&mut batch, most(9)).unwrap(), 3);
-        assert_eq!(values(&batch), [0, 1, 2]);
-        for pusher in pushers {
-            assert!(pusher.join().unwrap());
-        }
-        assert_eq!(queue.len(), 3);
-    });
+    let builder = DelayQueue::builder().clock(ManualClock::new());
+    let queue = builder.bound(3).build().unwrap();
+    for n in 0..3 {
+        queue.push(n, NOW).unwrap();
+    }
+    let pushers: Vec<_> = (3..6)
+        .map(|n| {
+            let queue = queue.clone();
+            thread::spawn(move || queue.push(n, NOW).is_ok())
+        })
+        .collect();
+    until(|| queue.stats().waiting_pushers == 3);
+    let mut batch = Vec::new();
+    assert_eq!(queue.try_take_many(&mut batch, most(9)).unwrap(), 3);
+    assert_eq!(values(&batch), [0, 1, 2]);
+    for pusher in pushers {
+        assert!(pusher.join().unwrap());
+    }
+    assert_eq!(queue.len(), 3);
 }
 
 /// The future was woken for an entry that is in the batch of another consumer: the next entry is for
@@ -246,30 +240,28 @@ fn a_batch_future_that_is_dropped_takes_nothing_and_passes_its_wake_up_on() {
     assert!(poll(&mut second).is_ready());
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_of_one_entry_after_the_other_loses_none_whatever_the_threads_do() {
-    bounded(|| {
-        const EACH: usize = 2_000;
-        let (queue, _clock) = queue();
-        let takers: Vec<_> = (0..3)
-            .map(|n| {
-                let queue = queue.clone();
-                thread::spawn(move || {
-                    let (mut all, mut batch) = (Vec::new(), Vec::new());
-                    while queue.take_many(&mut batch, most(1 + 5 * n)).is_ok() {
-                        all.extend(batch.drain(..).map(|one| one.value));
-                    }
-                    all
-                })
+    const EACH: usize = 2_000;
+    let (queue, _clock) = queue();
+    let takers: Vec<_> = (0..3)
+        .map(|n| {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let (mut all, mut batch) = (Vec::new(), Vec::new());
+                while queue.take_many(&mut batch, most(1 + 5 * n)).is_ok() {
+                    all.extend(batch.drain(..).map(|one| one.value));
+                }
+                all
             })
-            .collect();
-        for n in 0..EACH {
-            queue.push(n, NOW).unwrap();
-        }
-        queue.close();
-        let taken = takers.into_iter().map(|taker| taker.join().unwrap());
-        let mut taken: Vec<_> = taken.flatten().collect();
-        taken.sort_unstable();
-        assert!(taken.into_iter().eq(0..EACH));
-    });
+        })
+        .collect();
+    for n in 0..EACH {
+        queue.push(n, NOW).unwrap();
+    }
+    queue.close();
+    let taken = takers.into_iter().map(|taker| taker.join().unwrap());
+    let mut taken: Vec<_> = taken.flatten().collect();
+    taken.sort_unstable();
+    assert!(taken.into_iter().eq(0..EACH));
 }

@@ -92,11 +92,6 @@ where
 pub(crate) const LONG: Duration = Duration::from_secs(1_000_000);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// A test that hangs fails.
-pub(crate) fn bounded<R>(test: impl FnOnce() -> R) -> R {
-    testkit::watchdog(testkit::LIMIT, test)
-}
-
 pub(crate) fn job(text: &str) -> String {
     text.to_owned()
 }

@@ -11,7 +11,7 @@ use pool_core::{
 };
 use testkit::{Gate, block_on};
 
-use crate::support::{bounded, end, hold_all, poll, until};
+use crate::support::{end, hold_all, poll, until};
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -24,111 +24,101 @@ fn timed() -> (MultiPool, ManualClock) {
     (pools, clock)
 }
 
-#[test]
+#[testkit::test]
 fn pools_that_end_within_the_grace_have_run_all_of_it() {
-    bounded(|| {
-        let (pools, clock) = timed();
-        let gates = hold_all(&pools, 2);
-        let asked = pools.spawn(|| current().is_cancelled()).unwrap();
-        let releases = {
-            let pools = pools.clone();
-            thread::spawn(move || pools.release_with_grace(GRACE))
-        };
-        clock.wait_for_sleepers(1);
-        assert!(pools.is_released());
-        gates.iter().for_each(Gate::open);
-        assert_eq!(releases.join().unwrap(), Ok(GraceEnd::Ended));
-        assert!(!asked.join().unwrap());
-    });
+    let (pools, clock) = timed();
+    let gates = hold_all(&pools, 2);
+    let asked = pools.spawn(|| current().is_cancelled()).unwrap();
+    let releases = {
+        let pools = pools.clone();
+        thread::spawn(move || pools.release_with_grace(GRACE))
+    };
+    clock.wait_for_sleepers(1);
+    assert!(pools.is_released());
+    gates.iter().for_each(Gate::open);
+    assert_eq!(releases.join().unwrap(), Ok(GraceEnd::Ended));
+    assert!(!asked.join().unwrap());
 }
 
-#[test]
+#[testkit::test]
 fn one_pool_that_is_late_is_cut_short_and_the_ends_of_the_others_count_for_nothing() {
-    bounded(|| {
-        let (pools, clock) = timed();
-        let gates = hold_all(&pools, 2);
-        let queued: Vec<_> = (0..4).map(|_| pools.spawn(|| ()).unwrap()).collect();
-        let releases = {
-            let pools = pools.clone();
-            thread::spawn(move || pools.release_with_grace(GRACE))
-        };
-        clock.wait_for_sleepers(1);
-        gates[1].open();
-        until(|| pools.running_of(1) == Ok(0));
-        clock.advance(GRACE);
-        assert_eq!(releases.join().unwrap(), Ok(GraceEnd::CutShort(2)));
-        let ends = queued.into_iter().map(JoinHandle::join);
-        let cut = ends.filter(|end| matches!(end, Err(JoinError::Released)));
-        assert_eq!(cut.count(), 2);
-        gates[0].open();
-        pools.wait_released().unwrap();
-    });
+    let (pools, clock) = timed();
+    let gates = hold_all(&pools, 2);
+    let queued: Vec<_> = (0..4).map(|_| pools.spawn(|| ()).unwrap()).collect();
+    let releases = {
+        let pools = pools.clone();
+        thread::spawn(move || pools.release_with_grace(GRACE))
+    };
+    clock.wait_for_sleepers(1);
+    gates[1].open();
+    until(|| pools.running_of(1) == Ok(0));
+    clock.advance(GRACE);
+    assert_eq!(releases.join().unwrap(), Ok(GraceEnd::CutShort(2)));
+    let ends = queued.into_iter().map(JoinHandle::join);
+    let cut = ends.filter(|end| matches!(end, Err(JoinError::Released)));
+    assert_eq!(cut.count(), 2);
+    gates[0].open();
+    pools.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn pools_of_a_function_give_the_arguments_of_all_back() {
-    bounded(|| {
-        let gate = Gate::new();
-        let held = gate.clone();
-        let each = FuncPool::builder(move |_: u8| held.wait());
-        let pools = MultiFuncPool::builder(each.capacity(1).queue_depth(1)).pools(2);
-        let pools = pools.build().unwrap();
-        (0..2).for_each(|n| pools.submit(n).unwrap());
-        gate.wait_for_arrivals(2);
-        (2..4).for_each(|n| pools.submit(n).unwrap());
-        let cut = pools.release_with_grace(Duration::ZERO).unwrap();
-        let back = cut.map(|mut arguments| {
-            arguments.sort_unstable();
-            arguments
-        });
-        assert_eq!(back, GraceEnd::CutShort(vec![2, 3]));
-        let any: &dyn Workers = &pools;
-        let again = any.release_with_grace(Duration::ZERO);
-        assert_eq!(again, Ok(GraceEnd::CutShort(0)), "they run on");
-        gate.open();
-        let ended = block_on(pools.release_with_grace_async(GRACE));
-        assert_eq!(ended, Ok(GraceEnd::Ended));
+    let gate = Gate::new();
+    let held = gate.clone();
+    let each = FuncPool::builder(move |_: u8| held.wait());
+    let pools = MultiFuncPool::builder(each.capacity(1).queue_depth(1)).pools(2);
+    let pools = pools.build().unwrap();
+    (0..2).for_each(|n| pools.submit(n).unwrap());
+    gate.wait_for_arrivals(2);
+    (2..4).for_each(|n| pools.submit(n).unwrap());
+    let cut = pools.release_with_grace(Duration::ZERO).unwrap();
+    let back = cut.map(|mut arguments| {
+        arguments.sort_unstable();
+        arguments
     });
+    assert_eq!(back, GraceEnd::CutShort(vec![2, 3]));
+    let any: &dyn Workers = &pools;
+    let again = any.release_with_grace(Duration::ZERO);
+    assert_eq!(again, Ok(GraceEnd::CutShort(0)), "they run on");
+    gate.open();
+    let ended = block_on(pools.release_with_grace_async(GRACE));
+    assert_eq!(ended, Ok(GraceEnd::Ended));
 }
 
-#[test]
+#[testkit::test]
 fn a_reboot_within_the_grace_saves_what_all_pools_have_accepted() {
-    bounded(|| {
-        let (pools, clock) = timed();
-        let gates = hold_all(&pools, 2);
-        let queued: Vec<_> = (0..2).map(|n| pools.spawn(move || n).unwrap()).collect();
-        let releases = {
-            let pools = pools.clone();
-            thread::spawn(move || pools.release_with_grace(GRACE))
-        };
-        clock.wait_for_sleepers(1);
-        pools.reboot();
-        let refused = releases.join().unwrap().unwrap_err();
-        assert_eq!(WaitError::from(refused), WaitError::Rebooted);
-        gates.iter().for_each(Gate::open);
-        for (n, handle) in queued.into_iter().enumerate() {
-            assert_eq!(handle.join().unwrap(), n);
-        }
-        end(&pools);
-    });
+    let (pools, clock) = timed();
+    let gates = hold_all(&pools, 2);
+    let queued: Vec<_> = (0..2).map(|n| pools.spawn(move || n).unwrap()).collect();
+    let releases = {
+        let pools = pools.clone();
+        thread::spawn(move || pools.release_with_grace(GRACE))
+    };
+    clock.wait_for_sleepers(1);
+    pools.reboot();
+    let refused = releases.join().unwrap().unwrap_err();
+    assert_eq!(WaitError::from(refused), WaitError::Rebooted);
+    gates.iter().for_each(Gate::open);
+    for (n, handle) in queued.into_iter().enumerate() {
+        assert_eq!(handle.join().unwrap(), n);
+    }
+    end(&pools);
 }
 
-#[test]
+#[testkit::test]
 fn as_a_future_it_cuts_all_pools_short_when_the_clock_says_so() {
-    bounded(|| {
-        let (pools, clock) = timed();
-        let gates = hold_all(&pools, 2);
-        let queued: Vec<_> = (0..2).map(|_| pools.spawn(|| ()).unwrap()).collect();
-        let mut future = pin!(pools.release_with_grace_async(GRACE));
-        assert!(!pools.is_released());
-        assert!(poll(&mut future).is_pending());
-        assert_eq!((pools.is_released(), pools.queued()), (true, 2));
-        clock.advance(GRACE);
-        assert_eq!(poll(&mut future), Poll::Ready(Ok(GraceEnd::CutShort(2))));
-        for handle in queued {
-            assert!(matches!(handle.join(), Err(JoinError::Released)));
-        }
-        gates.iter().for_each(Gate::open);
-        pools.wait_released().unwrap();
-    });
+    let (pools, clock) = timed();
+    let gates = hold_all(&pools, 2);
+    let queued: Vec<_> = (0..2).map(|_| pools.spawn(|| ()).unwrap()).collect();
+    let mut future = pin!(pools.release_with_grace_async(GRACE));
+    assert!(!pools.is_released());
+    assert!(poll(&mut future).is_pending());
+    assert_eq!((pools.is_released(), pools.queued()), (true, 2));
+    clock.advance(GRACE);
+    assert_eq!(poll(&mut future), Poll::Ready(Ok(GraceEnd::CutShort(2))));
+    for handle in queued {
+        assert!(matches!(handle.join(), Err(JoinError::Released)));
+    }
+    gates.iter().for_each(Gate::open);
+    pools.wait_released().unwrap();
 }

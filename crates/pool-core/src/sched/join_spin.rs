@@ -214,7 +214,7 @@ mod tests {
         });
     }
 
-    #[test]
+    #[testkit::test]
     fn a_worker_notes_that_it_has_woken_a_thread_that_joins() {
         ends_as_soon_as_the_joiner_sleeps(|pool, gate| {
             let handle = pool.spawn(move || gate.wait()).expect("it is open");
@@ -222,7 +222,7 @@ mod tests {
         });
     }
 
-    #[test]
+    #[testkit::test]
     fn a_worker_notes_that_it_has_woken_a_groups_owner() {
         ends_as_soon_as_the_joiner_sleeps(|pool, gate| {
             let group = pool.group::<()>();

@@ -495,24 +495,22 @@ mod tests {
         pool.expect("it has a capacity")
     }
 
-    #[test]
+    #[testkit::test]
     fn nothing_is_kept_of_a_submitted_task_that_has_ended_well() {
-        testkit::watchdog(testkit::LIMIT, || {
-            let pool = pool(&ManualClock::new());
-            let group = pool.group::<()>();
-            for _ in 0..100 {
-                group.submit(|| [0_u8; 64]).expect("it waits for room");
-            }
-            let shared = &group.shared().state;
-            while shared.lock().pending > 0 {
-                std::thread::yield_now();
-            }
-            let state = shared.lock();
-            assert!(state.members.is_empty() && state.ended.is_empty());
-        });
+        let pool = pool(&ManualClock::new());
+        let group = pool.group::<()>();
+        for _ in 0..100 {
+            group.submit(|| [0_u8; 64]).expect("it waits for room");
+        }
+        let shared = &group.shared().state;
+        while shared.lock().pending > 0 {
+            std::thread::yield_now();
+        }
+        let state = shared.lock();
+        assert!(state.members.is_empty() && state.ended.is_empty());
     }
 
-    #[test]
+    #[testkit::test]
     fn waits_that_give_up_leave_nothing_behind_however_many_wait() {
         const WAITS: usize = 20_000;
         let clock = ManualClock::new();

@@ -3,18 +3,17 @@ use std::thread;
 use std::time::Instant;
 
 use sync_shim::Futex;
-use testkit::{LIMIT, watchdog};
 
 const OPEN: u32 = 0;
 const RESERVED: u32 = 1;
 const OVER: u32 = 2;
 
-#[test]
+#[testkit::test]
 fn nobody_sleeps_on_a_word_that_has_changed() {
-    watchdog(LIMIT, || assert!(Futex::new(OVER).wait(OPEN, None)));
+    assert!(Futex::new(OVER).wait(OPEN, None));
 }
 
-#[test]
+#[testkit::test]
 fn a_deadline_that_is_over_ends_a_sleep_at_once() {
     assert!(!Futex::new(OPEN).wait(OPEN, Some(Instant::now())));
 }
@@ -27,35 +26,31 @@ fn without_a_sleeper_nothing_is_reserved() {
     assert_eq!(word.load(Relaxed), OPEN);
 }
 
-#[test]
+#[testkit::test]
 fn among_many_wakes_one_reserves_the_word_for_its_sleeper() {
-    watchdog(LIMIT, || {
-        let word = Futex::new(OPEN);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while word.load(Relaxed) == OPEN {
-                    word.wait(OPEN, None);
-                }
-            });
+    let word = Futex::new(OPEN);
+    thread::scope(|scope| {
+        scope.spawn(|| {
             while word.load(Relaxed) == OPEN {
-                word.wake_one_fairly(OPEN, RESERVED);
+                word.wait(OPEN, None);
             }
         });
-        assert_eq!(word.load(Relaxed), RESERVED);
+        while word.load(Relaxed) == OPEN {
+            word.wake_one_fairly(OPEN, RESERVED);
+        }
     });
+    assert_eq!(word.load(Relaxed), RESERVED);
 }
 
-#[test]
+#[testkit::test]
 fn a_word_that_is_not_open_any_more_is_not_reserved() {
-    watchdog(LIMIT, || {
-        let word = Futex::new(OPEN);
-        thread::scope(|scope| {
-            let sleeper = scope.spawn(|| word.wait(OPEN, None));
-            word.store(OVER, Relaxed);
-            while !sleeper.is_finished() {
-                word.wake_one_fairly(OPEN, RESERVED);
-            }
-        });
-        assert_eq!(word.load(Relaxed), OVER);
+    let word = Futex::new(OPEN);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| word.wait(OPEN, None));
+        word.store(OVER, Relaxed);
+        while !sleeper.is_finished() {
+            word.wake_one_fairly(OPEN, RESERVED);
+        }
     });
+    assert_eq!(word.load(Relaxed), OVER);
 }

@@ -3,53 +3,46 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sync_shim::{Clock, MonotonicClock, Parker};
-use testkit::{LIMIT, watchdog};
 
-#[test]
+#[testkit::test]
 fn a_token_given_before_parking_ends_the_next_park() {
-    watchdog(LIMIT, || {
-        let parker = Parker::new();
-        parker.unpark();
-        parker.park();
-        assert!(!parker.take_token());
-    });
+    let parker = Parker::new();
+    parker.unpark();
+    parker.park();
+    assert!(!parker.take_token());
 }
 
-#[test]
+#[testkit::test]
 fn a_token_from_another_thread_ends_the_present_park() {
-    watchdog(LIMIT, || {
-        let parker = Parker::new();
-        thread::scope(|scope| {
-            for _ in 0..1000 {
-                let giver = scope.spawn(|| parker.unpark());
-                parker.park();
-                giver.join().unwrap();
-                assert!(!parker.take_token());
-            }
-        });
+    let parker = Parker::new();
+    thread::scope(|scope| {
+        for _ in 0..1000 {
+            let giver = scope.spawn(|| parker.unpark());
+            parker.park();
+            giver.join().unwrap();
+            assert!(!parker.take_token());
+        }
     });
 }
 
-#[test]
+#[testkit::test]
 fn giving_a_token_says_whether_the_owner_slept() {
-    watchdog(LIMIT, || {
-        let parker = Parker::new();
-        assert!(!parker.unpark_sleeper());
-        assert!(!parker.unpark_sleeper(), "it has a token");
-        parker.park();
-        let slept = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !slept.load(Relaxed) {
-                    slept.store(parker.unpark_sleeper(), Relaxed);
-                    thread::yield_now();
-                }
-                parker.unpark(); // The owner may have looked too early.
-            });
+    let parker = Parker::new();
+    assert!(!parker.unpark_sleeper());
+    assert!(!parker.unpark_sleeper(), "it has a token");
+    parker.park();
+    let slept = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
             while !slept.load(Relaxed) {
-                parker.park();
+                slept.store(parker.unpark_sleeper(), Relaxed);
+                thread::yield_now();
             }
+            parker.unpark(); // The owner may have looked too early.
         });
+        while !slept.load(Relaxed) {
+            parker.park();
+        }
     });
 }
 
@@ -80,30 +73,26 @@ fn a_token_counts_more_than_a_deadline_that_is_over() {
     assert!(!parker.park_until_real(Instant::now()));
 }
 
-#[test]
+#[testkit::test]
 fn a_thread_has_one_parker_and_no_other_threads_parker() {
-    watchdog(LIMIT, || {
-        Parker::of_thread().unpark();
-        let mine = Parker::of_thread();
-        mine.park();
-        thread::scope(|scope| scope.spawn(|| Parker::of_thread().unpark()).join().unwrap());
-        assert!(!mine.take_token());
-    });
+    Parker::of_thread().unpark();
+    let mine = Parker::of_thread();
+    mine.park();
+    thread::scope(|scope| scope.spawn(|| Parker::of_thread().unpark()).join().unwrap());
+    assert!(!mine.take_token());
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_inside_a_wait_takes_no_token_of_the_outer_one() {
-    watchdog(LIMIT, || {
-        let outer = Parker::of_thread();
-        outer.unpark(); // Between the enrolment and the park.
-        {
-            let inner = Parker::of_thread(); // User code that runs there waits itself.
-            assert!(!inner.take_token());
-            inner.unpark();
-            inner.park();
-        }
-        outer.park();
-    });
+    let outer = Parker::of_thread();
+    outer.unpark(); // Between the enrolment and the park.
+    {
+        let inner = Parker::of_thread(); // User code that runs there waits itself.
+        assert!(!inner.take_token());
+        inner.unpark();
+        inner.park();
+    }
+    outer.park();
 }
 
 #[test]

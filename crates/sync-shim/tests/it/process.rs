@@ -3,7 +3,7 @@ use std::thread;
 
 use sync_shim::unique_id;
 
-#[test]
+#[testkit::test]
 fn no_two_calls_get_the_same_identifier() {
     let ids: HashSet<u64> = thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
@@ -23,7 +23,7 @@ mod forked {
     use std::time::{Duration, Instant};
 
     use sync_shim::{Clock, MonotonicClock, fork_count};
-    use testkit::{CountingWaker, LIMIT, in_child, watchdog};
+    use testkit::{CountingWaker, in_child};
 
     /// Runs `check` in a forked copy of this process and says whether it held there.
     fn in_fork(check: impl FnOnce() -> bool) -> bool {
@@ -53,23 +53,21 @@ mod forked {
         assert_eq!(fork_count(), before);
     }
 
-    #[test]
+    #[testkit::test]
     fn a_child_that_lost_the_alarm_thread_is_refused_an_alarm() {
         // In a process of its own: with other threads about, a copy can do little.
         let test = "process::forked::a_child_that_lost_the_alarm_thread_is_refused_an_alarm";
         let end = in_child(test, || {
-            watchdog(LIMIT, || {
-                let counter = CountingWaker::new();
-                let alarm = MonotonicClock.wake_at(Instant::now(), counter.waker());
-                counter.wait_for_wakes(1);
-                drop(alarm);
-                let when = Instant::now() + Duration::from_secs(3600);
-                let late = MonotonicClock.wake_at(when, counter.waker()).unwrap();
-                assert!(in_fork(|| {
-                    MonotonicClock.wake_at(when, counter.waker()).is_err()
-                }));
-                drop(late);
-            });
+            let counter = CountingWaker::new();
+            let alarm = MonotonicClock.wake_at(Instant::now(), counter.waker());
+            counter.wait_for_wakes(1);
+            drop(alarm);
+            let when = Instant::now() + Duration::from_secs(3600);
+            let late = MonotonicClock.wake_at(when, counter.waker()).unwrap();
+            assert!(in_fork(|| {
+                MonotonicClock.wake_at(when, counter.waker()).is_err()
+            }));
+            drop(late);
         });
         assert!(end.is_ok(), "{end:?}");
     }

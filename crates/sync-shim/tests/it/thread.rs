@@ -4,7 +4,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use sync_shim::Parker;
 use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
-use testkit::{DropCounter, LIMIT, watchdog};
+use testkit::DropCounter;
 
 /// Tries to start a thread, which must be refused, its body dropped unrun.
 fn refused(options: ThreadOptions<'_>) -> io::Error {
@@ -18,7 +18,7 @@ fn refused(options: ThreadOptions<'_>) -> io::Error {
     refusal.expect_err("it is refused")
 }
 
-#[test]
+#[testkit::test]
 fn a_thread_bears_its_name_and_can_be_joined() {
     let (send, receive) = channel();
     let options = ThreadOptions {
@@ -35,7 +35,7 @@ fn a_thread_bears_its_name_and_can_be_joined() {
     assert_eq!(name.as_deref(), Some("a name of more than fifteen bytes"));
 }
 
-#[test]
+#[testkit::test]
 fn a_body_that_panics_hands_its_payload_to_whoever_joins() {
     let thread = spawn_thread(ThreadOptions::default(), || panic!("for the joiner"));
     let payload = thread.unwrap().join().expect_err("it panicked");
@@ -70,7 +70,7 @@ fn a_stack_larger_than_memory_is_refused() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_tag_belongs_to_one_thread() {
     let tag = Tag { group: 3, depth: 1 };
     let thread = spawn_thread(ThreadOptions::default(), move || {
@@ -99,21 +99,19 @@ std::thread_local! {
     static AFTER: RefCell<Option<Last>> = const { RefCell::new(None) };
 }
 
-#[test]
+#[testkit::test]
 fn tag_and_parker_serve_in_the_destructors_of_thread_locals() {
-    watchdog(LIMIT, || {
-        let (send, receive) = channel();
-        let tag = Tag { group: 5, depth: 2 };
-        let thread = spawn_thread(ThreadOptions::default(), move || {
-            // Destructors run in some order: one is registered before ours, one after.
-            BEFORE.set(Some(Last(send.clone())));
-            _ = Parker::of_thread();
-            tag.set();
-            AFTER.set(Some(Last(send)));
-        });
-        thread.unwrap().join().unwrap();
-        assert_eq!(receive.iter().collect::<Vec<_>>(), [tag, tag]);
+    let (send, receive) = channel();
+    let tag = Tag { group: 5, depth: 2 };
+    let thread = spawn_thread(ThreadOptions::default(), move || {
+        // Destructors run in some order: one is registered before ours, one after.
+        BEFORE.set(Some(Last(send.clone())));
+        _ = Parker::of_thread();
+        tag.set();
+        AFTER.set(Some(Last(send)));
     });
+    thread.unwrap().join().unwrap();
+    assert_eq!(receive.iter().collect::<Vec<_>>(), [tag, tag]);
 }
 
 /// A thread's timer slack as Linux reports it, in nanoseconds.
@@ -126,7 +124,7 @@ fn slack(thread: &str) -> u64 {
 }
 
 #[cfg(target_os = "linux")]
-#[test]
+#[testkit::test]
 fn precise_timers_are_the_calling_thread_s_alone() {
     let mine = || {
         let link = std::fs::read_link("/proc/thread-self").expect("Linux reports it");
@@ -144,7 +142,7 @@ fn precise_timers_are_the_calling_thread_s_alone() {
 }
 
 #[cfg(target_os = "linux")]
-#[test]
+#[testkit::test]
 fn the_alarm_thread_has_precise_timers() {
     use sync_shim::Clock;
     let waker = testkit::CountingWaker::new();
