@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use dedup_queue::{Clock, Delaying, KeyQueue, Layer, ManualClock, Plain, Retrying};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::model::{JoinHandle, spawn};
+use sync_shim::model::{JoinHandle, check, spawn};
 
 /// The same hashes in every execution.
 type Fixed = BuildHasherDefault<DefaultHasher>;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use loom::future::block_on;
 use loom::thread::{self, ThreadId};
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 use sync_shim::{Alarm, Condvar, ManualClock, Mutex, Parker};
 
 use dedup_queue::{Clock, Delaying, FastSlow, GetError, Held, KeyQueue, Outcome, Retrying};
@@ -109,36 +109,30 @@ fn about_to_expire() -> (Keys, ManualClock, Arc<Waits>) {
 
 /// A getter that finds nothing drops a key that has expired, and that drop waits until another
 /// worker has done its work: that worker, asleep already, gets the key that is added meanwhile.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_getter_in_user_code_is_not_called_for_a_key() {
-    check(
-        "a_getter_in_user_code_is_not_called_for_a_key",
-        Some(2),
-        || {
-            let (queue, clock, waits) = about_to_expire();
-            let worker = {
-                let (queue, waits) = (queue.clone(), Arc::clone(&waits));
-                spawn(move || work(&queue, &waits.latch))
-            };
-            while queue.stats().waiting == 0 {
-                thread::yield_now();
-            }
-            let adder = {
-                let (queue, waits) = (queue.clone(), Arc::clone(&waits));
-                spawn(move || {
-                    clock.advance(SECOND);
-                    queue.stats(); // Expires the key, if the getter has not.
-                    waits.told.wait();
-                    queue.add(Key(1, None)).map_err(drop).unwrap();
-                })
-            };
-            work(&queue, &waits.latch);
-            worker.join().unwrap();
-            adder.join().unwrap();
-            let stats = queue.stats();
-            assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
-        },
-    );
+    let (queue, clock, waits) = about_to_expire();
+    let worker = {
+        let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+        spawn(move || work(&queue, &waits.latch))
+    };
+    while queue.stats().waiting == 0 {
+        thread::yield_now();
+    }
+    let adder = {
+        let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+        spawn(move || {
+            clock.advance(SECOND);
+            queue.stats(); // Expires the key, if the getter has not.
+            waits.told.wait();
+            queue.add(Key(1, None)).map_err(drop).unwrap();
+        })
+    };
+    work(&queue, &waits.latch);
+    worker.join().unwrap();
+    adder.join().unwrap();
+    let stats = queue.stats();
+    assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
 }
 
 /// The first key opens the latch and brings another one.
@@ -155,36 +149,30 @@ fn work_on(queue: &Keys, held: &Held<'_, Key, Retrying>, latch: &Latch) {
 
 /// The same of futures, of which the first to wait is the first to be called: one that is being
 /// polled, and is in code of users, does not wait yet.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_future_in_user_code_is_not_called_for_a_key() {
-    check(
-        "a_future_in_user_code_is_not_called_for_a_key",
-        Some(2),
-        || {
-            let (queue, clock, waits) = about_to_expire();
-            let worker = {
-                let (queue, waits) = (queue.clone(), Arc::clone(&waits));
-                spawn(move || {
-                    waits.told.wait();
-                    work_on(&queue, &block_on(queue.get_async()).unwrap(), &waits.latch);
-                })
-            };
-            let adder = {
-                let (queue, waits) = (queue.clone(), Arc::clone(&waits));
-                spawn(move || {
-                    clock.advance(SECOND);
-                    queue.stats(); // Expires the key, if the getter has not.
-                    waits.told.wait();
-                    queue.add(Key(1, None)).map_err(drop).unwrap();
-                })
-            };
+    let (queue, clock, waits) = about_to_expire();
+    let worker = {
+        let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+        spawn(move || {
+            waits.told.wait();
             work_on(&queue, &block_on(queue.get_async()).unwrap(), &waits.latch);
-            worker.join().unwrap();
-            adder.join().unwrap();
-            let stats = queue.stats();
-            assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
-        },
-    );
+        })
+    };
+    let adder = {
+        let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+        spawn(move || {
+            clock.advance(SECOND);
+            queue.stats(); // Expires the key, if the getter has not.
+            waits.told.wait();
+            queue.add(Key(1, None)).map_err(drop).unwrap();
+        })
+    };
+    work_on(&queue, &block_on(queue.get_async()).unwrap(), &waits.latch);
+    worker.join().unwrap();
+    adder.join().unwrap();
+    let stats = queue.stats();
+    assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
 }
 
 /// Knows which threads are setting an alarm. It jumps to the alarm's time, and rings before it has set
@@ -228,42 +216,35 @@ impl Wake for NotWithin {
 
 /// Alarms that ring while they are set, against another thread's add: every key is called for, and no
 /// waker runs within the setting of an alarm.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn an_alarm_that_rings_while_it_is_set_is_heard_after_that() {
-    check(
-        "an_alarm_that_rings_while_it_is_set_is_heard_after_that",
-        Some(2),
-        || {
-            let setting = Setting::default();
-            let within = Arc::new(AtomicBool::new(false));
-            let queue: KeyQueue<u32, Fixed, Jumping, Delaying> =
-                KeyQueue::<u32, _, _, Delaying>::builder()
-                    .hasher(Fixed::default())
-                    .clock(Jumping(ManualClock::new(), Arc::clone(&setting)))
-                    .build();
-            let waker = Waker::from(Arc::new(NotWithin(setting, Arc::clone(&within))));
-            let mut futures = [queue.get_async(), queue.get_async(), queue.get_async()];
-            for future in &mut futures {
-                let polled = Pin::new(future).poll(&mut Context::from_waker(&waker));
-                assert!(polled.is_pending());
-            }
-            let adder = beside(&queue, |queue| _ = queue.add_after(1, SECOND).unwrap());
-            queue.add_after(2, 2 * SECOND).unwrap();
-            queue.add_after(3, 3 * SECOND).unwrap();
-            adder.join().unwrap();
-            let mut keys = 0;
-            for future in &mut futures {
-                match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Ready(held) => keys += *held.unwrap(),
-                    Poll::Pending => panic!("there is a key for each"),
-                }
-            }
-            assert_eq!(keys, 6);
-            assert!(
-                !within.load(Relaxed),
-                "a waker ran while its thread set an alarm"
-            );
-        },
+    let setting = Setting::default();
+    let within = Arc::new(AtomicBool::new(false));
+    let queue: KeyQueue<u32, Fixed, Jumping, Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
+        .hasher(Fixed::default())
+        .clock(Jumping(ManualClock::new(), Arc::clone(&setting)))
+        .build();
+    let waker = Waker::from(Arc::new(NotWithin(setting, Arc::clone(&within))));
+    let mut futures = [queue.get_async(), queue.get_async(), queue.get_async()];
+    for future in &mut futures {
+        let polled = Pin::new(future).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    let adder = beside(&queue, |queue| _ = queue.add_after(1, SECOND).unwrap());
+    queue.add_after(2, 2 * SECOND).unwrap();
+    queue.add_after(3, 3 * SECOND).unwrap();
+    adder.join().unwrap();
+    let mut keys = 0;
+    for future in &mut futures {
+        match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(held) => keys += *held.unwrap(),
+            Poll::Pending => panic!("there is a key for each"),
+        }
+    }
+    assert_eq!(keys, 6);
+    assert!(
+        !within.load(Relaxed),
+        "a waker ran while its thread set an alarm"
     );
 }
 
@@ -278,31 +259,29 @@ impl Wake for WaitsForDrain {
 
 /// A key is taken back, which ends a drain, and closes the queue for a future whose waker waits for
 /// that drain: it is answered all the same.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_drain_is_answered_before_wakers_run() {
-    check("a_drain_is_answered_before_wakers_run", Some(3), || {
-        let queue = plain();
-        let drained = Latch::new();
-        let waker = Waker::from(Arc::new(WaitsForDrain(drained.clone())));
-        let mut called = queue.get_async();
-        let first = Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop()));
-        assert!(first.is_pending());
-        let mut future = queue.get_async();
-        let first = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
-        assert!(first.is_pending());
-        queue.add(1).unwrap();
-        let drain = beside(&queue, move |queue| {
-            let outcome = queue.drain().outcome;
-            drained.open();
-            outcome
-        });
-        while queue.stats().draining == 0 {
-            thread::yield_now();
-        }
-        queue.remove(&1);
-        assert_eq!(drain.join().unwrap(), Outcome::Finished);
-        let last = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
-        assert!(matches!(last, Poll::Ready(Err(GetError::Closed))));
-        is_at_rest(&queue);
+    let queue = plain();
+    let drained = Latch::new();
+    let waker = Waker::from(Arc::new(WaitsForDrain(drained.clone())));
+    let mut called = queue.get_async();
+    let first = Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(first.is_pending());
+    let mut future = queue.get_async();
+    let first = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+    assert!(first.is_pending());
+    queue.add(1).unwrap();
+    let drain = beside(&queue, move |queue| {
+        let outcome = queue.drain().outcome;
+        drained.open();
+        outcome
     });
+    while queue.stats().draining == 0 {
+        thread::yield_now();
+    }
+    queue.remove(&1);
+    assert_eq!(drain.join().unwrap(), Outcome::Finished);
+    let last = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+    assert!(matches!(last, Poll::Ready(Err(GetError::Closed))));
+    is_at_rest(&queue);
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Wake, Waker};
 
 use delay_queue::feeder::{Control, Unsent, feed};
 use delay_queue::{DelayQueue, Expired};
-use sync_shim::model::{JoinHandle, check, spawn};
+use sync_shim::model::{JoinHandle, spawn};
 use sync_shim::{Clock, Mutex, Parker};
 
 use super::line::full;
@@ -86,266 +86,192 @@ fn feeder(queue: &Queue, hatch: &Hatch) -> (Control, JoinHandle<()>) {
 }
 
 /// Stopping it as it waits for something to fall due.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_stop_racing_a_feeder_that_waits_ends_it() {
-    check("a_stop_racing_a_feeder_that_waits_ends_it", Some(3), || {
-        let (queue, _clock) = queue();
-        queue.push("far", steps(9)).unwrap();
-        let (control, thread) = feeder(&queue, &Hatch::new());
-        control.stop();
-        thread.join().unwrap();
-        assert_eq!(queue.len(), 1);
-    });
+    let (queue, _clock) = queue();
+    queue.push("far", steps(9)).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    control.stop();
+    thread.join().unwrap();
+    assert_eq!(queue.len(), 1);
 }
 
 /// Stopping it with an entry that is never received.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_stop_racing_an_offer_leaves_the_entry_in_the_queue() {
-    check(
-        "a_stop_racing_an_offer_leaves_the_entry_in_the_queue",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            let id = queue.push("entry", NOW).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            control.stop();
-            thread.join().unwrap();
-            let taken = queue.try_take().unwrap();
-            assert_eq!((taken.value, taken.id), ("entry", id));
-        },
-    );
+    let (queue, _clock) = queue();
+    let id = queue.push("entry", NOW).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    control.stop();
+    thread.join().unwrap();
+    let taken = queue.try_take().unwrap();
+    assert_eq!((taken.value, taken.id), ("entry", id));
 }
 
 /// Closing for good, with an entry that is never received: it is among what is left.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_close_now_racing_an_offer_returns_the_entry() {
-    check(
-        "a_close_now_racing_an_offer_returns_the_entry",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (_control, thread) = feeder(&queue, &Hatch::new());
-            let left = queue.close_now();
-            assert_eq!(left.len(), 1);
-            thread.join().unwrap();
-            assert!(queue.is_empty());
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (_control, thread) = feeder(&queue, &Hatch::new());
+    let left = queue.close_now();
+    assert_eq!(left.len(), 1);
+    thread.join().unwrap();
+    assert!(queue.is_empty());
 }
 
 /// Closing for good, with a receiver: the entry is received, or left, and never both.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_close_now_racing_a_receiver_hands_the_entry_to_one() {
-    check(
-        "a_close_now_racing_a_receiver_hands_the_entry_to_one",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let hatch = Hatch::new();
-            let (_control, thread) = feeder(&queue, &hatch);
-            hatch.0.state.lock().wanted = true;
-            hatch.0.feeder.unpark();
-            let left = queue.close_now().len();
-            thread.join().unwrap();
-            assert_eq!(left + usize::from(hatch.was_received()), 1);
-            assert!(queue.is_empty());
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let hatch = Hatch::new();
+    let (_control, thread) = feeder(&queue, &hatch);
+    hatch.0.state.lock().wanted = true;
+    hatch.0.feeder.unpark();
+    let left = queue.close_now().len();
+    thread.join().unwrap();
+    assert_eq!(left + usize::from(hatch.was_received()), 1);
+    assert!(queue.is_empty());
 }
 
 /// A feeder that gives an entry back has to call a taker that waits.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_entry_that_comes_back_racing_a_waiting_taker_is_taken() {
-    check(
-        "an_entry_that_comes_back_racing_a_waiting_taker_is_taken",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = beside(&queue, |queue| value(queue.take()));
-            control.stop();
-            thread.join().unwrap();
-            assert_eq!(taker.join().unwrap().unwrap(), "entry");
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let taker = beside(&queue, |queue| value(queue.take()));
+    control.stop();
+    thread.join().unwrap();
+    assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
 /// The queue is closed, and its last entry is with the feeder: takers must not end before it is
 /// gone, and must end then.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_last_entry_that_is_received_after_close_ends_a_waiting_taker() {
-    check(
-        "a_last_entry_that_is_received_after_close_ends_a_waiting_taker",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let hatch = Hatch::new();
-            let (_control, thread) = feeder(&queue, &hatch);
-            let taken = queue.take_timeout(NOW);
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.close();
-            if taken.is_err() {
-                assert_eq!(hatch.receive().value, "entry");
-            }
-            assert!(taker.join().unwrap().unwrap_err().is_closed());
-            thread.join().unwrap();
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let hatch = Hatch::new();
+    let (_control, thread) = feeder(&queue, &hatch);
+    let taken = queue.take_timeout(NOW);
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    if taken.is_err() {
+        assert_eq!(hatch.receive().value, "entry");
+    }
+    assert!(taker.join().unwrap().unwrap_err().is_closed());
+    thread.join().unwrap();
 }
 
 /// The place of an entry on probation is free for a pusher once it is gone.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_received_entry_racing_a_waiting_push_lets_it_in() {
-    check(
-        "a_received_entry_racing_a_waiting_push_lets_it_in",
-        Some(2),
-        || {
-            let (queue, _clock) = super::line::full();
-            let hatch = Hatch::new();
-            let (control, thread) = feeder(&queue, &hatch);
-            let pusher = beside(&queue, |queue| queue.push("second", NOW).is_ok());
-            assert_eq!(hatch.receive().value, "first");
-            assert!(pusher.join().unwrap());
-            control.stop();
-            thread.join().unwrap();
-            assert_eq!(queue.try_take().unwrap().value, "second");
-        },
-    );
+    let (queue, _clock) = super::line::full();
+    let hatch = Hatch::new();
+    let (control, thread) = feeder(&queue, &hatch);
+    let pusher = beside(&queue, |queue| queue.push("second", NOW).is_ok());
+    assert_eq!(hatch.receive().value, "first");
+    assert!(pusher.join().unwrap());
+    control.stop();
+    thread.join().unwrap();
+    assert_eq!(queue.try_take().unwrap().value, "second");
 }
 
 /// The queue is closed, and its last entry is with the feeder, which gives it back: a taker must
 /// not have ended.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker() {
-    check(
-        "a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.close();
-            control.stop();
-            assert_eq!(taker.join().unwrap().unwrap(), "entry");
-            thread.join().unwrap();
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    control.stop();
+    assert_eq!(taker.join().unwrap().unwrap(), "entry");
+    thread.join().unwrap();
 }
 
 /// The feeder had the watch, and leaves with its entry; another taker waits for the next.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_feeder_that_leaves_with_an_entry_passes_the_watch_on() {
-    check(
-        "a_feeder_that_leaves_with_an_entry_passes_the_watch_on",
-        Some(2),
-        || {
-            let (queue, clock) = queue();
-            queue.push("one", steps(1)).unwrap();
-            queue.push("two", steps(2)).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = beside(&queue, |queue| value(queue.take()).unwrap());
-            clock.advance(steps(1));
-            clock.advance(steps(1));
-            // The feeder keeps what it has: the taker gets the other one.
-            let taken = taker.join().unwrap();
-            control.stop();
-            thread.join().unwrap();
-            assert_ne!(queue.try_take().unwrap().value, taken);
-        },
-    );
+    let (queue, clock) = queue();
+    queue.push("one", steps(1)).unwrap();
+    queue.push("two", steps(2)).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let taker = beside(&queue, |queue| value(queue.take()).unwrap());
+    clock.advance(steps(1));
+    clock.advance(steps(1));
+    // The feeder keeps what it has: the taker gets the other one.
+    let taken = taker.join().unwrap();
+    control.stop();
+    thread.join().unwrap();
+    assert_ne!(queue.try_take().unwrap().value, taken);
 }
 
 /// There is no receiver, and never will be: the feeder ends, and its entry is for who waits.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_feeder_without_receivers_racing_a_waiting_taker_leaves_it_the_entry() {
-    check(
-        "a_feeder_without_receivers_racing_a_waiting_taker_leaves_it_the_entry",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let thread = {
-                let queue = queue.clone();
-                let control = Control::new(Waker::noop().clone());
-                spawn(move || {
-                    feed(&queue, &control, |value| {
-                        let is_final = true;
-                        Err(Unsent { value, is_final })
-                    });
-                })
-            };
-            let taken = value(queue.take());
-            // The feeder may have come too late to take anything, and wait.
-            queue.close();
-            assert_eq!(taken.unwrap(), "entry");
-            thread.join().unwrap();
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let thread = {
+        let queue = queue.clone();
+        let control = Control::new(Waker::noop().clone());
+        spawn(move || {
+            feed(&queue, &control, |value| {
+                let is_final = true;
+                Err(Unsent { value, is_final })
+            });
+        })
+    };
+    let taken = value(queue.take());
+    // The feeder may have come too late to take anything, and wait.
+    queue.close();
+    assert_eq!(taken.unwrap(), "entry");
+    thread.join().unwrap();
 }
 
 /// A closed queue is cleared while its last entry is on probation, and comes back to no place.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker() {
-    check(
-        "a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.close();
-            queue.clear();
-            control.stop();
-            let taken = taker.join().unwrap();
-            assert!(taken.is_ok_and(|value| value == "entry") || queue.is_empty());
-            thread.join().unwrap();
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    queue.clear();
+    control.stop();
+    let taken = taker.join().unwrap();
+    assert!(taken.is_ok_and(|value| value == "entry") || queue.is_empty());
+    thread.join().unwrap();
 }
 
 /// Two close for good while the feeder has the entry: one of them has it then, and both return.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn two_close_nows_racing_an_offer_both_return() {
-    check(
-        "two_close_nows_racing_an_offer_both_return",
-        Some(2),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (_control, thread) = feeder(&queue, &Hatch::new());
-            let other = beside(&queue, |queue| queue.close_now().len());
-            let left = queue.close_now().len();
-            assert_eq!(left + other.join().unwrap(), 1);
-            thread.join().unwrap();
-            assert!(queue.is_empty());
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (_control, thread) = feeder(&queue, &Hatch::new());
+    let other = beside(&queue, |queue| queue.close_now().len());
+    let left = queue.close_now().len();
+    assert_eq!(left + other.join().unwrap(), 1);
+    thread.join().unwrap();
+    assert!(queue.is_empty());
 }
 
 /// The feeder has the only place. Closing must not leave a pusher in the line, for which there
 /// may never be room.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_close_racing_an_offer_gives_a_waiting_pusher_its_value_back() {
-    check(
-        "a_close_racing_an_offer_gives_a_waiting_pusher_its_value_back",
-        Some(2),
-        || {
-            let (queue, _clock) = full();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let pusher = beside(&queue, |queue| queue.push("second", NOW).is_err());
-            queue.close();
-            assert!(pusher.join().unwrap(), "there was no room");
-            control.stop();
-            thread.join().unwrap();
-            assert_eq!(queue.try_take().unwrap().value, "first");
-        },
-    );
+    let (queue, _clock) = full();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let pusher = beside(&queue, |queue| queue.push("second", NOW).is_err());
+    queue.close();
+    assert!(pusher.join().unwrap(), "there was no room");
+    control.stop();
+    thread.join().unwrap();
+    assert_eq!(queue.try_take().unwrap().value, "first");
 }
 
 /// A foreign waker: it closes the queue for good, on whatever thread it is called.
@@ -361,29 +287,23 @@ impl Wake for Closes {
 
 /// A future is called by the feeder's own thread, for what falls due beside the feeder's entry, and
 /// closes the queue for good there.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_close_now_on_the_feeders_thread_takes_back_what_it_has_been_lent() {
-    check(
-        "a_close_now_on_the_feeders_thread_takes_back_what_it_has_been_lent",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("one", steps(1)).unwrap();
-            queue.push("two", steps(1)).unwrap();
-            let closed = Parker::new();
-            let closes = Arc::new(Closes(queue.clone(), Mutex::new(0), closed.clone()));
-            let waker = Waker::from(Arc::clone(&closes));
-            let mut future = queue.take_async();
-            let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-            let (_control, thread) = feeder(&queue, &Hatch::new());
-            clock.advance(steps(1));
-            closed.park();
-            thread.join().unwrap();
-            assert_eq!(*closes.1.lock(), 2);
-            drop(future);
-        },
-    );
+    let (queue, clock) = queue();
+    queue.push("one", steps(1)).unwrap();
+    queue.push("two", steps(1)).unwrap();
+    let closed = Parker::new();
+    let closes = Arc::new(Closes(queue.clone(), Mutex::new(0), closed.clone()));
+    let waker = Waker::from(Arc::clone(&closes));
+    let mut future = queue.take_async();
+    let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    let (_control, thread) = feeder(&queue, &Hatch::new());
+    clock.advance(steps(1));
+    closed.park();
+    thread.join().unwrap();
+    assert_eq!(*closes.1.lock(), 2);
+    drop(future);
 }
 
 /// A foreign waker that waits itself, in vain, on whatever thread it is called.
@@ -397,24 +317,18 @@ impl Wake for Waits {
 
 /// A closer sleeps until the feeder has given its entry back. Before that it calls a refused
 /// pusher, whose waker waits on the same thread.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_close_now_whose_calls_wait_themselves_racing_an_offer_returns() {
-    check(
-        "a_close_now_whose_calls_wait_themselves_racing_an_offer_returns",
-        Some(3),
-        || {
-            let (queue, clock) = full();
-            let (_control, thread) = feeder(&queue, &Hatch::new());
-            let other = DelayQueue::with_clock(clock.clone());
-            let waker = Waker::from(Arc::new(Waits(other, clock.now())));
-            let mut refused = queue.push_async("second", NOW);
-            let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-            assert_eq!(queue.close_now().len(), 1);
-            thread.join().unwrap();
-            drop(refused);
-        },
-    );
+    let (queue, clock) = full();
+    let (_control, thread) = feeder(&queue, &Hatch::new());
+    let other = DelayQueue::with_clock(clock.clone());
+    let waker = Waker::from(Arc::new(Waits(other, clock.now())));
+    let mut refused = queue.push_async("second", NOW);
+    let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    assert_eq!(queue.close_now().len(), 1);
+    thread.join().unwrap();
+    drop(refused);
 }
 
 /// A foreign waker that waits for the feeder's end.
@@ -428,30 +342,24 @@ impl Wake for WaitsFor {
 
 /// As above, and the waker waits for what the feeder does once it is called in: so that must come
 /// before.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_close_now_calls_the_feeder_before_wakers_that_wait_for_it() {
-    check(
-        "a_close_now_calls_the_feeder_before_wakers_that_wait_for_it",
-        Some(3),
-        || {
-            let (queue, _clock) = full();
-            let hatch = Hatch::new();
-            let control = Control::new(Waker::from(Arc::clone(&hatch.0)));
-            let ended = Parker::new();
-            let feeder = {
-                let (queue, ended) = (queue.clone(), ended.clone());
-                spawn(move || {
-                    feed(&queue, &control, |value| hatch.offer(value));
-                    ended.unpark();
-                })
-            };
-            let waker = Waker::from(Arc::new(WaitsFor(ended)));
-            let mut refused = queue.push_async("second", NOW);
-            let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-            assert_eq!(queue.close_now().len(), 1);
-            feeder.join().unwrap();
-            drop(refused);
-        },
-    );
+    let (queue, _clock) = full();
+    let hatch = Hatch::new();
+    let control = Control::new(Waker::from(Arc::clone(&hatch.0)));
+    let ended = Parker::new();
+    let feeder = {
+        let (queue, ended) = (queue.clone(), ended.clone());
+        spawn(move || {
+            feed(&queue, &control, |value| hatch.offer(value));
+            ended.unpark();
+        })
+    };
+    let waker = Waker::from(Arc::new(WaitsFor(ended)));
+    let mut refused = queue.push_async("second", NOW);
+    let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    assert_eq!(queue.close_now().len(), 1);
+    feeder.join().unwrap();
+    drop(refused);
 }

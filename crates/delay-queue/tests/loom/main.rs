@@ -8,7 +8,6 @@
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
-#![expect(clippy::similar_names, reason = "a taker and what is taken")]
 
 mod alarm;
 mod close;
@@ -26,7 +25,7 @@ use std::time::Duration;
 
 use delay_queue::{DelayQueue, Expired, ManualClock, TakeError};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::model::{JoinHandle, spawn};
+use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{Clock, Parker};
 
 type Queue = DelayQueue<&'static str, ManualClock>;

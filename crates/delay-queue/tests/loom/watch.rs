@@ -1,166 +1,123 @@
 //! Threads that wait for a time: which of them leads, and which is notified.
 
 use sync_shim::Clock;
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
 use super::{NOW, Tally, beside, queue, steps, value};
 
 /// The leader falls asleep until the later entry, or is notified of the earlier one.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_earlier_push_racing_the_watch_is_not_slept_past() {
-    check(
-        "an_earlier_push_racing_the_watch_is_not_slept_past",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("later", steps(9)).unwrap();
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.push("earlier", steps(1)).unwrap();
-            clock.advance(steps(1));
-            assert_eq!(taker.join().unwrap().unwrap(), "earlier");
-        },
-    );
+    let (queue, clock) = queue();
+    queue.push("later", steps(9)).unwrap();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.push("earlier", steps(1)).unwrap();
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap().unwrap(), "earlier");
 }
 
 /// As above, by giving an entry another time.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_earlier_reset_racing_the_watch_is_not_slept_past() {
-    check(
-        "an_earlier_reset_racing_the_watch_is_not_slept_past",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            let id = queue.push("moved", steps(9)).unwrap();
-            let taker = beside(&queue, |queue| value(queue.take()));
-            assert!(queue.reset(id, steps(1)));
-            clock.advance(steps(1));
-            assert_eq!(taker.join().unwrap().unwrap(), "moved");
-        },
-    );
+    let (queue, clock) = queue();
+    let id = queue.push("moved", steps(9)).unwrap();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    assert!(queue.reset(id, steps(1)));
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap().unwrap(), "moved");
 }
 
 /// A push into an empty queue: there is no leader.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_push_racing_a_taker_of_an_empty_queue_is_taken_in_time() {
-    check(
-        "a_push_racing_a_taker_of_an_empty_queue_is_taken_in_time",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.push("only", steps(1)).unwrap();
-            clock.advance(steps(1));
-            assert_eq!(taker.join().unwrap().unwrap(), "only");
-        },
-    );
+    let (queue, clock) = queue();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.push("only", steps(1)).unwrap();
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap().unwrap(), "only");
 }
 
 /// One of two waits for a shorter time than the entry takes.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_watch_that_times_out_passes_the_watch_on() {
-    check(
-        "a_watch_that_times_out_passes_the_watch_on",
-        Some(2),
-        || {
-            let (queue, clock) = queue();
-            queue.push("entry", steps(2)).unwrap();
-            let deadline = clock.now() + steps(1);
-            let follower = beside(&queue, |queue| value(queue.take()));
-            let mover = {
-                let clock = clock.clone();
-                spawn(move || {
-                    clock.advance(steps(1));
-                    clock.advance(steps(1));
-                })
-            };
-            if queue.take_deadline(deadline).is_ok() {
-                // It began so late that the entry was due.
-                queue.push("entry", NOW).unwrap();
-            }
-            assert_eq!(follower.join().unwrap().unwrap(), "entry");
-            mover.join().unwrap();
-        },
-    );
+    let (queue, clock) = queue();
+    queue.push("entry", steps(2)).unwrap();
+    let deadline = clock.now() + steps(1);
+    let follower = beside(&queue, |queue| value(queue.take()));
+    let mover = {
+        let clock = clock.clone();
+        spawn(move || {
+            clock.advance(steps(1));
+            clock.advance(steps(1));
+        })
+    };
+    if queue.take_deadline(deadline).is_ok() {
+        // It began so late that the entry was due.
+        queue.push("entry", NOW).unwrap();
+    }
+    assert_eq!(follower.join().unwrap().unwrap(), "entry");
+    mover.join().unwrap();
 }
 
 /// Two entries, two takers: the one that takes the first was the leader.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_watch_that_leaves_with_its_entry_passes_the_watch_on() {
-    check(
-        "a_watch_that_leaves_with_its_entry_passes_the_watch_on",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("one", steps(1)).unwrap();
-            queue.push("two", steps(2)).unwrap();
-            let takers =
-                [queue.clone(), queue.clone()].map(|queue| spawn(move || value(queue.take())));
-            clock.advance(steps(1));
-            clock.advance(steps(1));
-            let mut taken = takers.map(|taker| taker.join().unwrap().unwrap());
-            taken.sort_unstable();
-            assert_eq!(taken, ["one", "two"]);
-        },
-    );
+    let (queue, clock) = queue();
+    queue.push("one", steps(1)).unwrap();
+    queue.push("two", steps(2)).unwrap();
+    let takers = [queue.clone(), queue.clone()].map(|queue| spawn(move || value(queue.take())));
+    clock.advance(steps(1));
+    clock.advance(steps(1));
+    let mut taken = takers.map(|taker| taker.join().unwrap().unwrap());
+    taken.sort_unstable();
+    assert_eq!(taken, ["one", "two"]);
 }
 
 /// A thread is called for an entry that another takes first, while an entry earlier than
 /// the one the watch sleeps for comes in.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_called_thread_that_comes_too_late_keeps_an_earlier_time() {
-    check(
-        "a_called_thread_that_comes_too_late_keeps_an_earlier_time",
-        Some(2),
-        || {
-            let (queue, clock) = queue();
-            queue.push("far", steps(9)).unwrap();
-            let seen = Tally::new();
-            let takers = [queue.clone(), queue.clone()].map(|queue| {
-                let seen = seen.clone();
-                spawn(move || {
-                    if value(queue.take()).is_ok_and(|value| value == "near") {
-                        seen.add();
-                    }
-                })
-            });
-            queue.push("now", NOW).unwrap();
-            queue.push("near", steps(1)).unwrap();
-            // Discarded: a taker may have been quicker, and then there is nothing.
-            let _ = queue.try_take();
-            clock.advance(steps(1));
-            seen.wait_for(1);
-            queue.close_now();
-            for taker in takers {
-                taker.join().unwrap();
+    let (queue, clock) = queue();
+    queue.push("far", steps(9)).unwrap();
+    let seen = Tally::new();
+    let takers = [queue.clone(), queue.clone()].map(|queue| {
+        let seen = seen.clone();
+        spawn(move || {
+            if value(queue.take()).is_ok_and(|value| value == "near") {
+                seen.add();
             }
-        },
-    );
+        })
+    });
+    queue.push("now", NOW).unwrap();
+    queue.push("near", steps(1)).unwrap();
+    // Discarded: a taker may have been quicker, and then there is nothing.
+    let _ = queue.try_take();
+    clock.advance(steps(1));
+    seen.wait_for(1);
+    queue.close_now();
+    for taker in takers {
+        taker.join().unwrap();
+    }
 }
 
 /// Two takers and one entry: one has it, the other goes on waiting.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn two_takers_racing_for_one_entry_take_it_once() {
-    check(
-        "two_takers_racing_for_one_entry_take_it_once",
-        Some(2),
-        || {
-            let (queue, clock) = queue();
-            queue.push("only", steps(1)).unwrap();
-            let seen = Tally::new();
-            let takers = [queue.clone(), queue.clone()].map(|queue| {
-                let seen = seen.clone();
-                spawn(move || {
-                    let taken = value(queue.take());
-                    seen.add();
-                    taken.is_ok()
-                })
-            });
-            clock.advance(steps(1));
-            seen.wait_for(1);
-            assert_eq!(queue.stats().taken, 1);
-            queue.close();
-            let taken = takers.map(|taker| taker.join().unwrap());
-            assert_eq!(taken.iter().filter(|&&taken| taken).count(), 1);
-        },
-    );
+    let (queue, clock) = queue();
+    queue.push("only", steps(1)).unwrap();
+    let seen = Tally::new();
+    let takers = [queue.clone(), queue.clone()].map(|queue| {
+        let seen = seen.clone();
+        spawn(move || {
+            let taken = value(queue.take());
+            seen.add();
+            taken.is_ok()
+        })
+    });
+    clock.advance(steps(1));
+    seen.wait_for(1);
+    assert_eq!(queue.stats().taken, 1);
+    queue.close();
+    let taken = takers.map(|taker| taker.join().unwrap());
+    assert_eq!(taken.iter().filter(|&&taken| taken).count(), 1);
 }
