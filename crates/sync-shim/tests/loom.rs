@@ -1,4 +1,4 @@
-//! Models of what waits here: each has two racing parties, and names the harm they must not do.
+//! Models of the primitives: each one names two racing parties and the harm they must not do.
 
 #![cfg(anthill_loom)]
 
@@ -14,10 +14,10 @@ use sync_shim::{Clock, Condvar, Futex, ManualClock, Mutex, MutexGuard, Parker};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Plain data: a model fails if two threads reach it unordered.
+/// Plain data: a model fails if two threads access it without synchronization.
 struct Plain(UnsafeCell<u32>);
 
-// SAFETY: not sound at all, and that is its use: loom reports every unordered access.
+// SAFETY: deliberately unsound: loom reports every unordered access.
 unsafe impl Sync for Plain {}
 
 impl Plain {
@@ -37,13 +37,13 @@ impl Plain {
 }
 
 #[testkit::model]
-fn a_wait_inside_a_wait_strands_neither_of_them() {
+fn a_nested_wait_strands_neither_wait() {
     let outer = Parker::of_thread();
     let giver = {
         let outer = (*outer).clone();
         spawn(move || outer.unpark())
     };
-    // Enrolled, not yet parked: here user code runs, and may wait itself.
+    // After enrolment and before parking, user code runs, which may wait itself.
     let inner = Parker::of_thread();
     let inner_giver = {
         let inner = (*inner).clone();
@@ -57,7 +57,7 @@ fn a_wait_inside_a_wait_strands_neither_of_them() {
 }
 
 #[testkit::model]
-fn a_token_given_before_or_while_parking_is_found_with_what_came_before_it() {
+fn a_token_given_before_or_during_a_park_publishes_earlier_writes() {
     let (parker, data) = (Parker::new(), Plain::new());
     let giver = {
         let (parker, data) = (parker.clone(), Arc::clone(&data));
@@ -73,7 +73,7 @@ fn a_token_given_before_or_while_parking_is_found_with_what_came_before_it() {
 }
 
 #[testkit::model]
-fn a_token_taken_without_parking_carries_what_came_before_it() {
+fn a_token_taken_without_parking_publishes_earlier_writes() {
     let (parker, data) = (Parker::new(), Plain::new());
     let giver = {
         let (parker, data) = (parker.clone(), Arc::clone(&data));
@@ -92,7 +92,7 @@ fn a_token_taken_without_parking_carries_what_came_before_it() {
 }
 
 #[testkit::model]
-fn two_givers_wake_the_owner_once_or_twice_but_never_not_at_all() {
+fn two_racing_unparks_wake_the_owner_once_or_twice() {
     let parker = Parker::new();
     let givers = [(); 2].map(|()| {
         let parker = parker.clone();
@@ -102,12 +102,12 @@ fn two_givers_wake_the_owner_once_or_twice_but_never_not_at_all() {
     for giver in givers {
         giver.join().expect("a giver ends well");
     }
-    let left = parker.take_token(); // Two tokens may have been one.
-    assert!(!(left && parker.take_token()), "two tokens, not three");
+    let left = parker.take_token(); // Both tokens may have merged into one.
+    assert!(!(left && parker.take_token()), "two tokens were given");
 }
 
 #[testkit::model(preemptions = 3)]
-fn a_deadline_racing_a_token_loses_no_token_and_does_not_sleep_past() {
+fn a_deadline_racing_a_token_neither_loses_it_nor_oversleeps() {
     let (parker, clock) = (Parker::new(), ManualClock::new());
     let when = clock.now() + SECOND;
     let giver = {
@@ -122,7 +122,11 @@ fn a_deadline_racing_a_token_loses_no_token_and_does_not_sleep_past() {
     assert!(woken || clock.now() >= when, "it woke too early");
     giver.join().expect("the giver ends well");
     time.join().expect("the clock ends well");
-    assert_ne!(woken, parker.take_token(), "one token, here or there");
+    assert_ne!(
+        woken,
+        parker.take_token(),
+        "the token ended the wait or is still there"
+    );
     assert_eq!(clock.sleepers(), 0);
 }
 
@@ -139,7 +143,7 @@ fn a_token_that_ends_a_timed_sleep_leaves_no_sleeper_behind() {
 }
 
 #[testkit::model]
-fn a_clock_moved_while_a_thread_goes_to_sleep_still_wakes_it() {
+fn an_advance_racing_a_thread_that_goes_to_sleep_wakes_it() {
     let (parker, clock) = (Parker::new(), ManualClock::new());
     let when = clock.now() + SECOND;
     let time = {
@@ -155,7 +159,7 @@ fn a_clock_moved_while_a_thread_goes_to_sleep_still_wakes_it() {
 }
 
 #[testkit::model(preemptions = 3)]
-fn a_late_poke_of_an_earlier_wait_ends_no_later_one() {
+fn a_late_wake_up_of_a_timed_wait_does_not_end_the_next_timed_wait() {
     let (parker, clock) = (Parker::new(), ManualClock::new());
     let begin = clock.now();
     let time = {
@@ -166,7 +170,7 @@ fn a_late_poke_of_an_earlier_wait_ends_no_later_one() {
             clock.advance(SECOND);
         })
     };
-    // The first wait may see the time by itself, its poke still under way.
+    // The first wait may see the new time by itself while its wake-up is still on the way.
     assert!(!clock.park_until(&parker, begin + SECOND));
     assert!(!clock.park_until(&parker, begin + 2 * SECOND));
     assert!(clock.now() >= begin + 2 * SECOND, "it woke too early");
@@ -174,7 +178,7 @@ fn a_late_poke_of_an_earlier_wait_ends_no_later_one() {
 }
 
 #[testkit::model(preemptions = 3)]
-fn a_park_is_not_ended_by_the_poke_of_a_wait_before_it() {
+fn a_late_wake_up_of_a_timed_wait_does_not_end_the_next_park() {
     let (parker, clock) = (Parker::new(), ManualClock::new());
     let when = clock.now() + SECOND;
     let given = Arc::new(AtomicU32::new(0));
@@ -186,7 +190,7 @@ fn a_park_is_not_ended_by_the_poke_of_a_wait_before_it() {
             parker.unpark();
         })
     };
-    // The wait may see the time by itself, its poke still under way; or the token.
+    // The wait may end by the time, with its wake-up still on the way, or by the token.
     if !clock.park_until(&parker, when) {
         parker.park();
     }
@@ -195,7 +199,7 @@ fn a_park_is_not_ended_by_the_poke_of_a_wait_before_it() {
 }
 
 #[testkit::model(preemptions = 3)]
-fn everybody_who_waits_for_sleepers_learns_of_them() {
+fn two_threads_that_wait_for_a_sleeper_both_see_it() {
     let clock = ManualClock::new();
     let watchers = [(); 2].map(|()| {
         let clock = clock.clone();
@@ -219,7 +223,7 @@ fn both_ways(name: &str, bound: Option<usize>, body: fn(bool)) {
 }
 
 #[testkit::model(check = both_ways)]
-fn a_changed_word_is_seen_before_or_during_the_sleep_on_it(fair: bool) {
+fn a_store_and_a_wake_racing_a_wait_end_it(fair: bool) {
     let word = Arc::new(Futex::new(0));
     let waker = {
         let word = Arc::clone(&word);
@@ -272,13 +276,17 @@ fn an_alarm_racing_the_clock_fires_once_or_is_taken_back() {
         )
     };
     time.join().expect("the clock ends well");
-    assert_eq!(fired.load(Relaxed), 1, "set before or after, it is due");
+    assert_eq!(
+        fired.load(Relaxed),
+        1,
+        "the alarm is due whether it was set before or after the advance"
+    );
     drop(alarm);
     assert_eq!(clock.sleepers(), 0);
 }
 
 #[testkit::model(preemptions = 3)]
-fn whoever_waits_for_two_sleepers_sees_both() {
+fn a_wait_for_two_sleepers_sees_both() {
     let clock = ManualClock::new();
     let watcher = {
         let clock = clock.clone();
@@ -293,16 +301,17 @@ fn whoever_waits_for_two_sleepers_sees_both() {
     drop(alarms);
 }
 
-/// A model's time, and the condition that its alarm thread sleeps on. Moved under the alarms' lock.
+/// The time of a model, and the condition variable that its alarm thread sleeps on. Advances under the alarms'
+/// lock.
 struct Twin {
     begin: Instant,
     moved: Mutex<Moved>,
     changed: Condvar,
-    /// What holds the next notification up. No step of the model, so that it adds none to others.
+    /// Delays the next notification. No step of the model, so other models stay as small as they are.
     stall: std::sync::Mutex<Option<Stall>>,
 }
 
-/// A thread that is held up between its decision to notify and the notification.
+/// A thread that is stopped between its decision to notify and the notification.
 #[derive(Clone)]
 struct Stall {
     began: Parker,
@@ -312,7 +321,7 @@ struct Stall {
 #[derive(Clone, Copy)]
 struct Moved {
     now: Instant,
-    /// What the thread sleeps for.
+    /// The time until which the alarm thread sleeps.
     until: Option<Instant>,
 }
 
@@ -348,7 +357,7 @@ impl Twin {
     }
 }
 
-/// Alarms over a modelled clock, and the threads they have started.
+/// Alarms on a modelled clock, and the alarm threads started for them.
 #[derive(Clone)]
 struct Rig {
     alarms: Arc<Alarms<Twin>>,
@@ -356,7 +365,7 @@ struct Rig {
     begin: Instant,
 }
 
-/// Far beyond what any model's clock comes to.
+/// Later than any model advances its clock.
 const LATE: Duration = Duration::from_secs(3600);
 
 impl Rig {
@@ -388,10 +397,10 @@ impl Rig {
             Ok(())
         };
         let key = self.alarms.set(0, self.begin + since_begin, waker, start);
-        key.expect("there is a thread, or one is started")
+        key.expect("an alarm thread runs or can be started")
     }
 
-    /// As `set`, with a parker that finds a token once it has rung.
+    /// As `set`; the alarm gives a parker its token.
     fn set_parker(&self, since_begin: Duration) -> Parker {
         let parker = Parker::new();
         let inner = parker.clone();
@@ -399,8 +408,8 @@ impl Rig {
         parker
     }
 
-    /// As `set`, by a thread that is held up before it notifies the alarm thread. Returns when it is, or
-    /// when it has seen that there is no need to.
+    /// As `set`, by a thread that stops before it notifies the alarm thread. Returns once it has stopped, or
+    /// has found that no notification is needed.
     fn set_by_one_held_up(&self, since_begin: Duration) -> (JoinHandle<Key>, Stall) {
         let (began, ended) = (Parker::new(), Parker::new());
         let stall = Stall { began, ended };
@@ -418,8 +427,8 @@ impl Rig {
         (setter, stall)
     }
 
-    /// Moves time, and wakes the thread if what it sleeps for has come; for nothing else, so that
-    /// no step of time stands in for a notification that is missing.
+    /// Advances time and wakes the alarm thread if its time has come, but not otherwise: an advance must not
+    /// replace a missing notification.
     fn advance_to(&self, since_begin: Duration) {
         self.alarms.with_lock(|twin| {
             let mut moved = twin.moved.lock();
@@ -430,7 +439,7 @@ impl Rig {
         });
     }
 
-    /// All is rung or taken back: the threads end after their keep-alive, and not before.
+    /// Ends the alarm threads: all alarms are rung or taken back, and the keep-alive passes.
     fn end(&self, last: Duration) {
         self.advance_to(last + KEEP_ALIVE);
         let threads = std::mem::take(&mut *self.threads.lock());
@@ -448,14 +457,14 @@ fn an_alarm_set_racing_the_alarm_threads_end_is_rung() {
         let rig = rig.clone();
         spawn(move || rig.advance_to(KEEP_ALIVE))
     };
-    // Before, while or after the thread ends: it serves this one, or another is started.
+    // Before, while or after the thread ends: it serves this alarm, or another thread is started.
     rig.set_parker(Duration::ZERO).park();
     time.join().expect("the clock ends well");
     rig.end(KEEP_ALIVE);
 }
 
 #[testkit::model]
-fn an_earlier_alarm_racing_the_alarm_threads_sleep_is_not_slept_over() {
+fn an_earlier_alarm_racing_the_alarm_threads_sleep_is_rung_in_time() {
     let rig = Rig::new();
     let late = rig.set(LATE, Waker::noop().clone());
     rig.set_parker(Duration::ZERO).park();
@@ -471,7 +480,7 @@ fn two_alarms_racing_the_alarm_threads_sleep_are_both_rung() {
         let rig = rig.clone();
         spawn(move || rig.set_parker(SECOND).park())
     };
-    // Due already, and so the earlier one, whichever comes first.
+    // Already due, and therefore earlier, whichever alarm is set first.
     rig.set_parker(Duration::ZERO).park();
     rig.advance_to(SECOND);
     other.join().expect("the other ends well");
@@ -480,7 +489,7 @@ fn two_alarms_racing_the_alarm_threads_sleep_are_both_rung() {
 }
 
 #[testkit::model(preemptions = 3)]
-fn an_earlier_alarm_racing_a_notification_under_way_does_not_wait_for_that() {
+fn an_earlier_alarm_does_not_wait_for_a_notification_under_way() {
     let rig = Rig::new();
     let late = rig.set(LATE, Waker::noop().clone());
     let (setter, stall) = rig.set_by_one_held_up(SECOND);
@@ -497,7 +506,7 @@ fn an_alarm_taken_back_racing_the_alarm_threads_sleep_lets_the_thread_end() {
     let rig = Rig::new();
     let late = rig.set(LATE, Waker::noop().clone());
     rig.alarms.take_back(0, late);
-    rig.end(Duration::ZERO); // After its keep-alive, and not an hour later.
+    rig.end(Duration::ZERO); // After its keep-alive, not an hour later.
 }
 
 #[testkit::model(preemptions = 3)]
@@ -515,7 +524,7 @@ fn an_alarm_set_after_one_was_taken_back_is_rung_at_its_time() {
 }
 
 #[testkit::model]
-fn an_alarm_taken_back_racing_its_ring_is_rung_or_dropped_and_not_both() {
+fn an_alarm_taken_back_racing_its_ring_is_either_rung_or_dropped() {
     let rig = Rig::new();
     let rung = Arc::new(AtomicU32::new(0));
     let inner = Arc::clone(&rung);
@@ -528,7 +537,7 @@ fn an_alarm_taken_back_racing_its_ring_is_rung_or_dropped_and_not_both() {
     rig.alarms.take_back(0, key);
     rig.end(Duration::ZERO);
     assert!(rung.load(Relaxed) <= 1);
-    assert_eq!(Arc::strong_count(&rung), 1, "its waker was kept");
+    assert_eq!(Arc::strong_count(&rung), 1, "the alarm keeps its waker");
 }
 
 #[testkit::model(preemptions = 3)]
@@ -550,7 +559,7 @@ fn a_last_alarm_pending_keeps_the_alarm_thread() {
 }
 
 #[testkit::model(preemptions = 3)]
-fn a_token_left_by_a_timed_wait_ends_the_next_wait_early_and_no_more() {
+fn a_token_left_by_a_timed_wait_ends_the_next_wait_early_and_no_other() {
     let (clock, told) = (ManualClock::new(), Arc::new(Mutex::new([false; 2])));
     let when = clock.now() + SECOND;
     let tell = |number: usize, parker: Parker| {
@@ -563,10 +572,10 @@ fn a_token_left_by_a_timed_wait_ends_the_next_wait_early_and_no_more() {
     let first = Parker::of_thread();
     let late = tell(0, (*first).clone());
     clock.advance(SECOND);
-    // The time is up, so this gives up, unless its token is there: a late one is left.
+    // The time is up, so the wait times out unless its token is there already; a later token stays.
     let _whether_told = clock.park_until(&first, when);
     drop(first);
-    let second = Parker::of_thread(); // The same parker, perhaps with that token.
+    let second = Parker::of_thread(); // The same parker, perhaps with the late token.
     let giver = tell(1, (*second).clone());
     while !told.lock()[1] {
         second.park();

@@ -7,7 +7,7 @@ use backoff_spinlock::{SpinLock, SpinMutex};
 fn many_more_threads_than_cores_count_exactly() {
     const THREADS: u64 = 64;
     const TIMES: u64 = 2000;
-    // Two words that a torn section would leave apart.
+    // Two words that differ if sections overlap.
     let lock = SpinLock::new((0, 0));
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -25,7 +25,7 @@ fn many_more_threads_than_cores_count_exactly() {
 }
 
 #[testkit::test]
-fn holders_that_are_switched_out_in_the_section_delay_but_break_nothing() {
+fn holders_preempted_in_their_section_break_no_exclusion() {
     let lock = SpinMutex::new(0);
     thread::scope(|scope| {
         for _ in 0..16 {
@@ -42,7 +42,7 @@ fn holders_that_are_switched_out_in_the_section_delay_but_break_nothing() {
     assert_eq!(lock.into_inner(), 16 * 200);
 }
 
-/// Keeps the calling thread, and those it starts, on one of the cores it may use.
+/// Pins the calling thread, and the threads it starts, to one of the cores it may use.
 #[cfg(target_os = "linux")]
 fn stay_on_one_core() {
     use libc::{CPU_ISSET, CPU_SET, CPU_SETSIZE, cpu_set_t, sched_getaffinity, sched_setaffinity};
@@ -65,7 +65,7 @@ fn stay_on_one_core() {
 
 #[cfg(target_os = "linux")]
 #[testkit::test]
-fn on_one_core_a_waiter_lets_the_holder_go_on() {
+fn on_one_core_a_waiter_lets_the_holder_run() {
     let lock = SpinLock::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -75,7 +75,7 @@ fn on_one_core_a_waiter_lets_the_holder_go_on() {
                     scope.spawn(|| {
                         for _ in 0..200 {
                             lock.with(|count| {
-                                thread::yield_now(); // All other threads run into a held lock.
+                                thread::yield_now(); // All other threads find the lock held.
                                 *count += 1;
                             });
                         }
@@ -88,7 +88,7 @@ fn on_one_core_a_waiter_lets_the_holder_go_on() {
 }
 
 #[testkit::test]
-fn a_panic_in_the_section_gives_the_lock_up() {
+fn a_panic_in_the_section_releases_the_lock() {
     let lock = SpinLock::new(0);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         lock.with(|value| {
@@ -100,6 +100,6 @@ fn a_panic_in_the_section_gives_the_lock_up() {
     assert_eq!(
         *lock.lock(),
         1,
-        "what was done is done, and there is no poison"
+        "the change stays, and the lock is not poisoned"
     );
 }

@@ -5,7 +5,7 @@ use backoff_spinlock::SpinMutex;
 use testkit::Gate;
 
 #[test]
-fn a_free_lock_is_had_whatever_the_time() {
+fn a_free_lock_is_acquired_whatever_the_deadline() {
     let lock = SpinMutex::new(());
     assert!(lock.try_lock_for(Duration::ZERO).is_some());
     assert!(lock.try_lock_for(Duration::MAX).is_some());
@@ -13,7 +13,7 @@ fn a_free_lock_is_had_whatever_the_time() {
 }
 
 #[test]
-fn a_held_lock_is_waited_for_until_the_deadline_and_no_shorter() {
+fn a_timed_lock_waits_until_its_deadline() {
     let lock = SpinMutex::new(());
     let held = lock.lock();
     assert!(lock.try_lock_for(Duration::ZERO).is_none());
@@ -28,7 +28,7 @@ fn a_held_lock_is_waited_for_until_the_deadline_and_no_shorter() {
 }
 
 #[testkit::test]
-fn a_waiter_that_gives_up_takes_no_others_wake_up_with_it() {
+fn a_waiter_that_times_out_consumes_no_wake_up_of_another() {
     for _ in 0..200 {
         let (lock, gate) = (SpinMutex::new(0), Gate::new());
         let held = lock.lock();
@@ -52,7 +52,7 @@ fn a_waiter_that_gives_up_takes_no_others_wake_up_with_it() {
 }
 
 #[testkit::test]
-fn a_time_too_far_away_to_express_is_waited_for_without_one() {
+fn a_deadline_beyond_the_clocks_range_never_ends_a_wait() {
     let (lock, gate) = (SpinMutex::new(0), Gate::new());
     let held = lock.lock();
     thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Alarms of the machine's clock. They are ordered by one another, never by sleeping: an alarm
-//! that fires proves that all earlier ones have had their turn.
+//! Alarms of the machine's clock. The tests order alarms by other alarms, never by sleeping: when an alarm
+//! fires, all earlier ones have already fired or been taken back.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const SHORT: Duration = Duration::from_millis(5);
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[testkit::test]
-fn an_alarm_fires_and_not_before_its_time() {
+fn an_alarm_fires_at_its_time_and_not_before() {
     let (counter, seen) = (CountingWaker::new(), Arc::new(Mutex::new(None)));
     let (inner, noted) = (counter.waker(), Arc::clone(&seen));
     let when = Instant::now() + SHORT;
@@ -37,7 +37,7 @@ fn an_alarm_taken_back_in_time_does_not_fire() {
     let when = Instant::now() + 10 * SHORT;
     let early = MonotonicClock.wake_at(when, dropped.waker()).unwrap();
     drop(early);
-    let in_time = Instant::now() < when; // Else it may have fired, which is allowed.
+    let in_time = Instant::now() < when; // It may also have fired before it was taken back.
     assert_eq!(dropped.wakers(), 0);
     let _late = MonotonicClock.wake_at(when + SHORT, kept.waker()).unwrap();
     kept.wait_for_wakes(1);
@@ -58,7 +58,7 @@ fn alarms_for_one_time_all_fire() {
 fn a_waker_that_panics_does_not_stop_the_next_alarm() {
     let counter = CountingWaker::new();
     let when = Instant::now() + SHORT;
-    let bad = waker_fn(|| panic!("a waker's own affair"));
+    let bad = waker_fn(|| panic!("a panic of the waker"));
     let _bad = MonotonicClock.wake_at(when, bad).unwrap();
     let _good = MonotonicClock
         .wake_at(when + SHORT, counter.waker())
@@ -82,7 +82,7 @@ fn a_waker_may_set_and_take_back_alarms() {
 
 #[testkit::test]
 fn an_earlier_alarm_wakes_the_thread_that_sleeps_for_a_later_one() {
-    // In a process where no other alarm can wake the thread instead.
+    // In a process of its own: no other alarm can wake the thread.
     let test = "alarms::an_earlier_alarm_wakes_the_thread_that_sleeps_for_a_later_one";
     let end = in_child(test, || {
         let (late, early) = (CountingWaker::new(), CountingWaker::new());

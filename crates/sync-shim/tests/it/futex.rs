@@ -9,17 +9,17 @@ const RESERVED: u32 = 1;
 const OVER: u32 = 2;
 
 #[testkit::test]
-fn nobody_sleeps_on_a_word_that_has_changed() {
+fn a_wait_returns_at_once_if_the_word_has_changed() {
     assert!(Futex::new(OVER).wait(OPEN, None));
 }
 
 #[testkit::test]
-fn a_deadline_that_is_over_ends_a_sleep_at_once() {
+fn a_wait_returns_at_once_if_its_deadline_has_passed() {
     assert!(!Futex::new(OPEN).wait(OPEN, Some(Instant::now())));
 }
 
 #[test]
-fn without_a_sleeper_nothing_is_reserved() {
+fn a_fair_wake_reserves_nothing_without_a_sleeper() {
     let word = Futex::new(OPEN);
     word.wake_one_fairly(OPEN, RESERVED);
     word.wake_one();
@@ -27,7 +27,7 @@ fn without_a_sleeper_nothing_is_reserved() {
 }
 
 #[testkit::test]
-fn among_many_wakes_one_reserves_the_word_for_its_sleeper() {
+fn one_of_many_fair_wakes_reserves_the_word_for_its_sleeper() {
     let word = Futex::new(OPEN);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -43,7 +43,7 @@ fn among_many_wakes_one_reserves_the_word_for_its_sleeper() {
 }
 
 #[testkit::test]
-fn a_word_that_is_not_open_any_more_is_not_reserved() {
+fn a_fair_wake_reserves_no_word_that_is_no_longer_open() {
     let word = Futex::new(OPEN);
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| word.wait(OPEN, None));

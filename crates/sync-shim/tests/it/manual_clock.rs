@@ -8,14 +8,14 @@ use testkit::{CountingWaker, waker_fn};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A waker that notes `name` down.
+/// A waker that appends `name` to a list.
 fn noting(name: u32, notes: &Arc<Mutex<Vec<u32>>>) -> Waker {
     let notes = Arc::clone(notes);
-    waker_fn(move || notes.lock().expect("no note panics").push(name))
+    waker_fn(move || notes.lock().expect("no waker panics").push(name))
 }
 
 #[test]
-fn time_stands_still_until_it_is_moved() {
+fn a_manual_clock_stands_still_until_it_is_advanced() {
     let clock = ManualClock::new();
     let begin = clock.now();
     assert_eq!(clock.now(), begin);
@@ -24,7 +24,7 @@ fn time_stands_still_until_it_is_moved() {
 }
 
 #[test]
-fn a_delay_too_long_to_express_is_never() {
+fn a_delay_beyond_the_clocks_range_never_ends() {
     assert_eq!(ManualClock::new().after(Duration::MAX), None);
     assert_eq!(MonotonicClock.after(Duration::MAX), None);
     let clock = ManualClock::new();
@@ -33,7 +33,7 @@ fn a_delay_too_long_to_express_is_never() {
 }
 
 #[test]
-fn moving_time_wakes_exactly_the_due_earliest_first() {
+fn an_advance_wakes_the_due_alarms_earliest_first() {
     let clock = ManualClock::new();
     let notes = Arc::new(Mutex::new(Vec::new()));
     let begin = clock.now();
@@ -98,7 +98,7 @@ fn a_waker_may_call_the_clock_that_wakes_it() {
 }
 
 #[testkit::test]
-fn a_sleeping_thread_is_woken_when_its_time_comes_and_not_before() {
+fn a_sleeping_thread_is_woken_at_its_time_and_not_before() {
     let clock = ManualClock::new();
     let when = clock.now() + SECOND;
     thread::scope(|scope| {
@@ -128,7 +128,7 @@ fn a_token_ends_a_timed_sleep_and_leaves_no_sleeper_behind() {
 }
 
 #[testkit::test]
-fn a_time_already_there_does_not_sleep_but_takes_a_token() {
+fn a_wait_for_a_past_time_takes_a_token_without_sleeping() {
     let (clock, parker) = (ManualClock::new(), Parker::new());
     assert!(!clock.park_until(&parker, clock.now()));
     parker.unpark();
@@ -137,7 +137,7 @@ fn a_time_already_there_does_not_sleep_but_takes_a_token() {
 }
 
 #[testkit::test]
-fn moving_time_wakes_the_others_though_a_waker_panics() {
+fn an_advance_wakes_the_other_alarms_though_a_waker_panics() {
     let clock = ManualClock::new();
     let when = clock.now() + SECOND;
     let panics = clock.wake_at(when, waker_fn(|| panic!("a waker")));

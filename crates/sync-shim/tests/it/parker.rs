@@ -13,7 +13,7 @@ fn a_token_given_before_parking_ends_the_next_park() {
 }
 
 #[testkit::test]
-fn a_token_from_another_thread_ends_the_present_park() {
+fn a_token_from_another_thread_ends_the_current_park() {
     let parker = Parker::new();
     thread::scope(|scope| {
         for _ in 0..1000 {
@@ -26,7 +26,7 @@ fn a_token_from_another_thread_ends_the_present_park() {
 }
 
 #[testkit::test]
-fn giving_a_token_says_whether_the_owner_slept() {
+fn unpark_sleeper_returns_whether_the_owner_slept() {
     let parker = Parker::new();
     assert!(!parker.unpark_sleeper());
     assert!(!parker.unpark_sleeper(), "it has a token");
@@ -38,7 +38,7 @@ fn giving_a_token_says_whether_the_owner_slept() {
                 slept.store(parker.unpark_sleeper(), Relaxed);
                 thread::yield_now();
             }
-            parker.unpark(); // The owner may have looked too early.
+            parker.unpark(); // The owner may have looked before the token was given.
         });
         while !slept.load(Relaxed) {
             parker.park();
@@ -47,7 +47,7 @@ fn giving_a_token_says_whether_the_owner_slept() {
 }
 
 #[test]
-fn two_tokens_given_before_one_is_found_are_one() {
+fn tokens_given_before_the_owner_looks_merge_into_one() {
     let parker = Parker::new();
     parker.unpark();
     parker.clone().unpark();
@@ -56,7 +56,7 @@ fn two_tokens_given_before_one_is_found_are_one() {
 }
 
 #[test]
-fn a_park_that_runs_out_of_time_leaves_no_trace() {
+fn a_park_that_times_out_leaves_no_token() {
     let parker = Parker::new();
     assert!(!parker.park_until_real(Instant::now()));
     let when = Instant::now() + Duration::from_millis(2);
@@ -66,7 +66,7 @@ fn a_park_that_runs_out_of_time_leaves_no_trace() {
 }
 
 #[test]
-fn a_token_counts_more_than_a_deadline_that_is_over() {
+fn a_token_is_taken_although_the_deadline_has_passed() {
     let parker = Parker::new();
     parker.unpark();
     assert!(parker.park_until_real(Instant::now()));
@@ -74,7 +74,7 @@ fn a_token_counts_more_than_a_deadline_that_is_over() {
 }
 
 #[testkit::test]
-fn a_thread_has_one_parker_and_no_other_threads_parker() {
+fn each_thread_has_one_parker_of_its_own() {
     Parker::of_thread().unpark();
     let mine = Parker::of_thread();
     mine.park();
@@ -83,11 +83,11 @@ fn a_thread_has_one_parker_and_no_other_threads_parker() {
 }
 
 #[testkit::test]
-fn a_wait_inside_a_wait_takes_no_token_of_the_outer_one() {
+fn a_nested_wait_takes_no_token_of_the_outer_wait() {
     let outer = Parker::of_thread();
-    outer.unpark(); // Between the enrolment and the park.
+    outer.unpark(); // Between enrolment and parking, user code may run and wait.
     {
-        let inner = Parker::of_thread(); // User code that runs there waits itself.
+        let inner = Parker::of_thread();
         assert!(!inner.take_token());
         inner.unpark();
         inner.park();
@@ -96,19 +96,22 @@ fn a_wait_inside_a_wait_takes_no_token_of_the_outer_one() {
 }
 
 #[test]
-fn waits_that_end_in_another_order_than_they_began_leave_one_parker() {
+fn waits_that_end_out_of_order_leave_one_parker() {
     let (first, second) = (Parker::of_thread(), Parker::of_thread());
     drop(first);
-    let third = Parker::of_thread(); // The first one again.
+    let third = Parker::of_thread(); // The parker of the first wait again.
     third.unpark();
     assert!(!second.take_token());
     drop(third);
     drop(second);
-    assert!(!Parker::of_thread().take_token(), "the last one put back");
+    assert!(
+        !Parker::of_thread().take_token(),
+        "the parker that was returned last"
+    );
 }
 
 #[test]
-fn a_task_that_parks_its_thread_for_its_own_purposes_eats_no_token() {
+fn a_thread_park_in_user_code_takes_no_token_of_a_parker() {
     let parker = Parker::of_thread();
     parker.unpark();
     thread::park_timeout(Duration::ZERO);

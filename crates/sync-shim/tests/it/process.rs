@@ -4,7 +4,7 @@ use std::thread;
 use sync_shim::unique_id;
 
 #[testkit::test]
-fn no_two_calls_get_the_same_identifier() {
+fn every_identifier_is_unique() {
     let ids: HashSet<u64> = thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| scope.spawn(|| (0..1000).map(|_| unique_id()).collect::<Vec<_>>()))
@@ -25,14 +25,14 @@ mod forked {
     use sync_shim::{Clock, MonotonicClock, fork_count};
     use testkit::{CountingWaker, in_child};
 
-    /// Runs `check` in a forked copy of this process and says whether it held there.
+    /// Runs `check` in a fork of this process and returns whether it held there.
     fn in_fork(check: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the copy runs `check` on its only thread and leaves without unwinding or
-        // running exit handlers.
+        // SAFETY: the child runs `check` on its only thread and exits without unwinding or running exit
+        // handlers.
         let child = unsafe { libc::fork() };
-        assert_ne!(child, -1, "no memory to fork");
+        assert_ne!(child, -1, "the process can fork");
         if child == 0 {
-            // SAFETY: both take numbers only. The alarm signal is the copy's watchdog.
+            // SAFETY: both calls take numbers only. The alarm signal ends a child that hangs.
             unsafe { libc::alarm(60) };
             let code = i32::from(!check());
             // SAFETY: as above.
@@ -46,17 +46,18 @@ mod forked {
     }
 
     #[test]
-    fn a_forked_child_counts_one_more_and_its_parent_does_not() {
+    fn the_fork_count_grows_in_the_child_only() {
         let before = fork_count();
         assert!(in_fork(|| fork_count() == before + 1));
-        assert!(!in_fork(|| false), "a check that fails is noticed");
+        assert!(!in_fork(|| false), "a failed check is reported");
         assert_eq!(fork_count(), before);
     }
 
     #[testkit::test]
-    fn a_child_that_lost_the_alarm_thread_is_refused_an_alarm() {
-        // In a process of its own: with other threads about, a copy can do little.
-        let test = "process::forked::a_child_that_lost_the_alarm_thread_is_refused_an_alarm";
+    fn a_forked_child_of_a_process_with_an_alarm_thread_gets_no_alarm() {
+        // In a process of its own: a fork of a process with other threads can hardly do anything.
+        let test =
+            "process::forked::a_forked_child_of_a_process_with_an_alarm_thread_gets_no_alarm";
         let end = in_child(test, || {
             let counter = CountingWaker::new();
             let alarm = MonotonicClock.wake_at(Instant::now(), counter.waker());
