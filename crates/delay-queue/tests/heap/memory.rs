@@ -1,4 +1,4 @@
-//! What a heap keeps in memory. A binary of its own, for an allocator of its own.
+//! The memory of a heap. A binary of its own, because it has its own allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use delay_queue::DelayHeap;
 use testkit::Rng;
 
-/// The system's allocator; counts the bytes that are in use.
+/// The system's allocator, which counts the bytes in use.
 struct Counting;
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: the system's allocator with a counter beside it, which allocates nothing.
+// SAFETY: the system's allocator; the counter allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size(), SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size(), SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(memory, layout) };
     }
 }
@@ -31,7 +31,7 @@ static ALLOCATOR: Counting = Counting;
 
 const MILLION: usize = 1_000_000;
 
-/// All in one test, since the counter sees every thread.
+/// A single test, since the counter sees every thread.
 #[test]
 fn memory() {
     for due in [uniform as fn(&mut Rng, u64) -> u64, rising, equal] {
@@ -45,7 +45,7 @@ fn memory() {
     an_empty_heap_that_was_shrunk_begins_with_new_generations();
 }
 
-/// One entry stays, another comes and goes, and memory is given back each time.
+/// One entry stays, another comes and goes, and memory is returned each time.
 fn slots_whose_generations_end_are_not_used_up_one_by_one() {
     let before = BYTES.load(SeqCst);
     let mut heap = DelayHeap::beginning_with(0, u32::MAX - 500);
@@ -63,13 +63,13 @@ fn slots_whose_generations_end_are_not_used_up_one_by_one() {
 fn an_empty_heap_that_was_shrunk_begins_with_new_generations() {
     let before = BYTES.load(SeqCst);
     let mut heap = DelayHeap::beginning_with(0, u32::MAX - 1);
-    // None of the slots whose generations have ended is kept,
+    // No slot whose generations have ended is kept,
     for _ in 0..1_000 {
         heap.push(0_u64, 0);
         heap.pop();
         heap.shrink_to_fit();
     }
-    // and none of the slots after them ends as soon.
+    // and no slot after them ends as soon.
     for _ in 0..1_000 {
         heap.push(0, 0);
         heap.pop();
@@ -104,7 +104,7 @@ fn an_entry_costs_no_more_than_32_bytes_beside_its_value<T: Copy + Default>(
         }
         let bytes = BYTES.load(SeqCst) - before;
         check(bytes, heap.len(), size_of::<T>());
-        // Also when each has been moved.
+        // Also after each entry has moved.
         let ids: Vec<_> = heap.iter().map(|entry| entry.id).collect();
         let listed = BYTES.load(SeqCst) - before - bytes;
         for id in &ids {
@@ -132,7 +132,7 @@ fn a_million_entries_give_their_memory_back(due: fn(&mut Rng, u64) -> u64) {
     let ids = (0..MILLION as u64).map(|value| heap.push(value, due(&mut rng, value)));
     let ids: Vec<_> = ids.collect();
     let listed = ids.capacity() * 16;
-    // A thousand stay: the first ones, since entries do not change their places.
+    // A thousand entries stay: the first ones, since entries do not change their slots.
     for id in &ids[1_000..] {
         assert!(heap.remove(*id).is_some());
     }

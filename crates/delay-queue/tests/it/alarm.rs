@@ -1,4 +1,4 @@
-//! The alarm: what times futures.
+//! The clock's alarm, which wakes waiting futures.
 
 use delay_queue::{DelayQueue, ManualClock, TakeError};
 use sync_shim::Clock;
@@ -9,7 +9,7 @@ use crate::support::{
 };
 
 #[test]
-fn a_waiting_future_sets_one_alarm_for_the_head_however_many_wait() {
+fn waiting_futures_set_one_alarm_for_the_head() {
     let (queue, clock) = Witness::queue();
     queue.push(1, SECOND).unwrap();
     queue.push(2, 2 * SECOND).unwrap();
@@ -23,7 +23,7 @@ fn a_waiting_future_sets_one_alarm_for_the_head_however_many_wait() {
 }
 
 #[test]
-fn nothing_is_armed_while_nothing_can_fall_due() {
+fn no_alarm_is_set_while_no_entry_can_fall_due() {
     let (queue, clock) = Witness::queue();
     let mut future = queue.take_async();
     assert!(poll(&mut future).is_pending());
@@ -33,14 +33,18 @@ fn nothing_is_armed_while_nothing_can_fall_due() {
 }
 
 #[test]
-fn the_alarm_is_set_again_for_an_earlier_head_and_for_nothing_else() {
+fn the_alarm_is_set_again_only_for_an_earlier_head() {
     let (queue, clock) = Witness::queue();
     let head = queue.push(1, 5 * SECOND).unwrap();
     let mut future = queue.take_async();
     assert!(poll(&mut future).is_pending());
     queue.push(2, 6 * SECOND).unwrap();
     queue.push(3, 5 * SECOND).unwrap();
-    assert_eq!(clock.alarms(), [5 * SECOND], "none is earlier");
+    assert_eq!(
+        clock.alarms(),
+        [5 * SECOND],
+        "no alarm is set for an earlier entry"
+    );
     queue.push(4, 3 * SECOND).unwrap();
     assert_eq!(clock.alarms(), [5 * SECOND, 3 * SECOND]);
     assert_eq!(clock.sleepers(), 1, "the later one was taken back");
@@ -52,7 +56,7 @@ fn the_alarm_is_set_again_for_an_earlier_head_and_for_nothing_else() {
 }
 
 #[test]
-fn an_alarm_that_rings_for_nothing_is_set_for_what_is_next() {
+fn an_alarm_that_rings_without_a_due_entry_is_set_for_the_next_one() {
     let (queue, clock) = Witness::queue();
     let head = queue.push(1, SECOND).unwrap();
     queue.push(2, 4 * SECOND).unwrap();
@@ -89,7 +93,7 @@ fn the_alarm_wakes_one_future_for_each_entry_and_goes_on() {
 }
 
 #[testkit::test]
-fn a_thread_that_waits_keeps_the_time_for_the_futures() {
+fn a_waiting_thread_leads_for_the_futures() {
     let (queue, clock) = Witness::queue();
     let thread = taker(&queue);
     wait_asleep(&queue, 1);
@@ -108,7 +112,7 @@ fn a_thread_that_waits_keeps_the_time_for_the_futures() {
 }
 
 #[testkit::test]
-fn the_last_thread_that_leaves_hands_the_time_to_the_alarm() {
+fn the_last_thread_that_leaves_passes_the_lead_to_the_alarm() {
     let (queue, clock) = Witness::queue();
     queue.push("entry", 3 * SECOND).unwrap();
     let threads = [SECOND, 2 * SECOND].map(|timeout| {
@@ -121,7 +125,7 @@ fn the_last_thread_that_leaves_hands_the_time_to_the_alarm() {
     assert!(poll_with(&mut future, &waker.waker()).is_pending());
     clock.wait_for_sleepers(2);
     clock.advance(SECOND);
-    wait_asleep(&queue, 2); // One thread, one future.
+    wait_asleep(&queue, 2); // One entry wakes the thread, the other the future.
     clock.wait_for_sleepers(1);
     assert!(clock.alarms().is_empty(), "the other thread has the watch");
     clock.advance(SECOND);
@@ -135,7 +139,7 @@ fn the_last_thread_that_leaves_hands_the_time_to_the_alarm() {
 }
 
 #[testkit::test]
-fn a_thread_that_arrives_takes_over_and_the_alarm_is_not_set_again() {
+fn an_arriving_thread_leads_and_the_alarm_is_not_set_again() {
     let (queue, clock) = Witness::queue();
     queue.push(1, SECOND).unwrap();
     queue.push(2, 2 * SECOND).unwrap();
@@ -152,7 +156,7 @@ fn a_thread_that_arrives_takes_over_and_the_alarm_is_not_set_again() {
     until(|| queue.stats().taken == 1);
     wait_asleep(&queue, 2);
     clock.wait_for_sleepers(1);
-    // Between its two takes no thread waited, so an alarm may have been set for the second.
+    // Between its two takes no thread waits, so an alarm may be set for the second entry.
     assert!(clock.alarms().len() <= 2, "{:?}", clock.alarms());
     clock.advance(SECOND);
     assert_eq!(thread.join().unwrap().map(|taken| taken.value), [1, 2]);
@@ -161,7 +165,7 @@ fn a_thread_that_arrives_takes_over_and_the_alarm_is_not_set_again() {
 }
 
 #[test]
-fn without_an_alarm_a_future_ends_with_the_reason_and_neither_hangs_nor_spins() {
+fn a_future_without_an_alarm_returns_the_error_and_neither_hangs_nor_spins() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
     let waker = CountingWaker::new();
@@ -176,7 +180,7 @@ fn without_an_alarm_a_future_ends_with_the_reason_and_neither_hangs_nor_spins() 
     assert_eq!(error.to_string(), "no alarm today");
     assert_eq!(clock.alarms().len(), 1);
 
-    // What was due is not lost, and another try asks again.
+    // The due entry is still there, and the next poll asks for an alarm again.
     clock.fail(false);
     let mut future = queue.take_async();
     assert!(poll_with(&mut future, &waker.waker()).is_pending());
@@ -186,7 +190,7 @@ fn without_an_alarm_a_future_ends_with_the_reason_and_neither_hangs_nor_spins() 
 }
 
 #[testkit::test]
-fn without_an_alarm_all_waiting_futures_are_told_and_a_dropped_one_is_forgotten() {
+fn all_waiting_futures_get_the_error_of_the_alarm_except_dropped_ones() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
     let wakers = [CountingWaker::new(), CountingWaker::new()];
@@ -202,7 +206,7 @@ fn without_an_alarm_all_waiting_futures_are_told_and_a_dropped_one_is_forgotten(
 }
 
 #[test]
-fn a_future_that_was_told_of_no_alarm_takes_what_has_fallen_due_meanwhile() {
+fn a_future_with_an_alarm_error_takes_an_entry_that_is_due_when_polled() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
     let mut future = queue.take_async();
@@ -213,7 +217,7 @@ fn a_future_that_was_told_of_no_alarm_takes_what_has_fallen_due_meanwhile() {
 }
 
 #[testkit::test]
-fn without_an_alarm_threads_still_keep_the_time() {
+fn threads_wait_for_due_entries_without_an_alarm() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
     queue.push(1, SECOND).unwrap();
@@ -228,9 +232,9 @@ fn without_an_alarm_threads_still_keep_the_time() {
     assert!(poll(&mut future).is_ready());
 }
 
-/// A runtime whose timer ends with it rings early: what was set is gone then.
+/// A runtime whose timer shuts down rings early: the alarm is gone then.
 #[test]
-fn an_alarm_that_rings_before_its_time_is_set_again() {
+fn an_alarm_that_rings_early_is_set_again() {
     let (queue, clock) = Witness::queue();
     queue.push(1, SECOND).unwrap();
     let waker = CountingWaker::new();
@@ -249,7 +253,7 @@ fn an_alarm_that_rings_before_its_time_is_set_again() {
 }
 
 #[test]
-fn an_alarm_that_rings_before_its_time_while_it_is_set_is_set_again() {
+fn an_alarm_that_rings_early_while_it_is_set_is_set_again() {
     let (queue, clock) = Witness::queue();
     clock.ring_at_once(1);
     queue.push(1, SECOND).unwrap();
@@ -263,7 +267,7 @@ fn an_alarm_that_rings_before_its_time_while_it_is_set_is_set_again() {
 }
 
 #[test]
-fn a_queue_that_is_dropped_takes_its_alarm_back() {
+fn a_dropped_queue_takes_its_alarm_back() {
     let (queue, clock) = queue();
     queue.push(1, SECOND).unwrap();
     let mut future = queue.take_async();
@@ -288,7 +292,7 @@ fn an_alarm_does_not_keep_a_queue_alive() {
 }
 
 #[test]
-fn a_waker_that_panics_does_not_cost_the_others_their_entries() {
+fn other_futures_get_their_entries_although_a_waker_panics() {
     let (queue, clock) = queue();
     for n in 0..3 {
         queue.push(n, SECOND).unwrap();
@@ -309,7 +313,7 @@ fn a_waker_that_panics_does_not_cost_the_others_their_entries() {
 }
 
 #[testkit::test]
-fn the_machine_s_alarm_survives_a_waker_that_panics() {
+fn the_alarm_of_the_machines_clock_survives_a_waker_that_panics() {
     let queue = DelayQueue::new();
     let millisecond = std::time::Duration::from_millis(1);
     queue.push(1, millisecond).unwrap();
@@ -329,7 +333,7 @@ fn the_machine_s_alarm_survives_a_waker_that_panics() {
 }
 
 #[testkit::test]
-fn a_clock_that_panics_over_an_alarm_counts_as_one_that_has_none() {
+fn a_clock_that_panics_in_wake_at_counts_as_one_without_alarms() {
     #[derive(Debug)]
     struct Panics(ManualClock);
     impl Clock for Panics {

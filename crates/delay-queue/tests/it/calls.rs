@@ -1,4 +1,4 @@
-//! How many are called, and who.
+//! The number of takers that are notified, and which ones.
 
 use std::sync::Arc;
 use std::thread;
@@ -9,7 +9,7 @@ use testkit::CountingWaker;
 use crate::support::{NOW, SECOND, count_ready, poll, poll_with, queue, taker, until, wait_asleep};
 
 #[testkit::test]
-fn one_entry_that_falls_due_wakes_one_of_many_threads() {
+fn a_due_entry_wakes_one_of_many_threads() {
     let (queue, _clock) = queue();
     let takers: Vec<_> = (0..4).map(|_| taker(&queue)).collect();
     wait_asleep(&queue, 4);
@@ -26,7 +26,7 @@ fn one_entry_that_falls_due_wakes_one_of_many_threads() {
 }
 
 #[test]
-fn one_entry_that_falls_due_wakes_one_of_many_futures() {
+fn a_due_entry_wakes_one_of_many_futures() {
     let (queue, _clock) = queue();
     let wakers: Vec<_> = (0..4).map(|_| CountingWaker::new()).collect();
     let mut futures: Vec<_> = wakers
@@ -47,7 +47,7 @@ fn one_entry_that_falls_due_wakes_one_of_many_futures() {
 }
 
 #[testkit::test]
-fn several_entries_that_fall_due_at_once_wake_as_many() {
+fn entries_due_together_wake_as_many_takers() {
     let (queue, clock) = queue();
     let takers: Vec<_> = (0..6).map(|_| taker(&queue)).collect();
     wait_asleep(&queue, 6);
@@ -58,7 +58,7 @@ fn several_entries_that_fall_due_at_once_wake_as_many() {
     wait_asleep(&queue, 6);
     clock.advance(SECOND);
     until(|| queue.stats().taken == 4);
-    // The watch woke by itself; three were called.
+    // The leader woke by itself; three takers were notified.
     assert_eq!(queue.stats().wakes, 3);
     queue.close();
     let taken = takers
@@ -68,7 +68,7 @@ fn several_entries_that_fall_due_at_once_wake_as_many() {
 }
 
 #[testkit::test]
-fn threads_are_called_before_futures() {
+fn threads_are_notified_before_futures() {
     let (queue, _clock) = queue();
     let waker = CountingWaker::new();
     let mut future = queue.take_async();
@@ -84,11 +84,11 @@ fn threads_are_called_before_futures() {
 }
 
 #[testkit::test]
-fn a_woken_future_that_is_never_polled_holds_nothing_back() {
+fn a_woken_future_that_is_never_polled_holds_no_entry_back() {
     let (queue, _clock) = queue();
     let mut idle = queue.take_async();
     assert!(poll(&mut idle).is_pending());
-    queue.push(1, NOW).unwrap(); // Wakes it, and it does not look.
+    queue.push(1, NOW).unwrap(); // Wakes it; it is not polled.
     assert_eq!(queue.take().unwrap().value, 1);
 
     let (first, second) = (taker(&queue), taker(&queue));
@@ -114,35 +114,35 @@ fn a_woken_future_that_is_never_polled_holds_up_no_later_entry_of_other_futures(
     queue.push(2, NOW).unwrap();
     assert_eq!((wakers[0].wakes(), wakers[1].wakes()), (1, 1));
     assert!(poll(&mut futures[1]).is_ready());
-    // The other one is still there for the next taker.
+    // The other entry is still there for the next taker.
     assert_eq!(queue.try_take().unwrap().value, 2);
 }
 
 #[test]
-fn an_entry_taken_by_somebody_else_does_not_use_up_a_wake_up() {
+fn an_entry_taken_by_another_consumes_no_later_wake_up() {
     let (queue, _clock) = queue();
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
     for (future, waker) in futures.iter_mut().zip(&wakers) {
         assert!(poll_with(future, &waker.waker()).is_pending());
     }
-    queue.push(1, NOW).unwrap(); // Wakes the first,
-    assert!(queue.try_take().is_ok()); // which finds nothing any more, if it looks at all.
+    queue.push(1, NOW).unwrap(); // Wakes the first taker,
+    assert!(queue.try_take().is_ok()); // which finds no entry any more, if it looks at all.
     queue.push(2, NOW).unwrap();
     assert_eq!((wakers[0].wakes(), wakers[1].wakes()), (1, 1));
     assert_eq!(queue.stats().wakes, 2, "one for each entry");
 }
 
 #[test]
-fn an_entry_put_off_by_a_reset_does_not_use_up_a_wake_up() {
+fn an_entry_delayed_by_a_reset_consumes_no_later_wake_up() {
     let (queue, _clock) = queue();
-    queue.push(0, SECOND).unwrap(); // So that an alarm is set, and putting off concerns no waiter.
+    queue.push(0, SECOND).unwrap(); // So that an alarm is set, and the delay concerns no waiter.
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
     for (future, waker) in futures.iter_mut().zip(&wakers) {
         assert!(poll_with(future, &waker.waker()).is_pending());
     }
-    let id = queue.push(1, NOW).unwrap(); // Wakes the first, which does not look.
+    let id = queue.push(1, NOW).unwrap(); // Wakes the first taker, which does not look.
     assert!(queue.reset(id, 9 * SECOND));
     queue.push(2, NOW).unwrap();
     assert_eq!((wakers[0].wakes(), wakers[1].wakes()), (1, 1));
@@ -175,7 +175,7 @@ fn a_woken_future_that_is_dropped_passes_its_wake_up_to_a_thread_that_waits() {
     assert_eq!(thread.join().unwrap().unwrap().value, "entry");
 }
 
-/// All that is owed by one taker after the other, in a queue with work for all of them.
+/// Takers consume their notifications one after the other, in a queue with work for all of them.
 #[testkit::test]
 fn a_busy_queue_wakes_at_most_one_taker_for_each_entry() {
     const ENTRIES: usize = 2_000;

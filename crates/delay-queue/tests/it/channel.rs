@@ -1,4 +1,4 @@
-//! A channel fed by a thread.
+//! A channel that a thread feeds.
 
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use testkit::DropCounter;
 use crate::support::{NOW, SECOND, queue, taker, until, wait_asleep};
 
 #[testkit::test]
-fn a_channel_receives_what_falls_due_and_ends_with_the_queue() {
+fn a_channel_receives_due_entries_and_ends_with_the_queue() {
     let (queue, clock) = queue();
     let (receiver, _feeder) = queue.channel(0).unwrap();
     queue.push(2, 2 * SECOND).unwrap();
@@ -30,7 +30,7 @@ fn a_channel_receives_what_falls_due_and_ends_with_the_queue() {
 }
 
 #[testkit::test]
-fn a_channel_tells_id_and_time_and_counts_as_taken() {
+fn a_received_entry_has_its_id_and_time_and_counts_as_taken() {
     let (queue, _clock) = queue();
     let id = queue.push(1, NOW).unwrap();
     let (receiver, feeder) = queue.channel(0).unwrap();
@@ -42,9 +42,9 @@ fn a_channel_tells_id_and_time_and_counts_as_taken() {
     assert_eq!(queue.cancel(id), None);
 }
 
-/// A receiver that only looks now and then finds something too.
+/// A receiver that only polls now and then gets entries too.
 #[testkit::test]
-fn a_channel_without_a_buffer_serves_one_who_does_not_wait() {
+fn a_channel_without_a_buffer_serves_a_receiver_that_polls() {
     let (queue, _clock) = queue();
     let (receiver, _feeder) = queue.channel(0).unwrap();
     queue.push(1, NOW).unwrap();
@@ -56,11 +56,11 @@ fn a_channel_without_a_buffer_serves_one_who_does_not_wait() {
 
 /// The Go queue loses the entry that its goroutine has taken and cannot send.
 #[testkit::test]
-fn stopping_a_feeder_that_waits_for_a_receiver_puts_its_entry_back() {
+fn stopping_a_feeder_that_waits_for_a_receiver_returns_its_entry() {
     let (queue, _clock) = queue();
     let ids = [1, 2, 3].map(|n| queue.push(n, NOW).unwrap());
     let (receiver, feeder) = queue.channel(0).unwrap();
-    until(|| queue.len() == 2); // It has one at hand.
+    until(|| queue.len() == 2); // The feeder holds an entry.
     assert_eq!(
         queue.cancel(ids[0]),
         None,
@@ -69,14 +69,14 @@ fn stopping_a_feeder_that_waits_for_a_receiver_puts_its_entry_back() {
     feeder.stop();
     assert!(receiver.try_recv().is_err());
     assert_eq!(queue.len(), 3);
-    // It comes first, as it would have, and its id is good again.
+    // The entry is first again, and its id is valid again.
     assert_eq!(queue.try_take().unwrap().id, ids[0]);
     assert_eq!(queue.cancel(ids[1]), Some(2));
     assert_eq!(queue.try_take().unwrap().value, 3);
 }
 
 #[testkit::test]
-fn stopping_a_feeder_that_waits_for_a_time_ends_it() {
+fn stopping_a_feeder_that_waits_for_a_due_time_ends_it() {
     let (queue, clock) = queue();
     queue.push(1, SECOND).unwrap();
     let (receiver, feeder) = queue.channel(3).unwrap();
@@ -114,18 +114,22 @@ fn dropping_a_feeder_lets_its_thread_go_on() {
 }
 
 #[testkit::test]
-fn without_receivers_the_entry_comes_back_and_the_feeder_ends() {
+fn a_feeder_without_receivers_returns_its_entry_and_ends() {
     let (queue, _clock) = queue();
     let id = queue.push(1, NOW).unwrap();
     let (receiver, feeder) = queue.channel(0).unwrap();
-    until(|| queue.is_empty()); // It has it at hand.
+    until(|| queue.is_empty()); // The feeder holds the entry.
     drop(receiver);
-    assert_eq!(queue.take().unwrap().id, id, "also for one who waits");
+    assert_eq!(
+        queue.take().unwrap().id,
+        id,
+        "the waiting taker gets it too"
+    );
     feeder.stop();
 }
 
 #[testkit::test]
-fn a_receiver_gone_early_is_noticed_with_the_next_entry() {
+fn a_feeder_notices_a_dropped_receiver_with_the_next_entry() {
     let (queue, clock) = queue();
     let (receiver, _feeder) = queue.channel(0).unwrap();
     drop(receiver);
@@ -139,7 +143,7 @@ fn a_receiver_gone_early_is_noticed_with_the_next_entry() {
 }
 
 #[testkit::test]
-fn closing_lets_a_feeder_send_what_is_left() {
+fn a_feeder_sends_the_remaining_entries_after_close() {
     let (queue, _clock) = queue();
     (0..10).for_each(|n| _ = queue.push(n, NOW).unwrap());
     let (receiver, _feeder) = queue.channel(0).unwrap();
@@ -148,7 +152,7 @@ fn closing_lets_a_feeder_send_what_is_left() {
 }
 
 #[testkit::test]
-fn closing_for_good_returns_what_the_feeder_has_at_hand_in_its_place() {
+fn close_now_returns_the_feeders_entry_in_order() {
     let (queue, _clock) = queue();
     (0..3).for_each(|n| _ = queue.push(n, NOW).unwrap());
     let (receiver, _feeder) = queue.channel(0).unwrap();
@@ -164,7 +168,7 @@ fn closing_for_good_returns_what_the_feeder_has_at_hand_in_its_place() {
 }
 
 #[testkit::test]
-fn a_waiting_taker_does_not_end_while_a_feeder_has_the_last_entry_at_hand() {
+fn a_taker_waits_while_a_feeder_holds_the_last_entry() {
     let (queue, _clock) = queue();
     queue.push(1, NOW).unwrap();
     let (_receiver, feeder) = queue.channel(0).unwrap();
@@ -178,7 +182,7 @@ fn a_waiting_taker_does_not_end_while_a_feeder_has_the_last_entry_at_hand() {
 }
 
 #[testkit::test]
-fn an_entry_that_was_cleared_while_a_feeder_had_it_at_hand_does_not_come_back() {
+fn an_entry_cleared_while_a_feeder_holds_it_does_not_return() {
     let (queue, _clock) = queue();
     let values = DropCounter::new();
     queue.push(values.token(), NOW).unwrap();
@@ -191,7 +195,7 @@ fn an_entry_that_was_cleared_while_a_feeder_had_it_at_hand_does_not_come_back() 
 }
 
 #[testkit::test]
-fn what_a_feeder_has_at_hand_keeps_its_place_in_a_bounded_queue() {
+fn the_feeders_entry_counts_towards_the_bound() {
     let queue = DelayQueue::<u8>::builder().bound(1).build().unwrap();
     queue.push(1, NOW).unwrap();
     let (receiver, feeder) = queue.channel(0).unwrap();
@@ -202,9 +206,9 @@ fn what_a_feeder_has_at_hand_keeps_its_place_in_a_bounded_queue() {
     feeder.stop();
 }
 
-/// What the documentation says of buffers, as its users meet it.
+/// The documented behaviour of buffers, as users meet it.
 #[testkit::test]
-fn what_lies_in_a_buffer_dies_with_the_last_receiver() {
+fn buffered_entries_are_dropped_with_the_last_receiver() {
     let (queue, _clock) = queue();
     let values = DropCounter::new();
     (0..5).for_each(|_| _ = queue.push(values.token(), NOW).unwrap());
@@ -216,7 +220,7 @@ fn what_lies_in_a_buffer_dies_with_the_last_receiver() {
 }
 
 #[test]
-fn a_buffer_larger_than_any_queue_is_refused() {
+fn a_buffer_larger_than_any_queue_is_an_error() {
     let (queue, _clock) = queue::<u8>();
     let error = queue.channel(usize::MAX).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
@@ -243,9 +247,9 @@ fn feeders_threads_and_futures_share_a_queue() {
     assert_eq!(taken, 1_000);
 }
 
-/// Stopping feeders at random moments, many times: nothing is lost and nothing comes twice.
+/// Stops feeders at random moments, many times: no entry is lost or received twice.
 #[testkit::test]
-fn feeders_stopped_at_random_lose_nothing() {
+fn feeders_stopped_at_random_lose_no_entry() {
     let (queue, _clock) = queue();
     (0..500_u64).for_each(|n| _ = queue.push(n, NOW).unwrap());
     let mut values = Vec::new();
@@ -262,7 +266,7 @@ fn feeders_stopped_at_random_lose_nothing() {
 
 #[cfg(target_os = "linux")]
 #[testkit::test]
-fn a_feeder_s_thread_has_a_name() {
+fn the_thread_of_a_feeder_has_a_name() {
     let (queue, _clock) = queue::<u8>();
     let (_receiver, feeder) = queue.channel(0).unwrap();
     wait_asleep(&queue, 1);
@@ -275,9 +279,9 @@ fn a_feeder_s_thread_has_a_name() {
     feeder.stop();
 }
 
-/// The feeder has the only place: closing must not wait for it to give the pusher an answer.
+/// The feeder's entry fills the queue: closing must reject the pusher without waiting for the feeder.
 #[testkit::test]
-fn closing_refuses_a_waiting_pusher_while_a_feeder_has_the_only_entry() {
+fn close_rejects_a_waiting_pusher_while_a_feeder_holds_the_only_entry() {
     let queue = DelayQueue::<u8>::builder().bound(1).build().unwrap();
     queue.push(1, NOW).unwrap();
     let (receiver, _feeder) = queue.channel(0).unwrap();
@@ -292,10 +296,10 @@ fn closing_refuses_a_waiting_pusher_while_a_feeder_has_the_only_entry() {
     assert_eq!(receiver.recv().unwrap().value, 1);
 }
 
-/// Closing for good, several times, while the feeder has an entry at hand: one of the calls
-/// returns it, and all return.
+/// Several threads call `close_now` while the feeder holds an entry: one call returns the entry, and all calls
+/// return.
 #[testkit::test]
-fn several_who_close_for_good_all_return_and_one_has_the_entry() {
+fn several_close_now_calls_all_return_and_one_has_the_entry() {
     let (queue, _clock) = queue();
     queue.push(1, NOW).unwrap();
     let (_receiver, _feeder) = queue.channel(0).unwrap();

@@ -1,4 +1,4 @@
-//! Clocks of runtimes.
+//! Clocks of async runtimes.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn runtime(paused: bool) -> (Runtime, TokioClock) {
 
 #[cfg(feature = "tokio")]
 #[testkit::test]
-fn tokio_s_paused_time_is_followed_and_moved_by_it() {
+fn the_tokio_clock_follows_paused_time() {
     let (runtime, clock) = runtime(true);
     let queue = DelayQueue::with_clock(clock.clone());
     queue.push("late", 3600 * SECOND).unwrap();
@@ -34,7 +34,7 @@ fn tokio_s_paused_time_is_followed_and_moved_by_it() {
     let start = clock.now();
     assert_eq!(clock.now(), start, "it stands still");
     runtime.block_on(async {
-        // tokio moves paused time on when nothing else is to be done.
+        // tokio advances paused time when nothing else is to be done.
         for (value, hours) in [("early", 1), ("late", 2)] {
             let taken = queue.take_async().await.unwrap();
             assert_eq!(taken.value, value);
@@ -48,7 +48,7 @@ fn tokio_s_paused_time_is_followed_and_moved_by_it() {
 
 #[cfg(feature = "tokio")]
 #[testkit::test]
-fn an_hour_and_three_years_are_waited_for_by_tokio_s_timer() {
+fn tokios_timer_waits_for_an_hour_and_for_three_years() {
     let (runtime, clock) = runtime(true);
     let queue = DelayQueue::with_clock(clock);
     let years = Duration::from_secs(3 * 365 * 24 * 3600);
@@ -59,7 +59,7 @@ fn an_hour_and_three_years_are_waited_for_by_tokio_s_timer() {
 
 #[cfg(feature = "tokio")]
 #[testkit::test]
-fn a_thread_that_waits_in_paused_time_sees_it_move() {
+fn a_thread_that_waits_in_paused_time_sees_it_advance() {
     let (runtime, clock) = runtime(true);
     let queue = DelayQueue::with_clock(clock.clone());
     queue.push(1, 3 * MILLISECOND).unwrap();
@@ -76,11 +76,11 @@ fn a_thread_that_waits_in_paused_time_sees_it_move() {
             (clock.park_until(&parker, when), clock.now() >= when)
         })
     };
-    // Its real time has passed before the paused one is moved.
+    // Its real time has passed before the paused time is advanced.
     crate::support::until(|| std::time::Instant::now() >= when + MILLISECOND);
     runtime.block_on(async { tokio::time::advance(MILLISECOND).await });
     assert_eq!(waiter.join().unwrap(), (false, true));
-    // A wait that is over by its token is over, whatever the time.
+    // A token ends the wait whatever the time.
     let parker = delay_queue::Parker::new();
     parker.unpark();
     assert!(clock.park_until(&parker, clock.now() + SECOND));
@@ -88,7 +88,7 @@ fn a_thread_that_waits_in_paused_time_sees_it_move() {
 
 #[cfg(feature = "tokio")]
 #[testkit::test]
-fn running_time_is_the_machine_s() {
+fn unpaused_time_is_the_machines() {
     let (runtime, clock) = runtime(false);
     let queue = DelayQueue::with_clock(clock);
     queue.push(1, 2 * MILLISECOND).unwrap();
@@ -101,7 +101,7 @@ fn running_time_is_the_machine_s() {
 
 #[cfg(feature = "tokio")]
 #[testkit::test]
-fn a_runtime_that_is_shut_down_leaves_nobody_waiting() {
+fn a_runtime_that_shuts_down_leaves_no_future_waiting() {
     for flavour in [Builder::new_current_thread(), Builder::new_multi_thread()] {
         let mut builder = flavour;
         let runtime = builder.worker_threads(1).enable_time().build().unwrap();
@@ -117,7 +117,7 @@ fn a_runtime_that_is_shut_down_leaves_nobody_waiting() {
             told,
             std::task::Poll::Ready(Err(TakeError::NoAlarm(_)))
         ));
-        // And later ones get the error at once.
+        // Later futures get the error at once.
         let told = testkit::block_on(queue.take_async());
         assert!(matches!(told, Err(TakeError::NoAlarm(_))));
         assert_eq!(queue.len(), 1);
@@ -143,7 +143,7 @@ fn an_alarm_taken_back_does_not_ring() {
 
 #[cfg(feature = "tokio")]
 #[test]
-fn a_runtime_without_a_timer_is_refused_at_once() {
+fn a_runtime_without_a_timer_is_an_error_at_once() {
     let runtime = Builder::new_current_thread().build().unwrap();
     let clock = std::panic::catch_unwind(|| TokioClock::new(runtime.handle().clone()));
     assert!(clock.is_err());
@@ -151,7 +151,7 @@ fn a_runtime_without_a_timer_is_refused_at_once() {
 
 #[cfg(feature = "async-io")]
 #[testkit::test]
-fn async_io_s_timers_wake_futures() {
+fn async_ios_timers_wake_futures() {
     use delay_queue::AsyncIoClock;
     let queue = DelayQueue::with_clock(AsyncIoClock);
     for n in [3, 1, 2] {
@@ -166,7 +166,7 @@ fn async_io_s_timers_wake_futures() {
 
 #[cfg(feature = "async-io")]
 #[testkit::test]
-fn async_io_s_clock_is_the_machine_s_for_threads_and_an_alarm_can_be_taken_back() {
+fn the_async_io_clock_times_threads_and_takes_alarms_back() {
     use delay_queue::AsyncIoClock;
     let queue = DelayQueue::with_clock(AsyncIoClock);
     queue.push(1, MILLISECOND).unwrap();
@@ -180,7 +180,7 @@ fn async_io_s_clock_is_the_machine_s_for_threads_and_an_alarm_can_be_taken_back(
     let far = AsyncIoClock.now() + Duration::from_secs(3600);
     let alarm = AsyncIoClock.wake_at(far, waker.waker()).unwrap();
     drop(alarm);
-    // async-io drops the waker of an alarm that is taken back when it next has something to do.
+    // async-io drops the waker of an alarm that was taken back at its next activity.
     crate::support::until(|| {
         let other = testkit::CountingWaker::new();
         drop(AsyncIoClock.wake_at(far, other.waker()));

@@ -1,4 +1,4 @@
-//! Nothing is early, ever.
+//! No entry is early.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use testkit::Rng;
 
 use crate::support::queue;
 
-/// What a queue should be: everything in a list.
+/// The simplest correct queue: all entries in a list.
 #[derive(Default)]
 struct Twin {
     entries: Vec<(Instant, u64, EntryId, u64)>,
@@ -38,9 +38,9 @@ fn check(taken: &Expired<u64>, now: Instant) {
     assert!(taken.due <= now, "early by {:?}", taken.due - now);
 }
 
-/// A random program against a list, by hand-moved time: who comes, when, in which order.
+/// A random program compared with a list, in manual time: which entries are taken, when, and in which order.
 #[test]
-fn a_random_program_yields_what_a_list_would() {
+fn a_random_program_yields_the_same_entries_as_a_list() {
     let mut rng = Rng::from_env();
     for _ in 0..60 {
         let (queue, clock) = queue();
@@ -95,9 +95,9 @@ fn a_random_program_yields_what_a_list_would() {
     }
 }
 
-/// Threads and futures, and time that another thread moves: the clock may only have gone on since.
+/// Threads and futures take while another thread advances time.
 #[testkit::test]
-fn nothing_is_early_for_threads_and_futures_on_a_moving_clock() {
+fn no_entry_is_early_for_threads_and_futures_on_a_moving_clock() {
     const ENTRIES: u64 = 400;
     let (queue, clock) = queue();
     let takers: Vec<_> = (0..3)
@@ -131,9 +131,9 @@ fn nothing_is_early_for_threads_and_futures_on_a_moving_clock() {
     assert_eq!(taken, ENTRIES);
 }
 
-/// On the machine's clock nothing else can be said than this.
+/// The strongest claim that a test on the machine's clock can make.
 #[testkit::test]
-fn nothing_is_early_on_the_machine_s_clock() {
+fn no_entry_is_early_on_the_machines_clock() {
     let builder = DelayQueue::<Instant>::builder();
     for builder in [
         builder.clone(),
@@ -173,7 +173,7 @@ fn nothing_is_early_on_the_machine_s_clock() {
 }
 
 #[testkit::test]
-fn coalescing_makes_nothing_early() {
+fn coalescing_makes_no_entry_early() {
     let clock = ManualClock::new();
     let builder = DelayQueue::<u8>::builder().clock(clock.clone());
     let queue = builder.coalesce(Duration::from_secs(10)).build().unwrap();
@@ -184,6 +184,6 @@ fn coalescing_makes_nothing_early() {
     assert_eq!(
         queue.try_take().unwrap().value,
         1,
-        "and nothing late for who looks"
+        "no due entry is left for the taker"
     );
 }

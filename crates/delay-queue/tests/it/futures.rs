@@ -1,4 +1,4 @@
-//! Futures under runtimes of others, dropped at every stage, beside threads.
+//! Futures on several async runtimes, dropped at every stage, along with threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -14,7 +14,7 @@ use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Takes until the end. The result is how much and how often.
+/// Takes until the queue ends. Returns the sum and the number of the values.
 async fn take_all(queue: DelayQueue<u64>) -> (u64, u64) {
     let (mut count, mut sum) = (0, 0);
     while let Ok(taken) = queue.take_async().await {
@@ -38,10 +38,10 @@ fn check(taken: impl IntoIterator<Item = (u64, u64)>) {
 }
 
 #[testkit::test]
-fn taking_works_under_tokio() {
+fn a_future_takes_under_tokio() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .build(); // Without its timer: the clock's alarm is enough.
+        .build(); // Without its timer: the clock's alarm suffices.
     let runtime = runtime.unwrap();
     let queue = DelayQueue::new();
     let tasks: Vec<_> = (0..8)
@@ -56,7 +56,7 @@ fn taking_works_under_tokio() {
 }
 
 #[testkit::test]
-fn taking_works_under_smol() {
+fn a_future_takes_under_smol() {
     let executor = Executor::new();
     let queue = DelayQueue::new();
     let tasks: Vec<_> = (0..8)
@@ -74,7 +74,7 @@ fn taking_works_under_smol() {
 }
 
 #[testkit::test]
-fn taking_works_without_a_runtime() {
+fn a_future_takes_without_a_runtime() {
     let queue = DelayQueue::new();
     fill(&queue);
     check([block_on(take_all(queue))]);
@@ -100,7 +100,7 @@ fn threads_and_futures_share_a_queue() {
 }
 
 #[test]
-fn a_future_that_is_never_polled_takes_nothing_and_waits_for_nothing() {
+fn a_future_that_is_never_polled_neither_takes_nor_waits() {
     let (queue, _clock) = queue();
     queue.push(1, NOW).unwrap();
     drop(queue.take_async());
@@ -109,7 +109,7 @@ fn a_future_that_is_never_polled_takes_nothing_and_waits_for_nothing() {
 }
 
 #[test]
-fn a_future_that_is_dropped_at_any_stage_loses_nothing() {
+fn a_future_dropped_at_any_stage_loses_no_entry() {
     let (queue, clock) = queue();
     // Waiting.
     let mut future = queue.take_async();
@@ -137,7 +137,7 @@ fn a_future_that_is_dropped_at_any_stage_loses_nothing() {
 }
 
 #[test]
-fn a_future_that_was_ready_takes_the_next_when_it_is_polled_again() {
+fn a_completed_future_takes_the_next_entry_when_polled_again() {
     let (queue, _clock) = queue();
     queue.push(1, NOW).unwrap();
     queue.push(2, NOW).unwrap();
@@ -157,7 +157,7 @@ fn a_future_that_was_ready_takes_the_next_when_it_is_polled_again() {
 }
 
 #[test]
-fn the_waker_of_the_last_poll_is_woken_and_the_others_are_dropped() {
+fn only_the_waker_of_the_last_poll_is_woken() {
     let (queue, _clock) = queue();
     let (old, new) = (CountingWaker::new(), CountingWaker::new());
     let mut future = queue.take_async();
@@ -171,7 +171,7 @@ fn the_waker_of_the_last_poll_is_woken_and_the_others_are_dropped() {
 }
 
 #[testkit::test]
-fn a_future_may_move_to_another_thread_and_runtime_half_way() {
+fn a_pending_future_can_move_to_another_thread_and_runtime() {
     let queue = DelayQueue::new();
     let mut future = queue.take_async();
     assert!(poll(&mut future).is_pending());
@@ -181,7 +181,7 @@ fn a_future_may_move_to_another_thread_and_runtime_half_way() {
 }
 
 #[testkit::test]
-fn a_future_outlives_the_handle_it_came_from() {
+fn a_future_outlives_the_handle_that_made_it() {
     let queue = DelayQueue::new();
     queue.push(1, MILLISECOND).unwrap();
     let future = queue.take_async();
@@ -189,10 +189,10 @@ fn a_future_outlives_the_handle_it_came_from() {
     assert_eq!(block_on(future).unwrap().value, 1);
 }
 
-/// Futures that are polled, dropped and made at random, beside a thread that comes and goes: every
-/// entry is taken once.
+/// Futures are polled, dropped and made at random, while a thread takes now and then: every entry is taken
+/// once.
 #[testkit::test]
-fn futures_dropped_at_random_lose_nothing() {
+fn futures_dropped_at_random_lose_no_entry() {
     let mut rng = Rng::from_env();
     for _ in 0..50 {
         let (queue, clock) = queue();
@@ -229,9 +229,9 @@ fn futures_dropped_at_random_lose_nothing() {
     }
 }
 
-/// Of futures that are woken, at random some look and some do not: those that look get something.
+/// Some woken futures are polled and some are not, at random: the polled ones get an entry.
 #[testkit::test]
-fn a_woken_future_that_looks_first_finds_something() {
+fn a_woken_future_that_is_polled_first_finds_an_entry() {
     let found = Arc::new(AtomicU64::new(0));
     let (queue, clock) = queue();
     let wakers: Vec<_> = (0..8).map(|_| CountingWaker::new()).collect();
@@ -252,9 +252,9 @@ fn a_woken_future_that_looks_first_finds_something() {
     assert_eq!(found.load(SeqCst), 5);
 }
 
-/// As in a `select`, whose other branches wake the task.
+/// As in a `select` whose other branches wake the task.
 #[test]
-fn a_future_that_is_polled_for_other_reasons_keeps_its_place() {
+fn a_future_polled_without_a_wake_up_keeps_its_place() {
     let (queue, _clock) = queue();
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
@@ -270,7 +270,7 @@ fn a_future_that_is_polled_for_other_reasons_keeps_its_place() {
         "by its latest waker"
     );
     assert_eq!(wakers[0].wakes(), 0);
-    // Also one that was woken, and whose entry another taker has.
+    // Also a future that was woken but whose entry another taker has.
     queue.try_take().unwrap();
     assert!(poll_with(&mut futures[0], &other.waker()).is_pending());
     queue.push(2, NOW).unwrap();

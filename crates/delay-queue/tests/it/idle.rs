@@ -1,4 +1,4 @@
-//! Waiting until the queue is idle: by threads and futures, whatever takes the last entry out.
+//! Waiting until the queue is idle: threads and futures, for every way to remove the last entry.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -12,7 +12,7 @@ use crate::support::{NOW, SECOND, poll, poll_with, queue};
 type Numbers = DelayQueue<u32, ManualClock>;
 
 #[testkit::test]
-fn an_idle_queue_is_not_waited_for() {
+fn a_wait_for_an_idle_queue_returns_at_once() {
     let (queue, clock) = queue::<u32>();
     queue.wait_idle();
     assert!(queue.wait_idle_timeout(NOW));
@@ -37,7 +37,7 @@ fn a_wait_for_an_idle_queue_times_out() {
 }
 
 #[testkit::test]
-fn each_way_to_take_the_last_entry_out_ends_the_wait() {
+fn every_way_to_remove_the_last_entry_ends_the_wait() {
     let ways: [fn(&Numbers, EntryId); 6] = [
         |queue, _| _ = queue.try_take().unwrap(),
         |queue, _| _ = queue.drain_ready(9),
@@ -63,7 +63,7 @@ fn each_way_to_take_the_last_entry_out_ends_the_wait() {
 }
 
 #[testkit::test]
-fn an_end_of_the_wait_is_not_lost_to_a_later_push() {
+fn a_later_push_does_not_revoke_the_end_of_a_wait() {
     let (queue, _clock) = queue();
     queue.push(1, NOW).unwrap();
     let mut future = queue.wait_idle_async();
@@ -75,7 +75,7 @@ fn an_end_of_the_wait_is_not_lost_to_a_later_push() {
 }
 
 #[testkit::test]
-fn a_queue_whose_place_goes_to_a_waiting_pusher_is_not_idle() {
+fn a_queue_that_admits_a_waiting_pusher_is_not_idle() {
     let builder = DelayQueue::builder().clock(ManualClock::new()).bound(1);
     let queue = builder.build().unwrap();
     queue.push(1, NOW).unwrap();
@@ -112,7 +112,7 @@ fn wakers_may_call_back_and_panic() {
 
 #[cfg(feature = "channel")]
 #[testkit::test]
-fn an_entry_that_is_offered_keeps_the_queue_busy() {
+fn an_offered_entry_keeps_the_queue_from_being_idle() {
     let (queue, _clock) = queue();
     let (receiver, feeder) = queue.channel(0).unwrap();
     queue.push(1, NOW).unwrap();

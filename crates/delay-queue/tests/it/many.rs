@@ -1,4 +1,4 @@
-//! Many threads: every entry comes out once, whatever they do.
+//! Many threads: every entry is taken once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const PRODUCERS: usize = 16;
 const TAKERS: usize = 16;
 const EACH: usize = 250;
 
-/// Each entry is a token of its own, which is ticked off where it ends up.
+/// Each entry is a token, which is ticked off where it ends up.
 #[derive(Default)]
 struct Ledger(Vec<AtomicUsize>);
 
@@ -110,26 +110,26 @@ fn storm(queue: &DelayQueue<usize>) {
 }
 
 #[testkit::test]
-fn sixteen_producers_and_sixteen_takers_lose_and_double_nothing() {
+fn sixteen_producers_and_sixteen_takers_lose_and_duplicate_no_entry() {
     storm(&DelayQueue::new());
 }
 
 #[testkit::test]
-fn nor_in_a_bounded_queue() {
+fn producers_and_takers_of_a_bounded_queue_lose_and_duplicate_no_entry() {
     storm(&DelayQueue::<usize>::builder().bound(20).build().unwrap());
 }
 
 #[testkit::test]
-fn nor_with_a_spin_window_or_coalescing() {
+fn producers_and_takers_with_a_spin_window_or_coalescing_lose_and_duplicate_no_entry() {
     let spin = DelayQueue::<usize>::builder().spin_window(Duration::from_micros(50));
     storm(&spin.build().unwrap());
     let coalesce = DelayQueue::<usize>::builder().coalesce(Duration::from_micros(200));
     storm(&coalesce.build().unwrap());
 }
 
-/// Closing for good in the midst: what was not taken is returned, and nothing besides.
+/// `close_now` while others take and push: it returns exactly the entries that were not taken.
 #[testkit::test]
-fn closing_for_good_amid_takers_and_pushers_accounts_for_everything() {
+fn close_now_during_takes_and_pushes_loses_no_entry() {
     let mut rng = Rng::from_env();
     for _ in 0..30 {
         let queue = DelayQueue::<usize>::builder().bound(8).build().unwrap();

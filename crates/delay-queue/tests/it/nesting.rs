@@ -1,5 +1,4 @@
-//! Foreign code that comes back to the queue, on the thread that the queue has called it on, and
-//! waits there: wakers, clocks, errors.
+//! User code (wakers, clocks, errors) that calls the queue on the thread that runs it, and waits there.
 
 use std::cell::Cell;
 use std::io;
@@ -18,8 +17,8 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Time moves to each alarm as it is set, which rings before the call returns: as with a timer
-/// that is polled once as it is made.
+/// Each alarm advances time to its own and rings before the call that sets it returns, like a timer that is
+/// polled when it is made.
 #[derive(Clone, Debug)]
 struct Hasty {
     clock: ManualClock,
@@ -48,7 +47,7 @@ impl Clock for Hasty {
     }
 }
 
-/// A thousand entries, each of which falls due as the alarm for it is set.
+/// A thousand entries, each of which falls due as its alarm is set.
 #[test]
 fn alarms_that_ring_as_they_are_set_do_not_nest() {
     const COUNT: u32 = 1_000;
@@ -67,7 +66,7 @@ fn alarms_that_ring_as_they_are_set_do_not_nest() {
         queue.push(n, n * SECOND).unwrap();
     }
     clock.hurries.store(true, SeqCst);
-    queue.push(1, SECOND).unwrap(); // The alarm for it leads to all others.
+    queue.push(1, SECOND).unwrap(); // Its alarm leads to all others.
     assert_eq!(woken.wakes(), COUNT as usize);
     let deepest = clock.deepest.load(SeqCst);
     assert!(deepest <= 1, "{deepest} calls deep");
@@ -76,7 +75,7 @@ fn alarms_that_ring_as_they_are_set_do_not_nest() {
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Its alarms fail, after something has happened.
+/// Its alarms fail, after a callback.
 #[derive(Clone)]
 struct Failing {
     clock: ManualClock,
@@ -120,9 +119,9 @@ impl Clock for Failing {
     }
 }
 
-/// A thread keeps the time for the futures: that there is no alarm is nothing to them.
+/// A thread is the leader, so the futures do not depend on the alarm.
 #[testkit::test]
-fn an_alarm_that_fails_beside_a_thread_that_keeps_the_time_is_told_to_nobody() {
+fn a_failed_alarm_is_no_error_while_a_thread_leads() {
     let clock = Failing::new();
     let queue = DelayQueue::with_clock(clock.clone());
     queue.push(1, SECOND).unwrap();
@@ -148,7 +147,7 @@ fn an_alarm_that_fails_beside_a_thread_that_keeps_the_time_is_told_to_nobody() {
     assert!(matches!(poll(&mut future), std::task::Poll::Ready(Ok(_))));
 }
 
-/// Asks the queue as it is dropped: with the lock held it would wait for ever.
+/// Calls the queue in its drop: it would hang if the lock were held.
 #[derive(Debug)]
 struct Asks(DelayQueue<u32, Failing>, Arc<AtomicUsize>);
 
@@ -211,7 +210,7 @@ fn an_error_of_the_clock_is_dropped_with_the_lock_free() {
     ));
     drop(told);
 
-    // A thread keeps the time.
+    // A thread is the leader.
     let thread = Arc::new(Mutex::new(None));
     clock.before_the_next_fails({
         let (queue, thread) = (queue.clone(), Arc::clone(&thread));
@@ -231,16 +230,16 @@ fn an_error_of_the_clock_is_dropped_with_the_lock_free() {
     *made.lock().unwrap() = None;
 }
 
-/// The last entry falls due and a future is called in the section in which the feeder takes the
-/// one before it. What is called on the feeder's thread must not wait for the feeder in vain.
+/// The feeder takes an entry and, in the same critical section, notifies a future of the last one. The waker
+/// that runs on the feeder's thread must not wait for the feeder forever.
 #[cfg(feature = "channel")]
 #[testkit::test]
-fn a_waker_that_the_feeder_calls_may_close_the_queue_for_good() {
+fn a_waker_on_the_feeders_thread_may_call_close_now() {
     let (queue, clock) = crate::support::queue();
     let (_receiver, _feeder) = queue.channel(0).unwrap();
     queue.push(1, SECOND).unwrap();
     queue.push(2, SECOND).unwrap();
-    clock.wait_for_sleepers(1); // The feeder keeps the time.
+    clock.wait_for_sleepers(1); // The feeder is the leader.
     let left = Arc::new(Mutex::new(Vec::new()));
     let closed = testkit::Gate::new();
     let waker = testkit::waker_fn({
@@ -259,22 +258,22 @@ fn a_waker_that_the_feeder_calls_may_close_the_queue_for_good() {
     assert!(queue.close_now().is_empty(), "nor does a later one wait");
 }
 
-/// As it closes the queue, a refused pusher's waker waits itself, on the same thread. That must
-/// not use up what the closer sleeps for.
+/// While `close_now` runs, the waker of a rejected pusher waits on the same thread. It must not consume the
+/// notification of the closer.
 #[cfg(feature = "channel")]
 #[testkit::test]
-fn a_waker_that_waits_does_not_keep_a_closer_from_learning_that_all_is_back() {
+fn a_waker_that_waits_consumes_no_notification_of_close_now() {
     let clock = ManualClock::new();
     let queue = DelayQueue::<u32>::builder().clock(clock.clone()).bound(1);
     let queue = queue.build().unwrap();
     queue.push(1, NOW).unwrap();
     let (_receiver, _feeder) = queue.channel(0).unwrap();
-    crate::support::until(|| queue.is_empty()); // The feeder has it, and offers it.
+    crate::support::until(|| queue.is_empty()); // The feeder holds it and offers it.
     let other = DelayQueue::<u32, _>::with_clock(clock);
     let waker = testkit::waker_fn({
         let queue = queue.clone();
         move || {
-            crate::support::until(|| queue.len() == 1); // It is back, and the closer woken.
+            crate::support::until(|| queue.len() == 1); // It is returned, and the closer woken.
             let taken = other.take_timeout(NOW);
             assert!(matches!(taken, Err(TakeError::TimedOut)));
         }
@@ -286,8 +285,8 @@ fn a_waker_that_waits_does_not_keep_a_closer_from_learning_that_all_is_back() {
     assert!(matches!(poll(&mut refused), std::task::Poll::Ready(Err(_))));
 }
 
-/// Each alarm fires in the call that sets it. A waker of the first entry waits until all are due,
-/// which takes the alarms that follow: so it must not run before they are set.
+/// Each alarm fires in the call that sets it. A waker of the first entry waits until all are due, which needs
+/// the alarms that follow: so the waker must not run before they are set.
 #[testkit::test]
 fn a_waker_may_wait_for_an_alarm_that_fires_while_it_is_set() {
     let clock = Hasty {
@@ -313,7 +312,7 @@ fn a_waker_may_wait_for_an_alarm_that_fires_while_it_is_set() {
     assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
 }
 
-/// A clock whose waits panic, or whose readings do, as long as its switch says so.
+/// A clock whose waits or readings panic while its switch is on.
 #[derive(Clone, Debug, Default)]
 struct Fragile {
     clock: ManualClock,
@@ -335,7 +334,7 @@ impl Clock for Fragile {
     }
 }
 
-/// The thread that panics was the leader. The future beside it is woken when the entry falls due.
+/// The thread that panics was the leader. The future must be woken when the entry falls due.
 #[test]
 fn a_clock_whose_wait_panics_passes_the_lead_on() {
     let clock = Fragile::default();
@@ -348,7 +347,7 @@ fn a_clock_whose_wait_panics_passes_the_lead_on() {
     let woken = CountingWaker::new();
     let mut future = queue.take_async();
     assert!(poll_with(&mut future, &woken.waker()).is_pending());
-    assert!(panics()); // It has taken the lead from the alarm.
+    assert!(panics()); // It replaces the alarm as the leader.
     clock.clock.advance(SECOND);
     assert_eq!(woken.wakes(), 1);
     assert!(poll(&mut future).is_ready());

@@ -1,4 +1,4 @@
-//! The spin window and coalescing, as far as a clock can see them.
+//! The spin window and coalescing, as a clock observes them.
 
 use std::thread;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn without_a_spin_window_a_taker_sleeps_until_the_entry_is_due() {
 }
 
 #[testkit::test]
-fn with_a_spin_window_a_taker_wakes_that_much_before_and_spins_until_it_is_due() {
+fn a_taker_with_a_spin_window_wakes_early_and_spins_until_the_entry_is_due() {
     let (queue, clock) = spinning(100 * MICRO);
     queue.push(1, SECOND).unwrap();
     let taker = taker(&queue);
@@ -45,7 +45,7 @@ fn with_a_spin_window_a_taker_wakes_that_much_before_and_spins_until_it_is_due()
 }
 
 #[testkit::test]
-fn a_taker_that_spins_holds_no_lock_and_sees_an_earlier_entry() {
+fn a_spinning_taker_holds_no_lock_and_sees_an_earlier_entry() {
     let (queue, clock) = spinning(100 * MICRO);
     let far = queue.push(1, SECOND).unwrap();
     let waiting = taker(&queue);
@@ -59,7 +59,7 @@ fn a_taker_that_spins_holds_no_lock_and_sees_an_earlier_entry() {
 }
 
 #[testkit::test]
-fn a_taker_that_spins_goes_to_sleep_when_its_entry_is_cancelled_or_put_off() {
+fn a_spinning_taker_sleeps_when_its_entry_is_cancelled_or_delayed() {
     for cancels in [true, false] {
         let (queue, clock) = spinning(100 * MICRO);
         let id = queue.push(1, SECOND).unwrap();
@@ -80,7 +80,7 @@ fn a_taker_that_spins_goes_to_sleep_when_its_entry_is_cancelled_or_put_off() {
 }
 
 #[testkit::test]
-fn a_taker_that_spins_is_called_for_what_is_due_and_by_the_end() {
+fn a_spinning_taker_is_notified_of_due_entries_and_of_the_end() {
     let (queue, clock) = spinning(100 * MICRO);
     queue.push(1, SECOND).unwrap();
     let waiting = taker(&queue);
@@ -97,7 +97,7 @@ fn a_taker_that_spins_is_called_for_what_is_due_and_by_the_end() {
 }
 
 #[testkit::test]
-fn a_taker_that_spins_ends_at_its_deadline() {
+fn a_spinning_taker_ends_at_its_deadline() {
     let (queue, clock) = spinning(100 * MICRO);
     queue.push(1, SECOND).unwrap();
     let waiting = {
@@ -122,7 +122,7 @@ fn a_spin_window_longer_than_the_delay_spins_at_once() {
 }
 
 #[testkit::test]
-fn coalescing_lets_a_taker_sleep_longer_and_find_several_due() {
+fn a_taker_with_coalescing_sleeps_longer_and_finds_several_due_entries() {
     let clock = Witness::new();
     let builder = DelayQueue::<u8>::builder().clock(clock.clone());
     let queue = builder.coalesce(SECOND).build().unwrap();
@@ -146,7 +146,7 @@ fn coalescing_lets_a_taker_sleep_longer_and_find_several_due() {
 }
 
 #[testkit::test]
-fn coalescing_does_not_put_off_a_deadline_nor_what_is_due_within_it() {
+fn coalescing_delays_neither_a_deadline_nor_entries_due_before_it() {
     let clock = Witness::new();
     let builder = DelayQueue::<u8>::builder().clock(clock.clone());
     let queue = builder.coalesce(10 * SECOND).build().unwrap();
@@ -164,7 +164,7 @@ fn coalescing_does_not_put_off_a_deadline_nor_what_is_due_within_it() {
 }
 
 #[testkit::test]
-fn an_endless_coalescing_window_is_none() {
+fn an_endless_coalescing_window_has_no_effect() {
     let clock = Witness::new();
     let builder = DelayQueue::<u8>::builder().clock(clock.clone());
     let queue = builder.coalesce(Duration::MAX).build().unwrap();
@@ -176,7 +176,7 @@ fn an_endless_coalescing_window_is_none() {
 }
 
 #[test]
-fn coalescing_lets_the_futures_alarm_ring_later_and_find_several_due() {
+fn an_alarm_with_coalescing_rings_later_and_finds_several_due_entries() {
     let clock = Witness::new();
     let builder = DelayQueue::builder().clock(clock.clone());
     let queue = builder.coalesce(SECOND).build().unwrap();
@@ -199,7 +199,7 @@ fn coalescing_lets_the_futures_alarm_ring_later_and_find_several_due() {
 }
 
 #[test]
-fn with_a_spin_window_or_an_endless_one_there_is_no_coalescing_for_futures_either() {
+fn a_spin_window_or_an_endless_window_turns_coalescing_off_for_futures() {
     let windows = [(SECOND, SECOND), (Duration::ZERO, Duration::MAX)];
     for (spin, window) in windows {
         let clock = Witness::new();

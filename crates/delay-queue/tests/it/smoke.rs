@@ -1,4 +1,4 @@
-//! It works at all.
+//! The basic calls.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn smoke() {
 }
 
 #[testkit::test]
-fn smoke_of_futures() {
+fn smoke_async() {
     let queue = DelayQueue::new();
     queue.push(5, Duration::from_millis(1)).unwrap();
     let taken = testkit::block_on(queue.take_async()).unwrap();
@@ -32,7 +32,7 @@ fn smoke_of_futures() {
 }
 
 #[testkit::test]
-fn handles_are_cheap_to_clone_and_are_the_same_queue() {
+fn clones_of_a_handle_share_the_queue() {
     let (queue, _clock) = queue();
     let other = queue.clone();
     let taker = taker(&other);

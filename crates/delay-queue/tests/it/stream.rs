@@ -11,7 +11,7 @@ use testkit::block_on;
 use crate::support::{NOW, SECOND, Witness, queue};
 
 #[testkit::test]
-fn a_stream_yields_what_falls_due_and_ends_with_the_queue() {
+fn a_stream_yields_due_entries_and_ends_with_the_queue() {
     let queue = DelayQueue::new();
     for n in [3, 1, 2] {
         queue.push(n, Duration::from_millis(n)).unwrap();
@@ -23,20 +23,20 @@ fn a_stream_yields_what_falls_due_and_ends_with_the_queue() {
 }
 
 #[testkit::test]
-fn a_stream_that_has_ended_stays_so() {
+fn an_ended_stream_stays_ended() {
     let (queue, _clock) = queue();
     let mut stream = queue.stream();
     let id = queue.push(1, Duration::MAX).unwrap();
     queue.close();
     assert!(block_on(stream.next()).is_none());
-    // The entry is brought about after the end: for others.
+    // The entry gets a time after the end: other takers receive it.
     queue.reset(id, NOW);
     assert!(block_on(stream.next()).is_none());
     assert_eq!(queue.try_take().unwrap().value, 1);
 }
 
 #[test]
-fn a_stream_yields_in_the_order_of_times_on_a_clock_moved_by_hand() {
+fn a_stream_yields_in_the_order_of_due_times() {
     let (queue, clock) = queue();
     let mut stream = pin!(queue.stream());
     let mut next = || {
@@ -55,7 +55,7 @@ fn a_stream_yields_in_the_order_of_times_on_a_clock_moved_by_hand() {
 }
 
 #[test]
-fn a_dropped_stream_takes_nothing_with_it() {
+fn a_dropped_stream_takes_no_entry() {
     let (queue, clock) = queue();
     queue.push(1, SECOND).unwrap();
     {
@@ -71,7 +71,7 @@ fn a_dropped_stream_takes_nothing_with_it() {
 }
 
 #[testkit::test]
-fn two_streams_share_what_comes() {
+fn two_streams_share_the_entries() {
     let queue = DelayQueue::new();
     let takers: Vec<_> = (0..2)
         .map(|_| {
@@ -88,7 +88,7 @@ fn two_streams_share_what_comes() {
 }
 
 #[testkit::test]
-fn a_stream_without_an_alarm_says_so_and_can_be_polled_on() {
+fn a_stream_without_an_alarm_yields_the_error_and_can_be_polled_on() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
     queue.push(1, SECOND).unwrap();

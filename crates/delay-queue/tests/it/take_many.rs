@@ -1,4 +1,4 @@
-//! Taking in batches: how many, into what, and who else is woken.
+//! Taking in batches: their size, their buffers, and the notifications of other takers.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -18,7 +18,7 @@ fn values<T: Copy>(batch: &[Expired<T>]) -> Vec<T> {
 }
 
 #[test]
-fn a_batch_is_what_is_due_in_order_up_to_its_limit_behind_what_the_buffer_holds() {
+fn a_batch_appends_the_due_entries_in_order_up_to_its_limit() {
     let (queue, clock) = queue();
     for n in (0..10).rev() {
         queue.push(n, n * SECOND).unwrap();
@@ -32,7 +32,7 @@ fn a_batch_is_what_is_due_in_order_up_to_its_limit_behind_what_the_buffer_holds(
 }
 
 #[test]
-fn a_batch_of_nothing_says_why_and_leaves_the_buffer_as_it_was() {
+fn an_empty_batch_returns_the_reason_and_leaves_the_buffer_unchanged() {
     let (queue, clock) = queue();
     queue.push(1, NOW).unwrap();
     let mut batch = Vec::new();
@@ -54,7 +54,7 @@ fn a_batch_of_nothing_says_why_and_leaves_the_buffer_as_it_was() {
 }
 
 #[testkit::test]
-fn a_batch_waits_for_one_entry_and_takes_all_that_fall_due_with_it() {
+fn a_batch_waits_for_one_entry_and_takes_all_entries_due_with_it() {
     let (queue, clock) = queue();
     let taker = {
         let queue = queue.clone();
@@ -76,7 +76,7 @@ fn a_batch_waits_for_one_entry_and_takes_all_that_fall_due_with_it() {
 }
 
 #[testkit::test]
-fn a_batch_for_a_while_ends_after_it_with_nothing() {
+fn a_batch_ends_empty_at_its_timeout() {
     let (queue, clock) = queue::<u8>();
     let mut batch = Vec::new();
     let taken = queue.take_many_timeout(&mut batch, most(2), NOW);
@@ -94,9 +94,9 @@ fn a_batch_for_a_while_ends_after_it_with_nothing() {
     assert_eq!(taken.unwrap(), 1);
 }
 
-/// The first entry is due by a time that is known; the second by now only.
+/// The first entry is due by the last known time, the second one only by the current time.
 #[testkit::test]
-fn a_batch_takes_what_has_fallen_due_since_the_clock_was_last_read() {
+fn a_batch_takes_entries_that_fell_due_since_the_last_reading_of_the_clock() {
     for future in [false, true] {
         let (queue, clock) = Witness::queue();
         queue.push(1, NOW).unwrap();
@@ -118,7 +118,7 @@ fn a_batch_takes_what_has_fallen_due_since_the_clock_was_last_read() {
 }
 
 #[test]
-fn a_batch_is_no_larger_than_the_room_that_is_made_or_that_the_buffer_has() {
+fn a_batch_is_limited_by_the_reserved_room_of_its_buffer() {
     let (queue, _clock) = queue();
     let count = 4 * BATCH_ROOM;
     for n in 0..count {
@@ -137,7 +137,7 @@ fn a_batch_is_no_larger_than_the_room_that_is_made_or_that_the_buffer_has() {
 }
 
 #[test]
-fn a_buffer_that_is_reused_never_grows() {
+fn a_reused_buffer_does_not_grow() {
     let (queue, _clock) = queue();
     let mut batch = Vec::with_capacity(16);
     let memory = (batch.as_ptr(), batch.capacity());
@@ -159,7 +159,7 @@ fn a_buffer_that_is_reused_never_grows() {
 }
 
 #[testkit::test]
-fn the_places_that_a_batch_frees_are_all_for_waiting_pushers() {
+fn all_places_freed_by_a_batch_go_to_waiting_pushers() {
     let builder = DelayQueue::builder().clock(ManualClock::new());
     let queue = builder.bound(3).build().unwrap();
     for n in 0..3 {
@@ -181,10 +181,9 @@ fn the_places_that_a_batch_frees_are_all_for_waiting_pushers() {
     assert_eq!(queue.len(), 3);
 }
 
-/// The future was woken for an entry that is in the batch of another consumer: the next entry is for
-/// another future.
+/// The future was woken for an entry that is in another consumer's batch: the next entry wakes another future.
 #[test]
-fn an_entry_that_goes_with_a_batch_uses_up_no_later_wake_up() {
+fn an_entry_taken_in_a_batch_consumes_no_later_wake_up() {
     let (queue, _clock) = queue();
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
@@ -200,7 +199,7 @@ fn an_entry_that_goes_with_a_batch_uses_up_no_later_wake_up() {
 }
 
 #[test]
-fn a_batch_as_a_future_waits_for_the_alarm_and_is_good_for_the_next() {
+fn a_batch_future_waits_for_the_alarm_and_can_be_reused() {
     let (queue, clock) = queue();
     let waker = CountingWaker::new();
     for n in 0..2 {
@@ -224,7 +223,7 @@ fn a_batch_as_a_future_waits_for_the_alarm_and_is_good_for_the_next() {
 }
 
 #[test]
-fn a_batch_future_that_is_dropped_takes_nothing_and_passes_its_wake_up_on() {
+fn a_dropped_batch_future_takes_no_entry_and_passes_its_wake_up_on() {
     let (queue, _clock) = queue();
     let waker = CountingWaker::new();
     let mut batch = Vec::new();
@@ -241,7 +240,7 @@ fn a_batch_future_that_is_dropped_takes_nothing_and_passes_its_wake_up_on() {
 }
 
 #[testkit::test]
-fn a_batch_of_one_entry_after_the_other_loses_none_whatever_the_threads_do() {
+fn batches_taken_by_many_threads_lose_no_entry() {
     const EACH: usize = 2_000;
     let (queue, _clock) = queue();
     let takers: Vec<_> = (0..3)

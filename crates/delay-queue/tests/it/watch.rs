@@ -1,4 +1,4 @@
-//! The watch among threads: one keeps the time, the others sleep without one.
+//! Leadership among threads: the leader waits for the next due time, the others sleep without one.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ fn next_due_is(clock: &ManualClock, delay: u32) -> bool {
 }
 
 #[testkit::test]
-fn one_of_many_takers_keeps_the_time() {
+fn one_of_many_takers_leads() {
     let (queue, clock) = queue();
     queue.push(0, SECOND).unwrap();
     let takers: Vec<_> = (0..5).map(|_| taker(&queue)).collect();
@@ -27,7 +27,7 @@ fn one_of_many_takers_keeps_the_time() {
 }
 
 #[testkit::test]
-fn an_earlier_push_wakes_the_one_that_keeps_the_time_and_no_other() {
+fn an_earlier_push_wakes_only_the_leader() {
     let (queue, clock) = queue();
     queue.push("later", 9 * SECOND).unwrap();
     let takers = [taker(&queue), taker(&queue)];
@@ -46,7 +46,7 @@ fn an_earlier_push_wakes_the_one_that_keeps_the_time_and_no_other() {
 }
 
 #[testkit::test]
-fn a_later_push_a_later_reset_and_a_cancel_wake_nobody() {
+fn a_later_push_a_later_reset_and_a_cancel_wake_no_taker() {
     let (queue, clock) = queue();
     let head = queue.push("head", SECOND).unwrap();
     let waiting = taker(&queue);
@@ -62,7 +62,7 @@ fn a_later_push_a_later_reset_and_a_cancel_wake_nobody() {
 }
 
 #[testkit::test]
-fn an_earlier_reset_wakes_the_one_that_keeps_the_time() {
+fn an_earlier_reset_wakes_the_leader() {
     let (queue, clock) = queue();
     let id = queue.push("moved", 9 * SECOND).unwrap();
     let waiting = taker(&queue);
@@ -74,21 +74,21 @@ fn an_earlier_reset_wakes_the_one_that_keeps_the_time() {
 }
 
 #[testkit::test]
-fn the_watch_of_a_cancelled_head_sleeps_on_for_the_next() {
+fn the_leader_for_a_cancelled_head_sleeps_on_for_the_next_entry() {
     let (queue, clock) = queue();
     let head = queue.push("head", SECOND).unwrap();
     queue.push("next", 2 * SECOND).unwrap();
     let waiting = taker(&queue);
     clock.wait_for_sleepers(1);
     queue.cancel(head);
-    clock.advance(SECOND); // It wakes, finds nothing, and sleeps again.
+    clock.advance(SECOND); // It wakes, finds no entry, and sleeps again.
     until(|| next_due_is(&clock, 1));
     clock.advance(SECOND);
     assert_eq!(waiting.join().unwrap().unwrap().value, "next");
 }
 
 #[testkit::test]
-fn a_watch_that_takes_its_entry_calls_another_to_keep_the_time() {
+fn a_leader_that_takes_its_entry_passes_the_lead_on() {
     let (queue, clock) = queue();
     queue.push(1, SECOND).unwrap();
     queue.push(2, 2 * SECOND).unwrap();
@@ -106,7 +106,7 @@ fn a_watch_that_takes_its_entry_calls_another_to_keep_the_time() {
 
 /// The Go queue passes the lead on to no other thread, and the others sleep past a due entry.
 #[testkit::test]
-fn a_watch_that_times_out_calls_another_to_keep_the_time() {
+fn a_leader_that_times_out_passes_the_lead_on() {
     let (queue, clock) = queue();
     queue.push("entry", 2 * SECOND).unwrap();
     let watch = {
@@ -124,9 +124,9 @@ fn a_watch_that_times_out_calls_another_to_keep_the_time() {
     assert_eq!(other.join().unwrap().unwrap().value, "entry");
 }
 
-/// In the Go queue, whose taker left, the next push of a new head waits for it with the lock held.
+/// In the Go queue, whose taker left, the next push of a new head waits for that taker with the lock held.
 #[testkit::test]
-fn a_push_after_a_taker_has_timed_out_blocks_nobody() {
+fn a_push_after_a_taker_has_timed_out_does_not_block() {
     let (queue, clock) = queue();
     let waiting = {
         let queue = queue.clone();
@@ -143,7 +143,7 @@ fn a_push_after_a_taker_has_timed_out_blocks_nobody() {
 
 /// In the Go queue the second of two takers whose timers fire waits for a token that never comes.
 #[testkit::test]
-fn two_takers_whose_time_comes_at_once_both_go_on() {
+fn two_takers_whose_timeouts_end_together_both_return() {
     let (queue, clock) = queue();
     queue.push(1, SECOND).unwrap();
     let takers = [SECOND, 2 * SECOND].map(|timeout| {
@@ -157,7 +157,7 @@ fn two_takers_whose_time_comes_at_once_both_go_on() {
 }
 
 #[testkit::test]
-fn an_earlier_push_than_the_deadline_and_than_the_head_is_kept() {
+fn a_push_earlier_than_the_deadline_and_the_head_is_taken_in_time() {
     let (queue, clock) = queue();
     queue.push("far", 9 * SECOND).unwrap();
     let waiting = {
@@ -173,7 +173,7 @@ fn an_earlier_push_than_the_deadline_and_than_the_head_is_kept() {
 }
 
 #[testkit::test]
-fn a_watch_called_back_by_a_push_keeps_its_own_deadline() {
+fn a_leader_notified_of_a_push_keeps_its_own_deadline() {
     let (queue, clock) = queue();
     queue.push("far", 9 * SECOND).unwrap();
     let waiting = {
@@ -191,7 +191,7 @@ fn a_watch_called_back_by_a_push_keeps_its_own_deadline() {
 }
 
 #[testkit::test]
-fn a_queue_of_never_has_nobody_keep_the_time_until_that_changes() {
+fn no_taker_leads_while_no_entry_can_fall_due() {
     let (queue, clock) = queue();
     let id = queue.push("entry", std::time::Duration::MAX).unwrap();
     let waiting = taker(&queue);
@@ -204,7 +204,7 @@ fn a_queue_of_never_has_nobody_keep_the_time_until_that_changes() {
 }
 
 #[testkit::test]
-fn dropping_the_handles_of_others_leaves_a_waiting_taker_in_peace() {
+fn dropping_other_handles_wakes_no_taker() {
     let clock = ManualClock::new();
     let queue = DelayQueue::with_clock(clock.clone());
     queue.push(1, SECOND).unwrap();

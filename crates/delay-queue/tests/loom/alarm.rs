@@ -1,4 +1,4 @@
-//! Futures that wait for a time: the clock's alarm keeps it, or a thread does.
+//! Futures that wait for a time: the clock's alarm or a thread leads for them.
 
 use std::io;
 use std::task::Waker;
@@ -10,9 +10,9 @@ use sync_shim::{Alarm, Clock, Parker};
 
 use super::{NOW, beside, block_on, poll_once, queue, steps, value};
 
-/// Setting an alarm is not under the lock: it may fire before the party that set it has reported it.
+/// Alarms are set without the lock: one may fire before the thread that sets it has reported so.
 #[testkit::model(preemptions = 3)]
-fn an_alarm_that_rings_while_it_is_set_is_heard() {
+fn an_alarm_that_rings_while_it_is_set_wakes_its_future() {
     let (queue, clock) = queue();
     queue.push("entry", steps(1)).unwrap();
     let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
@@ -20,7 +20,7 @@ fn an_alarm_that_rings_while_it_is_set_is_heard() {
     assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
-/// An alarm rings while it is set, and the next must be set for what follows.
+/// An alarm rings while it is set, and the next alarm must be set for the entries that follow.
 #[testkit::model(preemptions = 3)]
 fn an_alarm_that_rings_while_it_is_set_is_followed_by_the_next() {
     let (queue, clock) = queue();
@@ -35,22 +35,22 @@ fn an_alarm_that_rings_while_it_is_set_is_followed_by_the_next() {
     assert_eq!(taker.join().unwrap(), ("one", "two"));
 }
 
-/// An alarm for a later time is being set as an earlier entry comes.
+/// An alarm for a later time is being set as an earlier entry is pushed.
 #[testkit::model(preemptions = 3)]
-fn an_earlier_push_racing_the_arming_sets_an_earlier_alarm() {
+fn an_earlier_push_racing_the_setting_of_an_alarm_sets_an_earlier_one() {
     let (queue, clock) = queue();
     queue.push("later", steps(9)).unwrap();
     let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
     queue.push("earlier", steps(1)).unwrap();
     clock.advance(steps(1));
     assert_eq!(taker.join().unwrap().unwrap(), "earlier");
-    // Nothing is left set but what some waiting future needs.
+    // No alarm is left that no waiting future needs.
     assert!(clock.sleepers() <= 1);
 }
 
-/// A thread has the watch, and gives up; a future stays.
+/// The leader is a thread and gives up; a future still waits.
 #[testkit::model(preemptions = 2)]
-fn the_last_thread_that_leaves_hands_the_watch_to_the_alarm() {
+fn the_last_thread_that_leaves_racing_a_future_passes_the_lead_to_the_alarm() {
     let (queue, clock) = queue();
     queue.push("entry", steps(2)).unwrap();
     let deadline = clock.now() + steps(1);
@@ -63,16 +63,16 @@ fn the_last_thread_that_leaves_hands_the_watch_to_the_alarm() {
         })
     };
     if queue.take_deadline(deadline).is_ok() {
-        // It began so late that the entry was due.
+        // It started so late that the entry was due.
         queue.push("entry", NOW).unwrap();
     }
     assert_eq!(future.join().unwrap().unwrap(), "entry");
     mover.join().unwrap();
 }
 
-/// A thread has the watch, and is called for an entry that is ready before its time.
+/// The leader is a thread and is notified of an entry that is due before its time.
 #[testkit::model(preemptions = 3)]
-fn a_called_watch_that_leaves_hands_the_watch_on() {
+fn a_notified_leader_that_leaves_passes_the_lead_on() {
     let (queue, clock) = queue();
     queue.push("later", steps(2)).unwrap();
     let future = beside(&queue, |queue| value(block_on(queue.take_async())).unwrap());
@@ -82,7 +82,7 @@ fn a_called_watch_that_leaves_hands_the_watch_on() {
     assert_ne!(future.join().unwrap(), thread.join().unwrap());
 }
 
-/// A future waits by the alarm as a thread comes, takes the watch, and an entry each is due.
+/// A future waits for the alarm while a thread arrives and becomes the leader; two entries fall due.
 #[testkit::model(preemptions = 3)]
 fn an_alarm_racing_an_arriving_thread_loses_no_entry() {
     let (queue, clock) = queue();
@@ -96,9 +96,9 @@ fn an_alarm_racing_an_arriving_thread_loses_no_entry() {
     assert_eq!(taken, ["one", "two"]);
 }
 
-/// A waiting future is dropped as the alarm rings for it: another has to be called.
+/// A waiting future is dropped as the alarm rings for it: another one must be notified.
 #[testkit::model(preemptions = 3)]
-fn an_alarm_racing_a_dropped_future_calls_the_other() {
+fn an_alarm_racing_a_dropped_future_notifies_the_other_future() {
     let (queue, clock) = queue();
     queue.push("entry", steps(1)).unwrap();
     let mut first = queue.take_async();
@@ -110,7 +110,7 @@ fn an_alarm_racing_a_dropped_future_calls_the_other() {
     mover.join().unwrap();
 }
 
-/// A clock that has no alarms.
+/// A clock without alarms.
 #[derive(Clone, Debug)]
 struct Mute(ManualClock);
 
@@ -126,10 +126,9 @@ impl Clock for Mute {
     }
 }
 
-/// There is no alarm, but a thread that has the watch for a while: the future must not be left
-/// without either.
+/// There is no alarm, but a thread that leads for a while: the future must not be left without either.
 #[testkit::model(preemptions = 2)]
-fn an_alarm_that_fails_racing_a_thread_that_leaves_is_told() {
+fn a_failed_alarm_racing_a_leaving_thread_is_reported() {
     let clock = ManualClock::new();
     let queue = DelayQueue::with_clock(Mute(clock.clone()));
     queue.push("far", steps(9)).unwrap();

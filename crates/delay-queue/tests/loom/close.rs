@@ -1,10 +1,9 @@
-//! Ends: takers learn that nothing will come, and no entry is lost or handed out twice.
+//! Ends: takers learn that no entry will fall due, and no entry is lost or taken twice.
 
 use sync_shim::model::spawn;
 
 use super::{NOW, beside, block_on, queue, steps, value};
 
-/// The last entry is cancelled after closing: a thread that waits for it ends.
 #[testkit::model(preemptions = 3)]
 fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_taker() {
     let (queue, _clock) = queue();
@@ -15,7 +14,6 @@ fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_taker() {
     assert!(taker.join().unwrap().unwrap_err().is_closed());
 }
 
-/// As above, a future.
 #[testkit::model(preemptions = 3)]
 fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_future() {
     let (queue, _clock) = queue();
@@ -26,7 +24,6 @@ fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_future() {
     assert!(taker.join().unwrap().unwrap_err().is_closed());
 }
 
-/// The last entry is put off for ever after closing.
 #[testkit::model(preemptions = 3)]
 fn a_reset_to_never_after_close_ends_a_waiting_taker() {
     let (queue, _clock) = queue();
@@ -38,7 +35,6 @@ fn a_reset_to_never_after_close_ends_a_waiting_taker() {
     assert_eq!(queue.len(), 1);
 }
 
-/// The last entry is taken after closing: the others end.
 #[testkit::model(preemptions = 3)]
 fn a_take_of_the_last_entry_after_close_ends_the_other_taker() {
     let (queue, clock) = queue();
@@ -50,7 +46,6 @@ fn a_take_of_the_last_entry_after_close_ends_the_other_taker() {
     assert_eq!(taken.iter().filter(|&&taken| taken).count(), 1);
 }
 
-/// Closing an empty queue against a taker.
 #[testkit::model(preemptions = 3)]
 fn a_close_racing_a_take_ends_it() {
     let (queue, _clock) = queue();
@@ -59,9 +54,9 @@ fn a_close_racing_a_take_ends_it() {
     assert!(taker.join().unwrap().unwrap_err().is_closed());
 }
 
-/// All that wait are called, by the one section.
+/// One critical section notifies all waiters.
 #[testkit::model(preemptions = 2)]
-fn a_close_ends_all_that_wait() {
+fn a_close_ends_all_takers() {
     let (queue, _clock) = queue();
     let thread = beside(&queue, |queue| value(queue.take()));
     let future = beside(&queue, |queue| value(block_on(queue.take_async())));
@@ -72,9 +67,8 @@ fn a_close_ends_all_that_wait() {
     }
 }
 
-/// Closing against a taker of what is still to come.
 #[testkit::model(preemptions = 3)]
-fn a_close_racing_a_take_lets_the_entry_come() {
+fn a_close_racing_a_take_keeps_the_last_entry() {
     let (queue, clock) = queue();
     queue.push("entry", steps(1)).unwrap();
     let taker = beside(&queue, |queue| value(queue.take()));
@@ -83,9 +77,8 @@ fn a_close_racing_a_take_lets_the_entry_come() {
     assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
-/// Closing for good against a taker: one of them has the entry.
 #[testkit::model(preemptions = 3)]
-fn a_close_now_racing_a_take_hands_the_entry_to_one() {
+fn a_close_now_racing_a_take_has_one_winner() {
     let (queue, _clock) = queue();
     queue.push("entry", NOW).unwrap();
     let taker = beside(&queue, |queue| value(queue.take()));
@@ -94,9 +87,8 @@ fn a_close_now_racing_a_take_hands_the_entry_to_one() {
     assert_eq!(left + taken, 1);
 }
 
-/// A push against closing: what was accepted is there.
 #[testkit::model(preemptions = 3)]
-fn a_close_racing_a_push_accepts_or_returns() {
+fn a_close_racing_a_push_accepts_or_returns_the_value() {
     let (queue, _clock) = queue();
     let pusher = beside(&queue, |queue| queue.push("entry", NOW).is_ok());
     let left = queue.close_now().len();
@@ -105,7 +97,6 @@ fn a_close_racing_a_push_accepts_or_returns() {
     assert!(queue.is_empty());
 }
 
-/// Exactly one has the entry.
 #[testkit::model(preemptions = 3)]
 fn a_cancel_racing_a_take_has_one_winner() {
     let (queue, clock) = queue();
@@ -121,10 +112,10 @@ fn a_cancel_racing_a_take_has_one_winner() {
     assert!(queue.is_empty());
 }
 
-/// Nothing is left that can fall due, so takers end; then a reset gives the last entry a time
-/// again. The leader of before leads no longer.
+/// No entry is left that can fall due, so takers end; then a reset gives the last entry a time again. The
+/// former leader leads no longer.
 #[testkit::model(preemptions = 3)]
-fn a_taker_after_an_end_that_a_reset_takes_back_keeps_the_time() {
+fn a_taker_after_an_end_revoked_by_a_reset_leads() {
     let (queue, clock) = queue();
     let id = queue.push("last", steps(1)).unwrap();
     let first = beside(&queue, |queue| value(queue.take()));

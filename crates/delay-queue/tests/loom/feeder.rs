@@ -1,4 +1,4 @@
-//! A feeder: it takes, offers to a receiver who may not come, and gives back.
+//! A feeder: it takes an entry, offers it to a receiver, and returns it if there is none.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use super::{NOW, Queue, beside, queue, steps, value};
 
 type Item = Expired<&'static str>;
 
-/// A channel without a buffer, as far as a feeder is concerned.
+/// A channel without a buffer, as a feeder sees it.
 #[derive(Clone)]
 struct Hatch(Arc<Inner>);
 
@@ -85,7 +85,6 @@ fn feeder(queue: &Queue, hatch: &Hatch) -> (Control, JoinHandle<()>) {
     (control, thread)
 }
 
-/// Stopping it as it waits for something to fall due.
 #[testkit::model(preemptions = 3)]
 fn a_stop_racing_a_feeder_that_waits_ends_it() {
     let (queue, _clock) = queue();
@@ -96,7 +95,6 @@ fn a_stop_racing_a_feeder_that_waits_ends_it() {
     assert_eq!(queue.len(), 1);
 }
 
-/// Stopping it with an entry that is never received.
 #[testkit::model(preemptions = 3)]
 fn a_stop_racing_an_offer_leaves_the_entry_in_the_queue() {
     let (queue, _clock) = queue();
@@ -108,7 +106,6 @@ fn a_stop_racing_an_offer_leaves_the_entry_in_the_queue() {
     assert_eq!((taken.value, taken.id), ("entry", id));
 }
 
-/// Closing for good, with an entry that is never received: it is among what is left.
 #[testkit::model(preemptions = 3)]
 fn a_close_now_racing_an_offer_returns_the_entry() {
     let (queue, _clock) = queue();
@@ -120,9 +117,9 @@ fn a_close_now_racing_an_offer_returns_the_entry() {
     assert!(queue.is_empty());
 }
 
-/// Closing for good, with a receiver: the entry is received, or left, and never both.
+/// Either the receiver has the entry or the call returns it, never both.
 #[testkit::model(preemptions = 3)]
-fn a_close_now_racing_a_receiver_hands_the_entry_to_one() {
+fn a_close_now_racing_a_receiver_has_one_winner() {
     let (queue, _clock) = queue();
     queue.push("entry", NOW).unwrap();
     let hatch = Hatch::new();
@@ -135,9 +132,9 @@ fn a_close_now_racing_a_receiver_hands_the_entry_to_one() {
     assert!(queue.is_empty());
 }
 
-/// A feeder that gives an entry back has to call a taker that waits.
+/// A feeder that returns an entry must notify a waiting taker.
 #[testkit::model(preemptions = 3)]
-fn an_entry_that_comes_back_racing_a_waiting_taker_is_taken() {
+fn a_returned_entry_racing_a_waiting_taker_is_taken() {
     let (queue, _clock) = queue();
     queue.push("entry", NOW).unwrap();
     let (control, thread) = feeder(&queue, &Hatch::new());
@@ -147,8 +144,8 @@ fn an_entry_that_comes_back_racing_a_waiting_taker_is_taken() {
     assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
-/// The queue is closed, and its last entry is with the feeder: takers must not end before it is
-/// gone, and must end then.
+/// The queue is closed and the feeder holds its last entry: takers must wait until it is received, and end
+/// then.
 #[testkit::model(preemptions = 3)]
 fn a_last_entry_that_is_received_after_close_ends_a_waiting_taker() {
     let (queue, _clock) = queue();
@@ -165,9 +162,9 @@ fn a_last_entry_that_is_received_after_close_ends_a_waiting_taker() {
     thread.join().unwrap();
 }
 
-/// The place of an entry on probation is free for a pusher once it is gone.
+/// The place of a checked-out entry is free for a pusher once the entry is received.
 #[testkit::model(preemptions = 2)]
-fn a_received_entry_racing_a_waiting_push_lets_it_in() {
+fn a_received_entry_racing_a_waiting_push_admits_it() {
     let (queue, _clock) = super::line::full();
     let hatch = Hatch::new();
     let (control, thread) = feeder(&queue, &hatch);
@@ -179,10 +176,9 @@ fn a_received_entry_racing_a_waiting_push_lets_it_in() {
     assert_eq!(queue.try_take().unwrap().value, "second");
 }
 
-/// The queue is closed, and its last entry is with the feeder, which gives it back: a taker must
-/// not have ended.
+/// The queue is closed and the feeder returns its last entry: a taker must still be waiting for it.
 #[testkit::model(preemptions = 3)]
-fn a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker() {
+fn a_close_racing_a_returned_offer_leaves_the_entry_to_a_taker() {
     let (queue, _clock) = queue();
     queue.push("entry", NOW).unwrap();
     let (control, thread) = feeder(&queue, &Hatch::new());
@@ -193,9 +189,9 @@ fn a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker() {
     thread.join().unwrap();
 }
 
-/// The feeder had the watch, and leaves with its entry; another taker waits for the next.
+/// The feeder was the leader and leaves with its entry; another taker waits for the next one.
 #[testkit::model(preemptions = 2)]
-fn a_feeder_that_leaves_with_an_entry_passes_the_watch_on() {
+fn a_feeder_that_leaves_with_an_entry_passes_the_lead_on() {
     let (queue, clock) = queue();
     queue.push("one", steps(1)).unwrap();
     queue.push("two", steps(2)).unwrap();
@@ -203,16 +199,16 @@ fn a_feeder_that_leaves_with_an_entry_passes_the_watch_on() {
     let taker = beside(&queue, |queue| value(queue.take()).unwrap());
     clock.advance(steps(1));
     clock.advance(steps(1));
-    // The feeder keeps what it has: the taker gets the other one.
+    // The feeder keeps its entry: the taker gets the other one.
     let taken = taker.join().unwrap();
     control.stop();
     thread.join().unwrap();
     assert_ne!(queue.try_take().unwrap().value, taken);
 }
 
-/// There is no receiver, and never will be: the feeder ends, and its entry is for who waits.
+/// Without a receiver the feeder ends, and its entry belongs to a waiting taker.
 #[testkit::model(preemptions = 3)]
-fn a_feeder_without_receivers_racing_a_waiting_taker_leaves_it_the_entry() {
+fn a_feeder_without_receivers_racing_a_taker_leaves_it_the_entry() {
     let (queue, _clock) = queue();
     queue.push("entry", NOW).unwrap();
     let thread = {
@@ -226,15 +222,15 @@ fn a_feeder_without_receivers_racing_a_waiting_taker_leaves_it_the_entry() {
         })
     };
     let taken = value(queue.take());
-    // The feeder may have come too late to take anything, and wait.
+    // The feeder may have come too late to take an entry, and wait.
     queue.close();
     assert_eq!(taken.unwrap(), "entry");
     thread.join().unwrap();
 }
 
-/// A closed queue is cleared while its last entry is on probation, and comes back to no place.
+/// A closed queue is cleared while the feeder holds its last entry: the returned entry has no place any more.
 #[testkit::model(preemptions = 3)]
-fn a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker() {
+fn a_clear_racing_a_returned_offer_ends_a_waiting_taker() {
     let (queue, _clock) = queue();
     queue.push("entry", NOW).unwrap();
     let (control, thread) = feeder(&queue, &Hatch::new());
@@ -247,7 +243,7 @@ fn a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker() {
     thread.join().unwrap();
 }
 
-/// Two close for good while the feeder has the entry: one of them has it then, and both return.
+/// Two threads call `close_now` while the feeder holds the entry: one of them gets it, and both return.
 #[testkit::model(preemptions = 2)]
 fn two_close_nows_racing_an_offer_both_return() {
     let (queue, _clock) = queue();
@@ -260,10 +256,9 @@ fn two_close_nows_racing_an_offer_both_return() {
     assert!(queue.is_empty());
 }
 
-/// The feeder has the only place. Closing must not leave a pusher in the line, for which there
-/// may never be room.
+/// The feeder's entry fills the queue. Closing must not leave a pusher waiting for room that may never come.
 #[testkit::model(preemptions = 2)]
-fn a_close_racing_an_offer_gives_a_waiting_pusher_its_value_back() {
+fn a_close_racing_an_offer_returns_the_value_of_a_waiting_push() {
     let (queue, _clock) = full();
     let (control, thread) = feeder(&queue, &Hatch::new());
     let pusher = beside(&queue, |queue| queue.push("second", NOW).is_err());
@@ -274,7 +269,7 @@ fn a_close_racing_an_offer_gives_a_waiting_pusher_its_value_back() {
     assert_eq!(queue.try_take().unwrap().value, "first");
 }
 
-/// A foreign waker: it closes the queue for good, on whatever thread it is called.
+/// A waker that calls `close_now` on the thread that runs it.
 struct Closes(Queue, Mutex<usize>, Parker);
 
 impl Wake for Closes {
@@ -285,10 +280,9 @@ impl Wake for Closes {
     }
 }
 
-/// A future is called by the feeder's own thread, for what falls due beside the feeder's entry, and
-/// closes the queue for good there.
+/// The feeder's thread wakes a future, for another entry that falls due, and the waker calls `close_now` there.
 #[testkit::model(preemptions = 3)]
-fn a_close_now_on_the_feeders_thread_takes_back_what_it_has_been_lent() {
+fn a_close_now_on_the_feeders_thread_returns_the_feeders_entry() {
     let (queue, clock) = queue();
     queue.push("one", steps(1)).unwrap();
     queue.push("two", steps(1)).unwrap();
@@ -306,7 +300,7 @@ fn a_close_now_on_the_feeders_thread_takes_back_what_it_has_been_lent() {
     drop(future);
 }
 
-/// A foreign waker that waits itself, in vain, on whatever thread it is called.
+/// A waker that waits, without success, on the thread that runs it.
 struct Waits(Queue, std::time::Instant);
 
 impl Wake for Waits {
@@ -315,10 +309,10 @@ impl Wake for Waits {
     }
 }
 
-/// A closer sleeps until the feeder has given its entry back. Before that it calls a refused
-/// pusher, whose waker waits on the same thread.
+/// `close_now` waits until the feeder has returned its entry. Before that it wakes a rejected pusher, whose
+/// waker waits on the same thread.
 #[testkit::model(preemptions = 3)]
-fn a_close_now_whose_calls_wait_themselves_racing_an_offer_returns() {
+fn a_close_now_whose_wakers_wait_racing_an_offer_returns() {
     let (queue, clock) = full();
     let (_control, thread) = feeder(&queue, &Hatch::new());
     let other = DelayQueue::with_clock(clock.clone());
@@ -331,7 +325,7 @@ fn a_close_now_whose_calls_wait_themselves_racing_an_offer_returns() {
     drop(refused);
 }
 
-/// A foreign waker that waits for the feeder's end.
+/// A waker that waits for the feeder's end.
 struct WaitsFor(Parker);
 
 impl Wake for WaitsFor {
@@ -340,10 +334,9 @@ impl Wake for WaitsFor {
     }
 }
 
-/// As above, and the waker waits for what the feeder does once it is called in: so that must come
-/// before.
+/// As above, and the waker waits for the feeder's answer to the recall: so the recall must come first.
 #[testkit::model(preemptions = 3)]
-fn a_close_now_calls_the_feeder_before_wakers_that_wait_for_it() {
+fn a_close_now_recalls_the_feeder_before_it_runs_wakers() {
     let (queue, _clock) = full();
     let hatch = Hatch::new();
     let control = Control::new(Waker::from(Arc::clone(&hatch.0)));

@@ -1,4 +1,4 @@
-//! Futures among takers: a call is a hint, and a dropped future passes it on.
+//! Futures among takers: a notification is a hint, and a dropped future passes it on.
 
 use std::num::NonZeroUsize;
 
@@ -8,9 +8,8 @@ use super::{NOW, Tally, beside, block_on, poll_once, queue, steps, value};
 
 const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
-/// Two futures wait, one is called, and dropped.
 #[testkit::model(preemptions = 3)]
-fn a_called_future_that_is_dropped_passes_its_call_on() {
+fn a_notified_future_that_is_dropped_passes_its_notification_on() {
     let (queue, _clock) = queue();
     let mut first = queue.take_async();
     assert!(poll_once(&mut first).is_pending());
@@ -21,7 +20,7 @@ fn a_called_future_that_is_dropped_passes_its_call_on() {
     dropper.join().unwrap();
 }
 
-/// As above, to a waiting thread: it comes after the call, or was there before.
+/// The thread waits before or after the notification.
 #[testkit::model(preemptions = 3)]
 fn a_dropped_future_racing_a_waiting_thread_leaves_it_the_entry() {
     let (queue, clock) = queue();
@@ -35,14 +34,14 @@ fn a_dropped_future_racing_a_waiting_thread_leaves_it_the_entry() {
     dropper.join().unwrap();
 }
 
-/// A future is called and never polled; its entry is taken by another. The next entry must
-/// not wait for it.
+/// A notified future is never polled, and its entry is taken by another taker. The next entry must not wait for
+/// the future.
 #[testkit::model(preemptions = 3)]
-fn a_called_future_that_is_never_polled_holds_up_no_thread() {
+fn a_notified_future_that_is_never_polled_blocks_no_thread() {
     let (queue, _clock) = queue();
     let mut future = queue.take_async();
     assert!(poll_once(&mut future).is_pending());
-    queue.push("first", NOW).unwrap(); // Calls the future.
+    queue.push("first", NOW).unwrap(); // Notifies the future.
     assert_eq!(queue.try_take().unwrap().value, "first");
     let thread = beside(&queue, |queue| value(queue.take()));
     queue.push("second", NOW).unwrap();
@@ -50,24 +49,23 @@ fn a_called_future_that_is_never_polled_holds_up_no_thread() {
     drop(future);
 }
 
-/// As above, and another future waits already.
+/// As above, while another future already waits.
 #[testkit::model(preemptions = 3)]
-fn a_called_future_that_is_never_polled_holds_up_no_future() {
+fn a_notified_future_that_is_never_polled_blocks_no_future() {
     let (queue, _clock) = queue();
     let mut future = queue.take_async();
     assert!(poll_once(&mut future).is_pending());
     let other = beside(&queue, |queue| value(block_on(queue.take_async())));
-    queue.push("first", NOW).unwrap(); // Calls one of them, or is taken by the other.
+    queue.push("first", NOW).unwrap(); // Notifies one of them, or is taken by the other one.
     let taken = queue.try_take().is_ok();
     if taken {
-        queue.push("second", NOW).unwrap(); // Calls the other, which may wait by now.
+        queue.push("second", NOW).unwrap(); // Notifies the other one, which may wait by now.
     }
     let expected = if taken { "second" } else { "first" };
     assert_eq!(other.join().unwrap().unwrap(), expected);
     drop(future);
 }
 
-/// A future and a thread, an entry each.
 #[testkit::model(preemptions = 3)]
 fn a_future_and_a_thread_racing_for_two_entries_take_one_each() {
     let (queue, _clock) = queue();
@@ -80,7 +78,6 @@ fn a_future_and_a_thread_racing_for_two_entries_take_one_each() {
     assert_eq!(taken, ["one", "two"]);
 }
 
-/// A future and a thread, one entry: one has it, the other goes on waiting.
 #[testkit::model(preemptions = 2)]
 fn a_future_racing_a_thread_for_one_entry_takes_it_or_waits() {
     let (queue, _clock) = queue();
@@ -107,7 +104,6 @@ fn a_future_racing_a_thread_for_one_entry_takes_it_or_waits() {
     assert_ne!(future.join().unwrap(), thread.join().unwrap());
 }
 
-/// A future that has not been called is dropped as the alarm rings: the entry is the other's.
 #[testkit::model(preemptions = 3)]
 fn a_waiting_future_that_is_dropped_racing_the_alarm_leaves_the_other_its_entry() {
     let (queue, clock) = queue();
@@ -121,9 +117,9 @@ fn a_waiting_future_that_is_dropped_racing_the_alarm_leaves_the_other_its_entry(
     dropper.join().unwrap();
 }
 
-/// A future is polled again, by another executor's waker, as an entry comes.
+/// Another executor polls the future, with its own waker, as an entry is pushed.
 #[testkit::model(preemptions = 3)]
-fn a_future_polled_again_racing_a_push_is_called_by_its_latest_waker() {
+fn a_future_polled_again_racing_a_push_is_woken_by_its_latest_waker() {
     let (queue, _clock) = queue();
     let mut future = queue.take_async();
     assert!(poll_once(&mut future).is_pending());
@@ -132,13 +128,13 @@ fn a_future_polled_again_racing_a_push_is_called_by_its_latest_waker() {
     assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
-/// As above, and its entry is taken by another: it must be there for the next.
+/// As above, and another taker has the entry: the next entry must wake the future.
 #[testkit::model(preemptions = 3)]
-fn a_called_future_polled_again_in_vain_is_called_for_the_next_entry() {
+fn a_notified_future_polled_in_vain_is_notified_of_the_next_entry() {
     let (queue, _clock) = queue();
     let mut future = queue.take_async();
     assert!(poll_once(&mut future).is_pending());
-    queue.push("first", NOW).unwrap(); // Calls it.
+    queue.push("first", NOW).unwrap(); // Notifies it.
     let taker = spawn(move || value(block_on(future)));
     let taken = queue.try_take().is_ok();
     if taken {
@@ -148,11 +144,12 @@ fn a_called_future_polled_again_in_vain_is_called_for_the_next_entry() {
     assert_eq!(taker.join().unwrap().unwrap(), expected);
 }
 
-/// A future is called for an entry that is put off, and never polled. The next entry is another's.
+/// A future is notified of an entry that is then delayed, and is never polled. The next entry belongs to
+/// another taker.
 #[testkit::model(preemptions = 3)]
-fn an_entry_put_off_racing_a_waiting_future_takes_its_call_with_it() {
+fn an_entry_delayed_racing_a_waiting_future_revokes_its_notification() {
     let (queue, _clock) = queue();
-    queue.push("far", steps(5)).unwrap(); // An alarm is set, for no later than is put off.
+    queue.push("far", steps(5)).unwrap(); // An alarm is set, for no later time than the new one.
     let mut idle = queue.take_async();
     assert!(poll_once(&mut idle).is_pending());
     let other = beside(&queue, |queue| value(block_on(queue.take_async())));
@@ -166,7 +163,7 @@ fn an_entry_put_off_racing_a_waiting_future_takes_its_call_with_it() {
     drop(idle);
 }
 
-/// A thread takes a batch with the entry of another, which was notified: that one waits for the next.
+/// A thread takes a batch that contains the entry of a notified thread, which waits for the next one.
 #[testkit::model(preemptions = 2)]
 fn a_batch_racing_a_thread_takes_its_entry_or_leaves_it_one() {
     let (queue, _clock) = queue();
@@ -183,9 +180,8 @@ fn a_batch_racing_a_thread_takes_its_entry_or_leaves_it_one() {
     assert_eq!(queue.len(), 0);
 }
 
-/// A future that waits for a batch is called and dropped: the entry is the other's.
 #[testkit::model(preemptions = 3)]
-fn a_called_batch_future_that_is_dropped_passes_its_call_on() {
+fn a_notified_batch_future_that_is_dropped_passes_its_notification_on() {
     let (queue, _clock) = queue();
     let mut batch = Vec::new();
     let mut first = queue.take_many_async(&mut batch, TWO);

@@ -2,7 +2,6 @@
 
 use super::{NOW, beside, block_on, poll_once, queue};
 
-/// The last entry is taken as a thread begins to wait.
 #[testkit::model(preemptions = 3)]
 fn a_take_racing_a_wait_for_idle_ends_it() {
     let (queue, _clock) = queue();
@@ -13,7 +12,7 @@ fn a_take_racing_a_wait_for_idle_ends_it() {
     assert_eq!(taker.join().unwrap(), "last");
 }
 
-/// As above, a future; another one is dropped meanwhile.
+/// As above; another future is dropped meanwhile.
 #[testkit::model(preemptions = 3)]
 fn a_take_racing_a_wait_for_idle_future_ends_it() {
     let (queue, _clock) = queue();

@@ -9,7 +9,7 @@ use sync_shim::model::spawn;
 
 use super::{NOW, Queue, beside, block_on, poll_once, steps, value};
 
-/// A queue for one entry, which is in it.
+/// A queue for one entry, which is full.
 pub(crate) fn full() -> (Queue, ManualClock) {
     let clock = ManualClock::new();
     let queue = DelayQueue::builder()
@@ -21,9 +21,8 @@ pub(crate) fn full() -> (Queue, ManualClock) {
     (queue, clock)
 }
 
-/// A place is freed as a pusher joins the line.
 #[testkit::model(preemptions = 3)]
-fn a_take_racing_a_waiting_push_lets_it_in() {
+fn a_take_racing_a_waiting_push_admits_it() {
     let (queue, _clock) = full();
     let pusher = beside(&queue, |queue| queue.push("second", NOW).is_ok());
     assert_eq!(queue.try_take().unwrap().value, "first");
@@ -31,9 +30,8 @@ fn a_take_racing_a_waiting_push_lets_it_in() {
     assert_eq!(queue.try_take().unwrap().value, "second");
 }
 
-/// As above, a future.
 #[testkit::model(preemptions = 3)]
-fn a_take_racing_a_waiting_push_future_lets_it_in() {
+fn a_take_racing_a_waiting_push_future_admits_it() {
     let (queue, _clock) = full();
     let pusher = beside(&queue, |queue| {
         block_on(queue.push_async("second", NOW)).is_ok()
@@ -43,9 +41,8 @@ fn a_take_racing_a_waiting_push_future_lets_it_in() {
     assert_eq!(queue.try_take().unwrap().value, "second");
 }
 
-/// A future in the line is dropped as its place comes free.
 #[testkit::model(preemptions = 3)]
-fn a_dropped_push_future_racing_a_freed_place_holds_nobody_up() {
+fn a_dropped_push_future_racing_a_freed_place_blocks_no_push() {
     let (queue, _clock) = full();
     let mut future = queue.push_async("dropped", NOW);
     assert!(poll_once(&mut future).is_pending());
@@ -56,7 +53,7 @@ fn a_dropped_push_future_racing_a_freed_place_holds_nobody_up() {
     });
     assert_eq!(queue.try_take().unwrap().value, "first");
     dropper.join().unwrap();
-    // Either it was in before it was dropped, or it never will be.
+    // Either the push was admitted before the future was dropped, or it never will be.
     loop {
         match queue.take().unwrap().value {
             "dropped" => {}
@@ -69,9 +66,8 @@ fn a_dropped_push_future_racing_a_freed_place_holds_nobody_up() {
     pusher.join().unwrap();
 }
 
-/// Time against a place.
 #[testkit::model(preemptions = 3)]
-fn a_push_that_times_out_racing_a_freed_place_is_in_or_comes_back() {
+fn a_push_that_times_out_racing_a_freed_place_is_admitted_or_returned() {
     let (queue, clock) = full();
     let deadline = clock.now() + steps(1);
     let pusher = beside(&queue, move |queue| {
@@ -90,9 +86,9 @@ fn a_push_that_times_out_racing_a_freed_place_is_in_or_comes_back() {
     mover.join().unwrap();
 }
 
-/// Closing against a pusher in the line, or on its way there.
+/// The pusher waits or is about to wait.
 #[testkit::model(preemptions = 3)]
-fn a_close_racing_a_waiting_push_gives_the_value_back() {
+fn a_close_racing_a_waiting_push_returns_the_value() {
     let (queue, _clock) = full();
     let pusher = beside(&queue, |queue| queue.push("second", NOW));
     queue.close();
@@ -101,9 +97,9 @@ fn a_close_racing_a_waiting_push_gives_the_value_back() {
     assert_eq!(queue.len(), 1);
 }
 
-/// Closing for good against a pusher in the line: it is not let in by the places that are freed.
+/// Places that `close_now` frees admit no pusher.
 #[testkit::model(preemptions = 3)]
-fn a_close_now_racing_a_waiting_push_gives_the_value_back() {
+fn a_close_now_racing_a_waiting_push_returns_the_value() {
     let (queue, _clock) = full();
     let pusher = beside(&queue, |queue| {
         queue.push_timeout("second", NOW, Duration::MAX)
@@ -113,9 +109,9 @@ fn a_close_now_racing_a_waiting_push_gives_the_value_back() {
     assert!(queue.is_empty());
 }
 
-/// The place of an entry that is far off goes to one that is due, while a taker waits for the first.
+/// The place of a later entry goes to a due one, while a taker waits for the later one.
 #[testkit::model(preemptions = 3)]
-fn a_cancel_that_lets_a_due_push_in_racing_a_waiting_taker_wakes_it() {
+fn a_cancel_that_admits_a_due_push_racing_a_taker_wakes_it() {
     let builder = DelayQueue::builder().clock(ManualClock::new());
     let queue: Queue = builder.bound(1).build().unwrap();
     let far = queue.push("far", steps(9)).unwrap();
@@ -126,9 +122,8 @@ fn a_cancel_that_lets_a_due_push_in_racing_a_waiting_taker_wakes_it() {
     assert!(pusher.join().unwrap());
 }
 
-/// A batch frees two places as two pushers join the wait queue.
 #[testkit::model(preemptions = 2)]
-fn a_batch_racing_two_waiting_pushes_lets_both_in() {
+fn a_batch_racing_two_waiting_pushes_admits_both() {
     let builder = DelayQueue::builder().clock(ManualClock::new());
     let queue: Queue = builder.bound(2).build().unwrap();
     queue.push("first", NOW).unwrap();
