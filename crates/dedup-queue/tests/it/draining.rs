@@ -1,4 +1,4 @@
-//! `drain`: what it waits for, how it ends, who gets what is left.
+//! `drain`: which keys it waits for, how it ends, and which drain returns the rest.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[testkit::test]
-fn a_drain_returns_only_after_every_held_key_is_let_go() {
+fn a_drain_waits_until_every_held_key_is_released() {
     let queue = plain();
     queue.add("a").unwrap();
     queue.add("b").unwrap();
@@ -21,7 +21,7 @@ fn a_drain_returns_only_after_every_held_key_is_let_go() {
         let drain = scope.spawn(|| queue.drain());
         until(|| queue.stats().draining == 1);
         drop(a);
-        assert_eq!(queue.stats().draining, 1, "one is held still");
+        assert_eq!(queue.stats().draining, 1, "one key is still held");
         drop(b);
         let drained = drain.join().unwrap();
         assert_eq!(drained.outcome, Outcome::Finished);
@@ -30,9 +30,9 @@ fn a_drain_returns_only_after_every_held_key_is_let_go() {
     assert!(is_closed(&queue.get()));
 }
 
-/// client-go's drain looks only at what is being processed, and so returns while keys are queued.
+/// client-go's drain only looks at keys in process, and so returns while keys are queued.
 #[testkit::test]
-fn a_drain_waits_for_ready_keys_that_nobody_holds_yet() {
+fn a_drain_waits_for_ready_keys_without_a_worker() {
     let queue = plain();
     queue.add("a").unwrap();
     thread::scope(|scope| {
@@ -40,16 +40,16 @@ fn a_drain_waits_for_ready_keys_that_nobody_holds_yet() {
         until(|| queue.stats().draining == 1);
         assert!(
             queue.add("b").is_err(),
-            "adds are refused from its beginning on"
+            "a drain refuses adds from its start"
         );
         drop(get(&queue));
         assert_eq!(drain.join().unwrap(), Outcome::Finished);
     });
 }
 
-/// In client-go one of two drainers may never be woken.
+/// In client-go one of two drains may never be woken.
 #[testkit::test]
-fn two_drains_end_together_and_the_first_gets_what_is_left() {
+fn two_drains_end_together_and_the_first_returns_the_rest() {
     let (queue, _clock) = delaying();
     queue.add("a").unwrap();
     queue.add_after("later", MS).unwrap();
@@ -68,7 +68,7 @@ fn two_drains_end_together_and_the_first_gets_what_is_left() {
 }
 
 #[testkit::test]
-fn a_key_made_dirty_before_the_drain_is_delivered_during_it() {
+fn a_dirty_key_is_delivered_during_a_drain() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -86,7 +86,7 @@ fn a_key_made_dirty_before_the_drain_is_delivered_during_it() {
 }
 
 #[test]
-fn a_drain_of_a_queue_at_rest_returns_at_once() {
+fn a_drain_of_an_idle_queue_returns_at_once() {
     let (queue, clock) = delaying();
     queue.add_after("late", 2 * MS).unwrap();
     queue.add_after("early", MS).unwrap();
@@ -107,7 +107,7 @@ fn a_drain_of_a_queue_at_rest_returns_at_once() {
 }
 
 #[testkit::test]
-fn at_the_deadline_delivery_stops_and_everything_that_is_left_comes_out() {
+fn a_drain_stops_deliveries_at_its_deadline_and_returns_the_rest() {
     let (queue, clock) = delaying();
     for key in ["held", "dirty", "put off", "ready"] {
         queue.add(key).unwrap();
@@ -121,7 +121,7 @@ fn at_the_deadline_delivery_stops_and_everything_that_is_left_comes_out() {
         let drain = scope.spawn(|| queue.drain_timeout(5 * MS));
         clock.wait_for_sleepers(1);
         let worker = scope.spawn(|| {
-            drop(queue.get()); // "ready", if the deadline does not come first: it does not.
+            drop(queue.get()); // "ready" follows only if the deadline does not come first, and it does.
             is_closed(&queue.get())
         });
         until(|| queue.stats().waiting == 1);
@@ -157,12 +157,12 @@ fn at_the_deadline_delivery_stops_and_everything_that_is_left_comes_out() {
     assert_eq!(
         figures(queue.stats()),
         [0; 5],
-        "nothing of them comes again"
+        "returned keys are not delivered again"
     );
 }
 
 #[test]
-fn a_drain_whose_deadline_has_passed_takes_everything_at_once() {
+fn a_drain_with_a_past_deadline_returns_all_keys_at_once() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();
     queue.add("b").unwrap();
@@ -177,7 +177,7 @@ fn a_drain_whose_deadline_has_passed_takes_everything_at_once() {
 }
 
 #[testkit::test]
-fn the_earliest_deadline_ends_all_drains_and_the_first_to_come_gets_the_rest() {
+fn the_earliest_deadline_ends_all_drains_and_the_first_drain_returns_the_rest() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();
     let _held = get(&queue);
@@ -196,7 +196,7 @@ fn the_earliest_deadline_ends_all_drains_and_the_first_to_come_gets_the_rest() {
 }
 
 #[test]
-fn a_retry_after_delivery_stopped_is_left_for_another_drain() {
+fn a_retry_after_the_deadline_of_a_drain_is_left_for_the_next_drain() {
     let (queue, clock) = retrying();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -209,7 +209,7 @@ fn a_retry_after_delivery_stopped_is_left_for_another_drain() {
 }
 
 #[testkit::test]
-fn a_drain_ends_when_the_last_ready_key_is_taken_back() {
+fn a_drain_ends_when_the_last_ready_key_is_removed() {
     let queue = plain();
     queue.add("a").unwrap();
     thread::scope(|scope| {
@@ -221,7 +221,7 @@ fn a_drain_ends_when_the_last_ready_key_is_taken_back() {
 }
 
 #[testkit::test]
-fn a_drain_after_a_shut_down_waits_as_any_other() {
+fn a_drain_after_a_shut_down_waits_like_any_other() {
     let queue = plain();
     queue.add("a").unwrap();
     queue.shut_down();
@@ -234,7 +234,7 @@ fn a_drain_after_a_shut_down_waits_as_any_other() {
 }
 
 #[testkit::test]
-fn a_drain_as_a_future_is_woken_at_its_end() {
+fn a_drain_future_is_woken_at_its_end() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -257,7 +257,7 @@ fn a_drain_as_a_future_is_woken_at_its_end() {
 }
 
 #[test]
-fn what_a_dropped_drain_was_told_goes_to_the_next() {
+fn the_answer_of_a_dropped_drain_goes_to_the_next_one() {
     let (queue, _clock) = delaying();
     queue.add("a").unwrap();
     queue.add_after("later", MS).unwrap();
@@ -266,7 +266,7 @@ fn what_a_dropped_drain_was_told_goes_to_the_next() {
     let mut told = queue.drain_async();
     assert!(poll(&mut waits).is_pending());
     assert!(poll(&mut told).is_pending());
-    drop(waits); // It waits no longer: the second is the first now.
+    drop(waits); // It waits no longer: the second drain is the first one now.
     assert_eq!(queue.stats().draining, 1);
     drop(held);
     assert_eq!(queue.stats().draining, 0);
@@ -275,8 +275,8 @@ fn what_a_dropped_drain_was_told_goes_to_the_next() {
     assert_eq!(left.delayed[0].key, "later");
 }
 
-/// client-go's delaying layer forgets its waiting loop when it is drained, and an `AddAfter` may
-/// then block for good. Here there is no loop, and nothing to block on.
+/// After a drain, client-go's delaying layer has no loop any more, and an `AddAfter` may block forever. This
+/// queue has no loop and nothing to block on.
 #[test]
 fn a_drained_queue_refuses_delayed_adds_and_leaves_no_sleeper_behind() {
     let (queue, clock) = delaying();

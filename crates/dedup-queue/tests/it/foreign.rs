@@ -1,4 +1,4 @@
-//! Code of keys, hooks and metrics: where it runs, and what its panics change.
+//! User code of keys, hooks and metrics: where it runs, and that its panics change nothing.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
@@ -22,7 +22,7 @@ fn break_down(what: &'static str) {
     assert_ne!(BROKEN.get(), what, "broken on purpose");
 }
 
-/// A key whose code panics where a test asks for it. All have the same hash, so all are compared.
+/// A key whose code panics where a test says so. All keys have the same hash, so all are compared.
 #[derive(Debug)]
 struct Fragile(u32);
 
@@ -60,7 +60,7 @@ fn breaks<R>(what: &'static str, call: impl FnOnce() -> R) {
 }
 
 #[testkit::test]
-fn a_panic_in_a_keys_code_changes_nothing() {
+fn a_panic_in_the_code_of_a_key_changes_nothing() {
     let queue = DedupRetryQueue::<Fragile>::new();
     for key in 0..3 {
         queue.add(Fragile(key)).unwrap();
@@ -80,24 +80,24 @@ fn a_panic_in_a_keys_code_changes_nothing() {
         breaks(what, || queue.forget(&Fragile(1)));
     }
     assert_eq!(queue.stats(), before);
-    BROKEN.set("eq"); // No key is compared to take one or to let it go.
+    BROKEN.set("eq"); // No key is compared to be taken or released.
     drop(held);
     let keys: Vec<_> = (0..3).map(|_| queue.try_get().unwrap().0).collect();
     BROKEN.set("");
     assert_eq!(keys, [1, 2, 0]);
 }
 
-/// A call that has accepted or refused a key says so, though both copies that it does not need panic as they
-/// are dropped: two panics at once would end the process.
+/// A call that has accepted or refused a key returns its answer, although both surplus copies of the key panic
+/// as they are dropped: two panics at once would abort the process.
 #[testkit::test]
-fn an_add_whose_copies_of_the_key_panic_as_they_are_dropped_says_what_it_did() {
-    let test = "foreign::an_add_whose_copies_of_the_key_panic_as_they_are_dropped_says_what_it_did";
+fn an_add_answers_although_its_copies_of_the_key_panic_in_their_drops() {
+    let test = "foreign::an_add_answers_although_its_copies_of_the_key_panic_in_their_drops";
     let ended = testkit::in_child(test, || {
         for delayed in [false, true] {
             let queue = DedupRetryQueue::<Fragile>::new();
             queue.add(Fragile(1)).unwrap();
             if delayed {
-                queue.add_after(Fragile(2), crate::support::MS).unwrap(); // No add is a short one.
+                queue.add_after(Fragile(2), crate::support::MS).unwrap(); // No add takes the short path.
             }
             BROKEN.set("drop");
             assert_eq!(queue.add(Fragile(1)).ok(), Some(Added::Merged));
@@ -137,7 +137,7 @@ fn an_add_whose_copies_of_the_key_panic_as_they_are_dropped_says_what_it_did() {
     ended.unwrap();
 }
 
-/// What hashes the keys is user code, too.
+/// The hasher of the keys is user code too.
 #[testkit::test]
 fn a_hasher_may_use_the_queue_and_may_panic() {
     #[derive(Clone, Default)]
@@ -165,7 +165,7 @@ fn a_hasher_may_use_the_queue_and_may_panic() {
     assert_eq!(queue.remove(&1), Some(dedup_queue::Pending::Ready));
 }
 
-/// A waker of a drain is called when the lock is free, like that of a get.
+/// A waker of a drain runs without the lock, like that of a get.
 #[testkit::test]
 fn a_waker_of_a_drain_may_use_the_queue_and_may_panic() {
     let queue = DedupQueue::<u32>::new();
@@ -183,7 +183,7 @@ fn a_waker_of_a_drain_may_use_the_queue_and_may_panic() {
     assert!(crate::support::poll(&mut drain).is_ready());
 }
 
-/// A clock may use the queue while it waits for it or sets its alarm.
+/// A clock may use the queue while it waits or sets an alarm for it.
 #[testkit::test]
 fn a_clock_may_use_the_queue_while_it_waits() {
     #[derive(Clone, Debug)]
@@ -284,7 +284,7 @@ fn hashing_cloning_and_dropping_keys_may_use_the_queue() {
 }
 
 #[test]
-fn a_key_whose_drop_panics_is_done_all_the_same() {
+fn a_key_whose_drop_panics_is_done() {
     #[derive(Clone)]
     struct Bomb(
         u32,
@@ -350,7 +350,7 @@ fn metrics_may_use_the_queue_and_may_panic() {
 }
 
 #[test]
-fn a_hasher_that_is_always_the_same_may_be_given() {
+fn a_builder_takes_a_custom_hasher() {
     type Fixed = BuildHasherDefault<std::hash::DefaultHasher>;
     let queue = DedupQueue::<u32>::builder()
         .hasher(Fixed::default())

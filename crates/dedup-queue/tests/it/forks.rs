@@ -1,4 +1,4 @@
-//! Queues in a forked child: no call waits there for threads that stayed behind.
+//! Queues in a forked child: no call waits for threads of the parent.
 
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -13,16 +13,16 @@ use crate::support::{MS, poll};
 
 type State = std::hash::RandomState;
 
-/// What a child inherits.
+/// The queues that a child inherits.
 struct Inherited {
-    /// Key 1 is held in the parent, key 2 delayed for long, and nothing ready.
+    /// Key 1 is held in the parent, key 2 delayed for long, and no key is ready.
     queue: DedupDelayQueue<u32>,
     held: Option<Held<'static, u32, Delaying>>,
     later: Instant,
     get: GetFuture<u32, State, MonotonicClock, Delaying>,
     #[cfg(feature = "stream")]
     stream: dedup_queue::GetStream<u32, State, MonotonicClock, Delaying>,
-    /// A worker of it is busy.
+    /// One of its workers is busy.
     #[cfg(feature = "pool")]
     pool: pool_core::Pool,
 }
@@ -33,7 +33,7 @@ fn stayed<T>(got: &Result<T, GetError>) -> bool {
     matches!(got, Err(GetError::Forked))
 }
 
-/// What was not delivered is returned, once.
+/// The keys that were not delivered are returned, once.
 fn left_over(drained: &Drained<u32>) -> bool {
     let Drained {
         outcome: Outcome::Forked,
@@ -54,7 +54,7 @@ fn dirty(it: &Inherited) -> &DedupDelayQueue<u32> {
 
 const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "KeyQueue::get" => {
-        // What is ready is taken.
+        // Ready keys are taken.
         it.queue.add(3).expect("it is open");
         it.queue.get().is_ok() && stayed(&it.queue.get())
     };
@@ -81,7 +81,7 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "KeyQueue::wait_idle_async" => !ready(it.queue.wait_idle_async());
     "parallelize_until" => parallelize_until(THREE, 100, || false, |_| {}).done == 100;
     "parallelize_chunks" => parallelize_chunks(THREE, 100, THREE, || false, |_| {}).done == 100;
-    // These do not wait, there or elsewhere.
+    // These calls never wait.
     "KeyQueue::try_get" => matches!(it.queue.try_get(), Err(GetError::Empty));
     "KeyQueue::try_get_batch" => matches!(it.queue.try_get_batch(THREE), Err(GetError::Empty));
     "KeyQueue::shut_down" => it.queue.shut_down() && matches!(it.queue.get(), Err(GetError::Closed));

@@ -1,4 +1,4 @@
-//! `get_async`: the clock wakes it, and it loses nothing.
+//! `get_async`: the clock wakes it, and it loses no key.
 
 use std::io;
 use std::task::{Poll, Waker};
@@ -21,7 +21,7 @@ fn a_future_is_woken_by_an_add_and_takes_the_key() {
     queue.add("a").unwrap();
     assert_eq!(waker.wakes(), 1);
     let Poll::Ready(Ok(held)) = poll(&mut future) else {
-        panic!("it was woken for something")
+        panic!("the future was woken for a key")
     };
     assert_eq!(*held, "a");
 }
@@ -56,7 +56,7 @@ fn an_earlier_key_sets_the_alarm_earlier() {
 }
 
 #[test]
-fn a_woken_future_that_is_dropped_leaves_the_key_to_another() {
+fn a_woken_future_that_is_dropped_leaves_the_key_to_another_getter() {
     let queue = plain();
     let (first, second) = (CountingWaker::new(), CountingWaker::new());
     let mut dropped = queue.get_async();
@@ -71,7 +71,7 @@ fn a_woken_future_that_is_dropped_leaves_the_key_to_another() {
 }
 
 #[test]
-fn a_future_that_waits_is_forgotten_when_it_is_dropped() {
+fn a_dropped_future_no_longer_counts_as_waiting() {
     let queue = plain();
     let waker = CountingWaker::new();
     let mut future = queue.get_async();
@@ -86,7 +86,7 @@ fn a_future_that_waits_is_forgotten_when_it_is_dropped() {
 }
 
 #[testkit::test]
-fn threads_and_futures_wait_on_the_same_queue() {
+fn threads_and_futures_share_the_keys_of_a_queue() {
     let queue = DedupQueue::<u32>::new();
     thread::scope(|scope| {
         let future = scope.spawn(|| *block_on(queue.get_async()).unwrap());
@@ -133,7 +133,7 @@ fn futures_run_on_any_executor() {
 }
 
 #[test]
-fn closing_is_told_to_futures() {
+fn a_shut_down_ends_waiting_futures() {
     let queue = plain();
     let mut future = queue.get_async();
     assert!(poll(&mut future).is_pending());
@@ -160,7 +160,7 @@ impl Clock for NoAlarms {
 }
 
 #[testkit::test]
-fn a_future_that_nobody_can_time_says_so_instead_of_hanging() {
+fn a_future_without_an_alarm_returns_an_error_and_does_not_hang() {
     let clock = NoAlarms(ManualClock::new());
     let queue = DedupDelayQueue::<u32>::builder()
         .clock(clock.clone())
@@ -178,7 +178,7 @@ fn a_future_that_nobody_can_time_says_so_instead_of_hanging() {
     assert_eq!(
         *block_on(queue.get_async()).unwrap(),
         1,
-        "what is there can be had"
+        "a ready key is taken without an alarm"
     );
 }
 
@@ -189,7 +189,7 @@ fn a_waker_may_use_the_queue_and_may_panic() {
     let waker = waker_fn(move || {
         assert_eq!(woken.len(), 1);
         woken.add("b").unwrap();
-        panic!("a waker's own affair");
+        panic!("a panic of the waker");
     });
     let mut future = queue.get_async();
     assert!(poll_with(&mut future, &waker).is_pending());

@@ -1,4 +1,4 @@
-//! Waiting until nothing is pending and nothing held.
+//! Waiting until no key is pending or held.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -18,7 +18,7 @@ fn a_queue_without_keys_is_idle_at_once() {
 }
 
 #[testkit::test]
-fn ready_held_dirty_and_delayed_keys_are_waited_for() {
+fn a_wait_for_idleness_waits_for_ready_held_dirty_and_delayed_keys() {
     let (queue, clock) = delaying();
     let waker = CountingWaker::new();
     let mut idle = queue.wait_idle_async();
@@ -31,19 +31,19 @@ fn ready_held_dirty_and_delayed_keys_are_waited_for() {
     get(&queue).done();
     clock.advance(MS);
     let held = get(&queue);
-    assert_eq!(waker.wakes(), 0, "something is held");
+    assert_eq!(waker.wakes(), 0, "a key is held");
     drop(held);
     assert_eq!(waker.wakes(), 1);
     queue.add("c").unwrap();
     assert!(
         poll(&mut idle).is_ready(),
-        "it was idle, and is not any more"
+        "the queue was idle and is busy again"
     );
     assert_eq!(waker.wakers(), 0);
 }
 
 #[testkit::test]
-fn a_wait_for_idleness_ends_when_the_last_key_is_taken_back() {
+fn a_wait_for_idleness_ends_when_the_last_key_is_removed() {
     let (queue, _clock) = delaying();
     for delayed in [false, true] {
         _ = if delayed {
@@ -59,7 +59,7 @@ fn a_wait_for_idleness_ends_when_the_last_key_is_taken_back() {
 }
 
 #[testkit::test]
-fn keys_remembered_for_their_failures_do_not_keep_a_queue_from_being_idle() {
+fn a_queue_that_remembers_failures_is_idle() {
     let (queue, clock) = retrying();
     queue.add("a").unwrap();
     get(&queue).retry();
@@ -72,7 +72,7 @@ fn keys_remembered_for_their_failures_do_not_keep_a_queue_from_being_idle() {
 }
 
 #[testkit::test]
-fn delayed_keys_do_not_keep_a_queue_that_is_shut_down_from_being_idle() {
+fn a_shut_down_queue_with_delayed_keys_is_idle() {
     let (queue, _clock) = delaying();
     queue.add("a").unwrap();
     queue.add_after("later", MS).unwrap();
@@ -80,7 +80,7 @@ fn delayed_keys_do_not_keep_a_queue_that_is_shut_down_from_being_idle() {
     queue.shut_down();
     assert!(
         poll(&mut idle).is_pending(),
-        "what is ready is still delivered"
+        "ready keys are still delivered"
     );
     get(&queue).done();
     assert!(poll(&mut idle).is_ready());
@@ -103,7 +103,7 @@ fn every_waiting_thread_and_future_is_woken_when_a_queue_becomes_idle() {
 }
 
 #[testkit::test]
-fn a_wait_for_idleness_ends_at_its_deadline_and_leaves_nothing_behind() {
+fn a_wait_for_idleness_ends_at_its_deadline_and_leaves_no_waiter_behind() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();
     assert!(!queue.wait_idle_deadline(clock.now()));

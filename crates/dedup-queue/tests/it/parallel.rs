@@ -1,4 +1,4 @@
-//! `parallelize_until`: each piece once, stops, panics, and what was skipped.
+//! `parallelize_until`: each piece runs once; stops, panics, and skipped pieces.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ fn non_zero(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
 }
 
-/// The first of each range, and the one behind its last.
+/// The first of each range, and the one after its last.
 fn skipped(report: &Report) -> Vec<(usize, usize)> {
     let ranges = report.skipped.iter();
     ranges.map(|range| (range.start, range.end)).collect()
@@ -23,7 +23,7 @@ fn never() -> bool {
 }
 
 #[test]
-fn every_piece_is_visited_exactly_once() {
+fn every_piece_runs_exactly_once() {
     for (pieces, workers, chunk) in [
         (1000, 10, 1),
         (1000, 10, 10),
@@ -42,7 +42,7 @@ fn every_piece_is_visited_exactly_once() {
 }
 
 #[test]
-fn nothing_to_do_is_done_at_once_and_a_few_pieces_need_no_more_threads() {
+fn no_pieces_return_at_once_and_few_pieces_use_few_threads() {
     let report = parallelize_until(non_zero(10), 0, never, |_| unreachable!("no piece"));
     assert!(report.is_complete());
     let threads = std::sync::Mutex::new(std::collections::HashSet::new());
@@ -63,7 +63,7 @@ fn as_many_pieces_run_at_a_time_as_there_are_workers() {
 }
 
 #[test]
-fn a_stop_is_asked_before_each_piece_and_what_follows_is_skipped() {
+fn the_stop_condition_is_checked_before_each_piece_and_the_rest_is_skipped() {
     let asked = AtomicUsize::new(0);
     let stop = || asked.fetch_add(1, Relaxed) >= 5;
     let report = parallelize_chunks(non_zero(1), 20, non_zero(4), stop, |_| {});
@@ -75,7 +75,7 @@ fn a_stop_is_asked_before_each_piece_and_what_follows_is_skipped() {
 }
 
 #[test]
-fn a_panic_stops_the_handing_out_and_is_reported_not_raised() {
+fn a_panic_stops_further_pieces_and_is_reported() {
     let report = parallelize_until(non_zero(1), 10, never, |piece| {
         assert_ne!(piece, 3, "this one");
     });
@@ -97,7 +97,7 @@ fn a_panic_stops_the_handing_out_and_is_reported_not_raised() {
 }
 
 #[testkit::test]
-fn pieces_that_others_are_at_are_finished_when_one_panics() {
+fn running_pieces_finish_after_another_one_panics() {
     let gate = Gate::new();
     let report = parallelize_until(non_zero(2), 2, never, |piece| {
         if piece == 0 {
@@ -114,13 +114,13 @@ fn pieces_that_others_are_at_are_finished_when_one_panics() {
 }
 
 #[test]
-fn a_resume_without_a_panic_gives_the_report_back() {
+fn resume_without_a_panic_returns_the_report() {
     let report = parallelize_until(non_zero(2), 7, never, |_| {}).resume();
     assert_eq!(report.done, 7);
 }
 
 #[testkit::test]
-fn several_panics_are_kept_in_order_and_payloads_may_panic_themselves() {
+fn several_panics_are_kept_in_order_though_their_payloads_panic() {
     let barrier = std::sync::Barrier::new(3);
     let report = parallelize_until(non_zero(3), 3, never, |_| {
         barrier.wait();
@@ -137,15 +137,15 @@ fn several_panics_are_kept_in_order_and_payloads_may_panic_themselves() {
 }
 
 #[test]
-fn a_stop_condition_that_panics_is_reported_with_the_piece_it_was_asked_for() {
+fn a_panic_of_the_stop_condition_is_reported_with_its_piece() {
     let report = parallelize_until(non_zero(1), 3, || panic!("broken"), |_| {});
     assert_eq!((report.done, report.panics[0].piece), (0, 0));
     assert_eq!(skipped(&report), [(1, 3)]);
 }
 
-/// What is left is skipped as a range, not piece by piece: so these would not return for ages.
+/// The rest is skipped as a range, not piece by piece, or these calls would not return for ages.
 #[testkit::test]
-fn a_stop_or_a_panic_leaves_any_number_of_pieces_at_once() {
+fn a_stop_or_a_panic_skips_any_number_of_pieces_at_once() {
     for workers in [1, 3] {
         let left = |report: &Report| -> usize {
             let ranges = report.skipped.iter();
@@ -163,9 +163,9 @@ fn a_stop_or_a_panic_leaves_any_number_of_pieces_at_once() {
     }
 }
 
-/// Each piece is done, skipped or has panicked, whatever stops them.
+/// Each piece is done, skipped or has panicked, whichever worker stops first.
 #[test]
-fn every_piece_is_accounted_for_whoever_stops_first() {
+fn every_piece_is_reported_whichever_worker_stops_first() {
     let mut random = testkit::Rng::from_env();
     for _ in 0..200 {
         let (pieces, chunk) = (random.below(300), 1 + random.below(9));
@@ -208,7 +208,7 @@ mod on_a_pool {
     }
 
     #[testkit::test]
-    fn each_piece_is_done_once_and_the_pool_starts_no_thread_beyond_its_capacity() {
+    fn each_piece_runs_once_and_the_pool_starts_no_thread_beyond_its_capacity() {
         let pool = pool(3);
         for (workers, chunk) in [(1, 1), (2, 7), (10, 1), (10, 100), (10, 2000)] {
             let seen: Vec<_> = (0..1000).map(|_| AtomicUsize::new(0)).collect();
@@ -228,7 +228,7 @@ mod on_a_pool {
     }
 
     #[testkit::test]
-    fn as_many_pieces_run_at_a_time_as_there_are_workers_the_caller_among_them() {
+    fn as_many_pieces_run_at_a_time_as_there_are_workers_including_the_caller() {
         let (pool, all) = (pool(3), Barrier::new(4));
         let report = parallelize_until_on(&pool, non_zero(4), 4, never, |_| {
             all.wait();
@@ -237,7 +237,7 @@ mod on_a_pool {
     }
 
     #[testkit::test]
-    fn no_more_pieces_run_at_a_time_than_there_are_workers_however_many_the_pool_has() {
+    fn pieces_running_at_a_time_are_limited_by_the_workers_and_not_by_the_pool() {
         let (pool, running) = (pool(4), AtomicUsize::new(0));
         let report = parallelize_until_on(&pool, non_zero(2), 200, never, |_| {
             assert!(running.fetch_add(1, Relaxed) < 2);
@@ -248,7 +248,7 @@ mod on_a_pool {
     }
 
     #[testkit::test]
-    fn a_stop_skips_what_was_not_begun() {
+    fn a_stop_skips_the_pieces_that_have_not_started() {
         let (pool, begun) = (pool(2), AtomicUsize::new(0));
         let stop = || begun.load(Relaxed) >= 5;
         let report = parallelize_until_on(&pool, non_zero(3), 1000, stop, |_| {
@@ -261,7 +261,7 @@ mod on_a_pool {
     }
 
     #[testkit::test]
-    fn a_panic_is_reported_and_neither_raised_nor_one_of_the_pools() {
+    fn a_panic_of_a_piece_is_reported_and_not_counted_by_the_pool() {
         let pool = pool(2);
         let report = parallelize_until_on(&pool, non_zero(3), 1000, never, |piece| {
             assert_ne!(piece, 20, "this one");
@@ -277,7 +277,7 @@ mod on_a_pool {
     }
 
     #[testkit::test]
-    fn the_caller_does_it_all_where_the_pool_is_full_or_released() {
+    fn the_caller_runs_all_pieces_if_the_pool_is_full_or_released() {
         let (full, released) = (pool(1), pool(1));
         let gate = Gate::new();
         let held = gate.clone();
@@ -295,7 +295,7 @@ mod on_a_pool {
     }
 
     #[testkit::test]
-    fn a_task_of_the_pools_only_worker_may_call_it() {
+    fn a_task_on_the_only_worker_of_the_pool_may_run_pieces() {
         let pool = pool(1);
         let within = pool.clone();
         let call = move || parallelize_until_on(&within, non_zero(4), 50, never, |_| {}).done;

@@ -1,4 +1,4 @@
-//! `shut_down`: what is refused, what still comes, what is final.
+//! `shut_down`: which adds are refused, which keys are still delivered, and that closed is final.
 
 use std::thread;
 use std::time::Duration;
@@ -11,25 +11,21 @@ use crate::support::{
 };
 
 #[test]
-fn adds_are_refused_after_a_shut_down_and_give_the_key_back() {
+fn an_add_after_a_shut_down_returns_the_key() {
     let (queue, _clock) = retrying();
     assert!(!queue.is_shut_down());
     assert!(queue.shut_down());
-    assert!(!queue.shut_down(), "the second finds nothing to do");
+    assert!(!queue.shut_down(), "the queue is already shut down");
     assert!(queue.is_shut_down());
     assert_eq!(queue.add("a").unwrap_err().into_key(), "a");
     assert_eq!(queue.add_after("b", MS).unwrap_err().into_key(), "b");
     assert_eq!(queue.add_rate_limited("c").unwrap_err().into_key(), "c");
-    assert_eq!(
-        queue.failures(&"c"),
-        0,
-        "nothing is counted of a refused key"
-    );
+    assert_eq!(queue.failures(&"c"), 0, "a refused key is not counted");
     assert_eq!(figures(queue.stats()), [0; 5]);
 }
 
 #[test]
-fn what_is_ready_is_still_delivered_after_a_shut_down() {
+fn ready_keys_are_delivered_after_a_shut_down() {
     let queue = plain();
     queue.add("a").unwrap();
     queue.add("b").unwrap();
@@ -40,7 +36,7 @@ fn what_is_ready_is_still_delivered_after_a_shut_down() {
 }
 
 #[testkit::test]
-fn closed_is_final_because_a_dirty_key_is_waited_for() {
+fn getters_wait_for_a_dirty_key_after_a_shut_down() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -60,12 +56,15 @@ fn closed_is_final_because_a_dirty_key_is_waited_for() {
 }
 
 #[test]
-fn a_held_key_that_is_not_dirty_keeps_no_worker_waiting_after_a_shut_down() {
+fn getters_do_not_wait_for_a_clean_held_key_after_a_shut_down() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
     queue.shut_down();
-    assert!(is_closed(&queue.get()), "it can become ready no more");
+    assert!(
+        is_closed(&queue.get()),
+        "the key cannot become ready any more"
+    );
     drop(held);
     assert!(is_closed(&queue.get()));
 }
@@ -86,7 +85,7 @@ fn a_shut_down_wakes_every_waiting_worker() {
 }
 
 #[testkit::test]
-fn the_last_key_taken_after_a_shut_down_tells_the_others_that_there_is_none() {
+fn the_last_key_taken_after_a_shut_down_ends_the_other_getters() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -97,7 +96,7 @@ fn the_last_key_taken_after_a_shut_down_tells_the_others_that_there_is_none() {
             .map(|_| scope.spawn(|| queue.get().map(|held| *held).is_ok()))
             .collect();
         until(|| queue.stats().waiting == 3);
-        drop(held); // One gets it, and thereby closes the queue for the others.
+        drop(held); // One worker gets it, and thereby closes the queue for the others.
         let got = workers
             .into_iter()
             .filter(|_| true)
@@ -107,7 +106,7 @@ fn the_last_key_taken_after_a_shut_down_tells_the_others_that_there_is_none() {
 }
 
 #[testkit::test]
-fn a_dirty_key_that_is_taken_back_closes_the_queue_for_those_who_waited_for_it() {
+fn removing_the_last_dirty_key_ends_the_getters_that_wait_for_it() {
     let queue = plain();
     queue.add("a").unwrap();
     let _held = get(&queue);
@@ -122,7 +121,7 @@ fn a_dirty_key_that_is_taken_back_closes_the_queue_for_those_who_waited_for_it()
 }
 
 #[test]
-fn a_shut_down_returns_although_keys_are_never_let_go() {
+fn a_shut_down_does_not_wait_for_held_keys() {
     let queue = plain();
     queue.add("a").unwrap();
     queue.add("b").unwrap();
@@ -132,7 +131,7 @@ fn a_shut_down_returns_although_keys_are_never_let_go() {
 }
 
 #[testkit::test]
-fn a_shut_down_ends_every_drain_and_what_was_ready_still_comes() {
+fn a_shut_down_ends_every_drain_and_ready_keys_are_still_delivered() {
     let queue = plain();
     queue.add("a").unwrap();
     queue.add("b").unwrap();
@@ -153,7 +152,7 @@ fn a_shut_down_ends_every_drain_and_what_was_ready_still_comes() {
 }
 
 #[test]
-fn what_is_due_at_the_shut_down_is_delivered_and_what_is_not_is_left() {
+fn keys_due_at_the_shut_down_are_delivered_and_later_ones_are_left() {
     let (queue, clock) = delaying();
     queue.add_after("due", MS).unwrap();
     queue.add_after("late", 2 * MS).unwrap();
@@ -172,7 +171,7 @@ fn what_is_due_at_the_shut_down_is_delivered_and_what_is_not_is_left() {
 }
 
 #[test]
-fn a_retry_after_a_shut_down_is_left_over_even_without_delay() {
+fn a_retry_after_a_shut_down_is_left_over_even_without_a_delay() {
     let (queue, clock) = retrying();
     for key in ["a", "b", "c"] {
         queue.add(key).unwrap();
@@ -196,7 +195,7 @@ fn a_retry_after_a_shut_down_is_left_over_even_without_delay() {
 }
 
 #[testkit::test]
-fn a_waiting_worker_whose_watch_ends_after_the_shut_down_finds_the_queue_closed() {
+fn a_leader_whose_wait_ends_after_the_shut_down_finds_the_queue_closed() {
     let (queue, clock) = delaying();
     queue.add("held").unwrap();
     let held = get(&queue);
@@ -214,14 +213,14 @@ fn a_waiting_worker_whose_watch_ends_after_the_shut_down_finds_the_queue_closed(
 }
 
 #[test]
-fn retries_before_the_shut_down_say_their_delay() {
+fn retries_before_a_shut_down_return_their_delay() {
     let (queue, _clock) = retrying();
     queue.add("a").unwrap();
     assert_eq!(get(&queue).retry(), after(5));
 }
 
 #[test]
-fn a_queue_may_go_before_its_guards() {
+fn a_queue_can_be_dropped_before_its_guards() {
     let queue: Queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue).into_owned();

@@ -1,4 +1,4 @@
-//! Many producers, many workers.
+//! Many producers and many workers.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -11,7 +11,7 @@ const PRODUCERS: usize = 50;
 const ADDS: usize = 50;
 const WORKERS: usize = 10;
 
-/// How the queue is ended, once all keys have been added.
+/// The ways to end the queue after all keys have been added.
 fn ends() -> [fn(&DedupQueue<usize>); 2] {
     [
         |queue| assert!(queue.shut_down()),
@@ -20,7 +20,7 @@ fn ends() -> [fn(&DedupQueue<usize>); 2] {
 }
 
 #[testkit::test]
-fn producers_and_workers_in_numbers_deal_with_every_key_and_none_that_came_too_late() {
+fn many_workers_handle_every_key_of_many_producers_once() {
     const LATE: usize = PRODUCERS;
     for end in ends() {
         let queue = DedupQueue::<usize>::new();
@@ -67,7 +67,7 @@ fn producers_and_workers_in_numbers_deal_with_every_key_and_none_that_came_too_l
 }
 
 #[testkit::test]
-fn keys_that_their_workers_add_again_are_delivered_before_the_queue_is_closed() {
+fn keys_added_again_by_their_workers_are_delivered_before_the_queue_is_closed() {
     for end in ends() {
         let queue = DedupQueue::<usize>::new();
         let seen = [const { AtomicUsize::new(0) }; PRODUCERS];

@@ -13,7 +13,7 @@ fn non_zero(n: usize) -> NonZeroUsize {
 }
 
 #[testkit::test]
-fn a_get_waits_for_an_add() {
+fn get_waits_for_an_add() {
     let queue = plain();
     thread::scope(|scope| {
         let worker = scope.spawn(|| *queue.get().unwrap());
@@ -24,7 +24,7 @@ fn a_get_waits_for_an_add() {
 }
 
 #[testkit::test]
-fn each_add_wakes_one_worker_and_no_add_wakes_one_in_vain() {
+fn each_add_of_a_new_key_wakes_one_worker() {
     let queue = plain();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..3)
@@ -47,7 +47,7 @@ fn each_add_wakes_one_worker_and_no_add_wakes_one_in_vain() {
 }
 
 #[testkit::test]
-fn a_second_worker_waits_until_the_key_is_let_go() {
+fn a_second_worker_waits_until_the_key_is_released() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -64,7 +64,7 @@ fn a_second_worker_waits_until_the_key_is_let_go() {
 }
 
 #[testkit::test]
-fn a_get_with_a_time_out_ends_at_it_and_not_before() {
+fn a_get_ends_at_its_timeout_and_not_before() {
     let (queue, clock) = delaying();
     let deadline = clock.now() + 10 * MS;
     thread::scope(|scope| {
@@ -84,7 +84,7 @@ fn a_get_with_a_time_out_ends_at_it_and_not_before() {
 }
 
 #[test]
-fn what_is_ready_is_had_even_at_a_deadline_that_has_passed() {
+fn a_ready_key_is_taken_although_the_deadline_has_passed() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();
     assert_eq!(*queue.get_deadline(clock.now()).unwrap(), "a");
@@ -95,7 +95,7 @@ fn what_is_ready_is_had_even_at_a_deadline_that_has_passed() {
 }
 
 #[testkit::test]
-fn a_time_out_too_long_to_express_is_none() {
+fn a_timeout_beyond_the_clocks_range_never_ends() {
     let queue = plain();
     thread::scope(|scope| {
         let worker = scope.spawn(|| *queue.get_timeout(Duration::MAX).unwrap());
@@ -106,7 +106,7 @@ fn a_time_out_too_long_to_express_is_none() {
 }
 
 #[testkit::test]
-fn a_batch_is_what_is_ready_in_order_and_no_more_than_asked_for() {
+fn a_batch_takes_ready_keys_in_order_up_to_its_limit() {
     let queue = plain();
     for key in ["a", "b", "c"] {
         queue.add(key).unwrap();
@@ -130,7 +130,7 @@ fn a_batch_is_what_is_ready_in_order_and_no_more_than_asked_for() {
 }
 
 #[testkit::test]
-fn one_waiting_thread_keeps_the_time_and_the_others_sleep_without() {
+fn one_waiting_thread_leads_and_the_others_sleep_without_a_deadline() {
     let (queue, clock) = delaying();
     queue.add_after("a", 10 * MS).unwrap();
     queue.add_after("b", 20 * MS).unwrap();
@@ -142,7 +142,7 @@ fn one_waiting_thread_keeps_the_time_and_the_others_sleep_without() {
         clock.wait_for_sleepers(1);
         assert_eq!(clock.sleepers(), 1);
         clock.advance(10 * MS);
-        // The getter that took it has passed the lead on.
+        // The getter that took the key has passed the lead on.
         until(|| queue.stats().waiting == 2 && clock.sleepers() == 1);
         assert_eq!(clock.next_due(), Some(clock.now() + 10 * MS));
         clock.advance(10 * MS);
@@ -159,7 +159,7 @@ fn one_waiting_thread_keeps_the_time_and_the_others_sleep_without() {
 }
 
 #[testkit::test]
-fn a_time_keeper_that_gives_up_hands_the_time_on() {
+fn a_leader_that_times_out_passes_the_lead_to_another_getter() {
     let (queue, clock) = delaying();
     queue.add_after("a", 20 * MS).unwrap();
     thread::scope(|scope| {

@@ -1,14 +1,13 @@
-//! Adding, taking, letting go.
+//! Adding, taking and releasing keys.
 
 use loom::future::block_on;
 use sync_shim::model::spawn;
 
 use super::{Desk, beside, is_at_rest, plain};
 
-/// `done` against an `add` of the same key against a second worker: it gets the key once, after the
-/// first has let it go, and does get it.
+/// The second worker gets the key once, after the first one has released it.
 #[testkit::model(preemptions = 3)]
-fn done_racing_a_re_add_and_a_second_worker_neither_shares_nor_loses_the_key() {
+fn done_racing_an_add_and_a_second_worker_neither_shares_nor_loses_the_key() {
     let (queue, desk) = (plain(), Desk::new());
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
@@ -25,9 +24,8 @@ fn done_racing_a_re_add_and_a_second_worker_neither_shares_nor_loses_the_key() {
     is_at_rest(&queue);
 }
 
-/// Two adds against two getters: each of them gets one.
 #[testkit::model(preemptions = 3)]
-fn adds_racing_two_getters_leave_none_asleep() {
+fn adds_racing_two_getters_wake_both() {
     let queue = plain();
     let getters = [(); 2].map(|()| {
         let queue = queue.clone();
@@ -40,9 +38,8 @@ fn adds_racing_two_getters_leave_none_asleep() {
     is_at_rest(&queue);
 }
 
-/// An add against a thread and a future that wait: both are served.
 #[testkit::model(preemptions = 2)]
-fn adds_racing_a_future_and_a_thread_leave_none_asleep() {
+fn adds_racing_a_future_and_a_thread_wake_both() {
     let queue = plain();
     let thread = beside(&queue, |queue| *queue.get().unwrap());
     let future = beside(&queue, |queue| *block_on(queue.get_async()).unwrap());
@@ -52,9 +49,9 @@ fn adds_racing_a_future_and_a_thread_leave_none_asleep() {
     is_at_rest(&queue);
 }
 
-/// A future that is dropped, woken or not, against an add: the other one that waits gets the key.
+/// The dropped future was notified or not; the other waiter gets the key.
 #[testkit::model(preemptions = 3)]
-fn a_dropped_future_racing_an_add_leaves_the_key_to_the_other() {
+fn a_dropped_future_racing_an_add_leaves_the_key_to_the_other_waiter() {
     let queue = plain();
     let mut future = queue.get_async();
     let waker = std::task::Waker::noop();
@@ -68,10 +65,9 @@ fn a_dropped_future_racing_an_add_leaves_the_key_to_the_other() {
     is_at_rest(&queue);
 }
 
-/// A dirty key that is taken back against its end: it is delivered once more or not at all, and
-/// the answer of the call says which.
+/// The key is delivered once more or not at all, as the call returns.
 #[testkit::model(preemptions = 3)]
-fn a_removal_racing_done_takes_the_delivery_or_leaves_it() {
+fn a_removal_racing_done_cancels_the_delivery_or_returns_that_it_is_made() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
@@ -84,10 +80,9 @@ fn a_removal_racing_done_takes_the_delivery_or_leaves_it() {
     is_at_rest(&queue);
 }
 
-/// Two adds against two futures: each of them gets one, and neither counts as called for longer than
-/// it is.
+/// Each future gets one key, and neither counts as notified for longer than it is.
 #[testkit::model(preemptions = 2)]
-fn adds_racing_two_futures_leave_none_asleep() {
+fn adds_racing_two_futures_wake_both() {
     let queue = plain();
     let getters = [(); 2].map(|()| {
         let queue = queue.clone();

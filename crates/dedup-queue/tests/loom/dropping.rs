@@ -1,4 +1,4 @@
-//! Futures that are dropped while they are being answered, at each of their states.
+//! Futures that are dropped while they are being answered, in each of their states.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,13 +16,12 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// How many delayed keys came out of these drains.
+/// The number of delayed keys that these drains have returned.
 fn delayed(drained: impl IntoIterator<Item = Drained<u32>>) -> usize {
     let left = drained.into_iter().filter_map(|drained| drained.leftovers);
     left.map(|left| left.delayed.len()).sum()
 }
 
-/// The last `done` ends a drain while it is dropped: what is left goes to the next drain.
 #[testkit::model(preemptions = 3)]
 fn a_drain_dropped_as_the_last_done_ends_it_leaves_the_rest_to_the_next() {
     let (queue, _clock) = delaying();
@@ -37,14 +36,14 @@ fn a_drain_dropped_as_the_last_done_ends_it_leaves_the_rest_to_the_next() {
     let next = queue.drain();
     worker.join().unwrap();
     assert_eq!(next.outcome, Outcome::Finished);
-    // It may have come when the leftovers were on their way back: then one more gets them.
+    // The drain may have run while the leftovers were on their way back: then one more gets them.
     assert_eq!(delayed([next, queue.drain()]), 1);
     is_at_rest(&queue);
 }
 
-/// The same, with another drain beside it: one of the two, or the next one, gets what is left.
+/// The same, with another drain at the same time: one of the two, or the next one, returns the rest.
 #[testkit::model(preemptions = 3)]
-fn a_drain_dropped_as_it_ends_leaves_the_rest_to_another() {
+fn a_drain_dropped_as_it_ends_leaves_the_rest_to_another_drain() {
     let (queue, _clock) = delaying();
     queue.add(1).unwrap();
     queue.add_after(2, SECOND).unwrap();
@@ -63,9 +62,8 @@ fn a_drain_dropped_as_it_ends_leaves_the_rest_to_another() {
     is_at_rest(&queue);
 }
 
-/// Another drain's deadline ends a drain while it is dropped: what was left comes out once.
 #[testkit::model(preemptions = 2)]
-fn a_drain_dropped_at_the_deadline_of_another_leaves_the_rest_to_it() {
+fn a_drain_dropped_at_the_deadline_of_another_leaves_the_rest_to_that() {
     let (queue, clock) = delaying();
     queue.add(1).unwrap();
     queue.add_after(2, 2 * SECOND).unwrap();
@@ -84,7 +82,6 @@ fn a_drain_dropped_at_the_deadline_of_another_leaves_the_rest_to_it() {
     is_at_rest(&queue);
 }
 
-/// A shut-down ends a drain while it is dropped: what is left stays in the queue.
 #[testkit::model(preemptions = 3)]
 fn a_drain_dropped_as_a_shut_down_ends_it_leaves_the_rest_in_the_queue() {
     let (queue, _clock) = delaying();
@@ -102,7 +99,7 @@ fn a_drain_dropped_as_a_shut_down_ends_it_leaves_the_rest_in_the_queue() {
     is_at_rest(&queue);
 }
 
-/// A drain that is polled with another waker while it ends: it is answered, and wakes the newer.
+/// The drain is polled with another waker: it is answered, or the newer waker is woken.
 #[testkit::model(preemptions = 3)]
 fn a_drain_polled_anew_as_it_ends_is_woken_or_answered() {
     let queue = plain();
@@ -116,10 +113,9 @@ fn a_drain_polled_anew_as_it_ends_is_woken_or_answered() {
     is_at_rest(&queue);
 }
 
-/// An alarm that rings for a future while it is dropped: the other one is called, and the time is
-/// kept for it.
+/// The other future is notified, and its alarm is set.
 #[testkit::model(preemptions = 2)]
-fn a_future_dropped_as_its_alarm_rings_leaves_the_keys_to_the_other() {
+fn a_future_dropped_as_its_alarm_rings_leaves_the_keys_to_the_other_future() {
     let (queue, clock) = delaying();
     queue.add_after(1, SECOND).unwrap();
     let mut dropped = queue.get_async();
@@ -132,10 +128,9 @@ fn a_future_dropped_as_its_alarm_rings_leaves_the_keys_to_the_other() {
     is_at_rest(&queue);
 }
 
-/// A future that was called, and is polled anew while another one takes its key: it waits again,
-/// and is called for the next.
+/// The future is polled anew while another one takes its key: it waits again, and is notified of the next one.
 #[testkit::model(preemptions = 3)]
-fn a_called_future_that_comes_too_late_is_called_for_the_next_key() {
+fn a_notified_future_that_comes_too_late_is_notified_of_the_next_key() {
     let queue = plain();
     let mut late = queue.get_async();
     assert!(poll(&mut late).is_pending());
@@ -151,9 +146,8 @@ fn a_called_future_that_comes_too_late_is_called_for_the_next_key() {
     assert_eq!(queue.stats().waiting, 0);
 }
 
-/// A guard that is dropped against a drain and a getter: the drain ends, the getter is woken.
 #[testkit::model(preemptions = 2)]
-fn an_owned_guard_dropped_beside_a_drain_and_a_getter_ends_both() {
+fn an_owned_guard_dropped_racing_a_drain_and_a_getter_ends_the_drain_and_wakes_the_getter() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap().into_owned();
@@ -165,10 +159,9 @@ fn an_owned_guard_dropped_beside_a_drain_and_a_getter_ends_both() {
     is_at_rest(&queue);
 }
 
-/// A future that is polled without having been called, against an add that calls another one: who
-/// takes the key waits no longer, nor does who is dropped.
+/// The add notifies another future: neither a future that takes the key nor a dropped one counts as waiting.
 #[testkit::model(preemptions = 3)]
-fn a_future_polled_uncalled_racing_an_add_waits_no_longer_once_it_has_a_key() {
+fn a_future_polled_without_a_notification_stops_waiting_once_it_has_a_key() {
     let queue = plain();
     let mut called = queue.get_async();
     let mut other = queue.get_async();

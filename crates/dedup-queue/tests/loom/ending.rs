@@ -7,7 +7,7 @@ use dedup_queue::{Clock, GetError, KeyQueue, Outcome};
 
 use super::{SECOND, beside, delaying, is_at_rest, plain};
 
-/// The last `done` against two drains: both end, and one of them gets what is left.
+/// Both drains end, and one of them returns the rest.
 #[testkit::model(preemptions = 3)]
 fn the_last_done_racing_two_drains_ends_both() {
     let queue = plain();
@@ -24,15 +24,14 @@ fn the_last_done_racing_two_drains_ends_both() {
             .iter()
             .all(|drained| drained.outcome == Outcome::Finished)
     );
-    // If the second came when it was over, it found nothing and got that.
+    // A second drain that begins after the end finds no key and returns that.
     assert!(drained.iter().any(|drained| drained.leftovers.is_some()));
     is_at_rest(&queue);
 }
 
-/// The last `done` against a thread and a future that wait for the queue to be idle: both end, though a key is
-/// added right after.
+/// A thread and a future wait for the queue to be idle; both waits end, although a key is added right after.
 #[testkit::model(preemptions = 3)]
-fn the_last_done_racing_waits_for_idleness_ends_them() {
+fn the_last_done_racing_waits_for_idleness_ends_both() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
@@ -44,9 +43,9 @@ fn the_last_done_racing_waits_for_idleness_ends_them() {
     is_at_rest(&queue);
 }
 
-/// The deadline of a wait for idleness against the last `done`: it says what it was.
+/// Either result is right, but the wait must end.
 #[testkit::model(preemptions = 3)]
-fn the_last_done_racing_the_deadline_of_a_wait_for_idleness() {
+fn the_last_done_racing_the_deadline_of_a_wait_for_idleness_ends_it() {
     let (queue, clock) = delaying();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
@@ -58,9 +57,8 @@ fn the_last_done_racing_the_deadline_of_a_wait_for_idleness() {
     assert!(queue.wait_idle_timeout(SECOND));
 }
 
-/// The same, of a drain that is a future.
 #[testkit::model(preemptions = 3)]
-fn the_last_done_racing_a_drain_as_a_future_wakes_it() {
+fn the_last_done_racing_a_drain_future_wakes_it() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
@@ -69,9 +67,9 @@ fn the_last_done_racing_a_drain_as_a_future_wakes_it() {
     assert_eq!(drain.join().unwrap(), Outcome::Finished);
 }
 
-/// A drain against a worker that takes and finishes a ready key, made dirty before.
+/// The key was made dirty before.
 #[testkit::model(preemptions = 3)]
-fn a_worker_racing_a_drain_deals_with_all_that_is_owed() {
+fn a_worker_racing_a_drain_handles_all_owed_deliveries() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap().into_owned();
@@ -90,10 +88,9 @@ fn a_worker_racing_a_drain_deals_with_all_that_is_owed() {
     is_at_rest(&queue);
 }
 
-/// A drain's deadline against the last `done`: finished and nothing left, or timed out and the key
-/// returned as held.
+/// The drain either finishes with nothing left, or times out and returns the key as held.
 #[testkit::model(preemptions = 3)]
-fn a_drains_deadline_racing_the_last_done_returns_the_key_or_nothing() {
+fn a_drains_deadline_racing_the_last_done_returns_the_held_key_or_none() {
     let (queue, clock) = delaying();
     queue.add(1).unwrap();
     let held = queue.get().unwrap().into_owned();
@@ -112,7 +109,6 @@ fn a_drains_deadline_racing_the_last_done_returns_the_key_or_nothing() {
     is_at_rest(&queue);
 }
 
-/// A drain's deadline against another drain: both end.
 #[testkit::model(preemptions = 2)]
 fn a_drains_deadline_ends_the_other_drain_too() {
     let (queue, clock) = delaying();
@@ -126,16 +122,15 @@ fn a_drains_deadline_ends_the_other_drain_too() {
     };
     clock.advance(SECOND);
     timed.join().unwrap();
-    // A drain that comes after the other's end waits for the key.
+    // A drain that starts after the other's end waits for the key.
     drop(held);
     other.join().unwrap();
     is_at_rest(&queue);
 }
 
-/// `shut_down` against a drain of something that is never done: the drain ends, whether it came
-/// first or not.
+/// The key is never done: the drain ends, whether it started first or not.
 #[testkit::model(preemptions = 3)]
-fn a_shut_down_racing_a_drain_lets_it_return() {
+fn a_shut_down_racing_a_drain_ends_it() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
@@ -148,10 +143,9 @@ fn a_shut_down_racing_a_drain_lets_it_return() {
     drop(held);
 }
 
-/// `shut_down` against a drain's deadline: whichever ended the drain, the ready key is delivered or
-/// handed over, not both and not neither.
+/// Whichever of the two ended the drain, the ready key is either delivered or returned.
 #[testkit::model(preemptions = 3)]
-fn a_shut_down_racing_a_drains_deadline_keeps_or_returns_what_is_ready() {
+fn a_shut_down_racing_a_drains_deadline_keeps_or_returns_the_ready_key() {
     let (queue, clock) = delaying();
     queue.add(1).unwrap();
     let deadline = clock.now() + SECOND;
@@ -169,9 +163,8 @@ fn a_shut_down_racing_a_drains_deadline_keeps_or_returns_what_is_ready() {
     assert!(left != queue.try_get().is_ok());
 }
 
-/// `shut_down` against two getters: both end.
 #[testkit::model(preemptions = 3)]
-fn a_shut_down_racing_two_getters_tells_both() {
+fn a_shut_down_racing_two_getters_ends_both() {
     let queue = plain();
     let thread = beside(&queue, |queue| {
         assert!(matches!(queue.get(), Err(GetError::Closed)));
@@ -184,7 +177,6 @@ fn a_shut_down_racing_two_getters_tells_both() {
     future.join().unwrap();
 }
 
-/// `shut_down` against an add: the key is refused, or it is delivered before the queue is closed.
 #[testkit::model(preemptions = 3)]
 fn a_shut_down_racing_an_add_delivers_or_refuses_the_key() {
     let queue = plain();
@@ -196,10 +188,9 @@ fn a_shut_down_racing_an_add_delivers_or_refuses_the_key() {
     is_at_rest(&queue);
 }
 
-/// `done` of a dirty key against a shut-down and a getter: the getter is not sent home while the
-/// key is owed, so closed is final.
+/// A getter must not end while the dirty key is owed a delivery: closed is final.
 #[testkit::model(preemptions = 3)]
-fn a_shut_down_racing_the_done_of_a_dirty_key_is_not_told_too_early() {
+fn a_shut_down_racing_the_done_of_a_dirty_key_ends_no_getter_too_early() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap().into_owned();
@@ -212,10 +203,10 @@ fn a_shut_down_racing_the_done_of_a_dirty_key_is_not_told_too_early() {
     assert!(matches!(queue.get(), Err(GetError::Closed)));
 }
 
-/// The last key is taken by one who did not wait, after a future was called for it that is never
-/// polled: the other waiters learn that there is none.
+/// A taker that does not wait gets the last key, after a future was notified of it that is never polled: the
+/// other waiters end.
 #[testkit::model(preemptions = 3)]
-fn a_key_taken_past_a_called_future_closes_the_queue_for_the_other() {
+fn a_last_key_taken_before_a_notified_future_is_polled_ends_the_other_waiters() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
@@ -232,10 +223,9 @@ fn a_key_taken_past_a_called_future_closes_the_queue_for_the_other() {
     assert!(taken.is_ok() != other.is_ok());
 }
 
-/// The last key, taken by one of two getters after a shut-down: the other learns that there is
-/// none.
+/// The shut-down comes first, and one of two getters takes the last key.
 #[testkit::model(preemptions = 3)]
-fn the_last_key_taken_racing_another_getter_closes_the_queue_for_it() {
+fn the_last_key_taken_racing_another_getter_ends_that_getter() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();

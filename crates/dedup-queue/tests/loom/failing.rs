@@ -1,4 +1,4 @@
-//! Failures counted by several.
+//! Failures that several parties count.
 
 use std::num::NonZeroU32;
 
@@ -7,7 +7,6 @@ use sync_shim::model::spawn;
 
 use super::{Fixed, Queue, SECOND, beside, is_at_rest, retrying};
 
-/// A holder's retry against another thread's count of the same key: both count.
 #[testkit::model(preemptions = 3)]
 fn a_retry_racing_a_rate_limited_add_counts_both_failures() {
     let (queue, _clock) = retrying();
@@ -20,7 +19,7 @@ fn a_retry_racing_a_rate_limited_add_counts_both_failures() {
     assert_eq!(queue.stats().delayed, 1);
 }
 
-/// Two counts of a key that no worker holds: both count.
+/// No worker holds the key.
 #[testkit::model(preemptions = 3)]
 fn two_rate_limited_adds_racing_count_both_failures() {
     let (queue, _clock) = retrying();
@@ -31,7 +30,6 @@ fn two_rate_limited_adds_racing_count_both_failures() {
     assert_eq!(queue.stats().delayed, 1);
 }
 
-/// A retry against a getter that waits against the clock: it comes again and is taken.
 #[testkit::model(preemptions = 2)]
 fn a_retry_racing_a_waiting_worker_and_the_clock_is_tried_again() {
     let (queue, clock) = retrying();
@@ -45,9 +43,8 @@ fn a_retry_racing_a_waiting_worker_and_the_clock_is_tried_again() {
     is_at_rest(&queue);
 }
 
-/// A retry against an add: one delivery at once, and the failure is counted.
 #[testkit::model(preemptions = 3)]
-fn a_retry_racing_an_add_is_one_delivery() {
+fn a_retry_racing_an_add_causes_one_delivery() {
     let (queue, _clock) = retrying();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
@@ -61,10 +58,10 @@ fn a_retry_racing_an_add_is_one_delivery() {
     is_at_rest(&queue);
 }
 
-/// The same of a key that has failed before and is held when its back-off is over: a count from
-/// elsewhere does not make the holder's try an early one.
+/// The key has failed before and is held when its back-off ends: the other thread's count does not turn the
+/// holder's try into an early one.
 #[testkit::model(preemptions = 3)]
-fn a_second_failure_racing_a_rate_limited_add_counts_both() {
+fn a_second_failure_racing_a_rate_limited_add_counts_both_failures() {
     let (queue, clock) = retrying();
     queue.add(1).unwrap();
     queue.get().unwrap().retry();
@@ -77,9 +74,8 @@ fn a_second_failure_racing_a_rate_limited_add_counts_both() {
     assert_eq!(queue.stats().delayed, 1);
 }
 
-/// An early try against the end of the back-off that it came before: it goes back, or counts.
 #[testkit::model(preemptions = 3)]
-fn an_early_try_racing_the_end_of_its_back_off_goes_back_or_counts() {
+fn an_early_try_racing_the_end_of_its_back_off_returns_to_it_or_is_counted() {
     let (queue, clock) = retrying();
     queue.add(1).unwrap();
     queue.get().unwrap().retry();
@@ -95,8 +91,7 @@ fn an_early_try_racing_the_end_of_its_back_off_goes_back_or_counts() {
     }
 }
 
-/// A retry against a failure that is counted by another: the second of the two gives the key up, and
-/// it is not tried again for the first.
+/// Another party counts the second failure, which gives the key up: the first failure causes no further try.
 #[testkit::model(preemptions = 3)]
 fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
     let clock = ManualClock::new();
@@ -116,10 +111,10 @@ fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
     assert_eq!((stats.ready, stats.delayed, stats.resting), (0, 0, 0));
 }
 
-/// An event that gives way against the retry of its key, which fails: whichever comes first, there is
-/// one delivery, when the back-off is over, and a worker that waits for the clock gets it.
+/// An add yields to the back-off while the retry of its key fails: in either order there is one delivery, at
+/// the end of the back-off, to a worker that waits for the clock.
 #[testkit::model(preemptions = 2)]
-fn an_event_that_gives_way_racing_a_retry_waits_for_the_back_off() {
+fn a_yielding_add_racing_a_retry_waits_for_the_back_off() {
     let (queue, clock) = retrying();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
@@ -137,10 +132,9 @@ fn an_event_that_gives_way_racing_a_retry_waits_for_the_back_off() {
     is_at_rest(&queue);
 }
 
-/// As above, and it ends well: a waiting worker gets the key at once, whichever comes first. The key
-/// had failed, and was tried early.
+/// As above, and the early try succeeds: a waiting worker gets the key at once, in either order.
 #[testkit::model(preemptions = 2)]
-fn an_event_that_gives_way_racing_a_success_is_delivered_at_once() {
+fn a_yielding_add_racing_a_success_is_delivered_at_once() {
     let (queue, _clock) = retrying();
     queue.add_rate_limited(1).unwrap();
     queue.add(1).unwrap(); // Early.

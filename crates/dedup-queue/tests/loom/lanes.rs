@@ -1,12 +1,11 @@
-//! The low lane: it has waiters, and the short sections do not know it.
+//! The low lane: it has waiters, and the short critical sections do not know it.
 
 use sync_shim::model::spawn;
 
 use super::{beside, is_at_rest, plain};
 
-/// A low key against a worker that finds nothing: it is woken.
 #[testkit::model(preemptions = 3)]
-fn a_low_add_racing_a_workers_look_is_not_slept_over() {
+fn a_low_add_racing_a_getter_wakes_it() {
     let queue = plain();
     let worker = beside(&queue, |queue| assert_eq!(*queue.get().unwrap(), 1));
     queue.low_priority().add(1).unwrap();
@@ -14,9 +13,9 @@ fn a_low_add_racing_a_workers_look_is_not_slept_over() {
     is_at_rest(&queue);
 }
 
-/// A low key that is being moved up, against two workers: one gets it, once, and the other the next.
+/// One worker gets the key, once, and the other one the next key.
 #[testkit::model(preemptions = 3)]
-fn a_key_moved_up_racing_two_takes_is_one_delivery() {
+fn a_raised_low_key_racing_two_getters_is_delivered_once() {
     let queue = plain();
     queue.low_priority().add(1).unwrap();
     queue.low_priority().add(2).unwrap();

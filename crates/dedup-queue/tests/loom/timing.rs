@@ -1,4 +1,4 @@
-//! Delayed keys, and those who wait for them.
+//! Delayed keys and their waiters.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,6 @@ use sync_shim::{Alarm, Parker};
 
 use super::{Fixed, SECOND, beside, delaying, is_at_rest};
 
-/// A key that falls due against a getter that arrives: it gets the key.
 #[testkit::model(preemptions = 3)]
 fn a_key_falling_due_racing_an_arriving_getter_is_taken() {
     let (queue, clock) = delaying();
@@ -27,7 +26,7 @@ fn a_key_falling_due_racing_an_arriving_getter_is_taken() {
     is_at_rest(&queue);
 }
 
-/// The same, of a future: the clock's alarm must be set, and set in time.
+/// The same for a future: its alarm must be set, and in time.
 #[testkit::model(preemptions = 3)]
 fn a_key_falling_due_racing_an_arriving_future_is_taken() {
     let (queue, clock) = delaying();
@@ -38,7 +37,7 @@ fn a_key_falling_due_racing_an_arriving_future_is_taken() {
     is_at_rest(&queue);
 }
 
-/// One alarm after another: the second key's is set once the first has rung.
+/// The second key's alarm is set once the first one has rung.
 #[testkit::model(preemptions = 2)]
 fn an_alarm_that_rings_racing_a_poll_leads_to_the_next() {
     let (queue, clock) = delaying();
@@ -54,7 +53,6 @@ fn an_alarm_that_rings_racing_a_poll_leads_to_the_next() {
     is_at_rest(&queue);
 }
 
-/// An earlier key against a getter that sleeps until a later one: it does not sleep on.
 #[testkit::model(preemptions = 3)]
 fn an_earlier_key_racing_a_sleeping_getter_is_taken_first() {
     let (queue, clock) = delaying();
@@ -68,7 +66,6 @@ fn an_earlier_key_racing_a_sleeping_getter_is_taken_first() {
     assert_eq!(queue.stats().delayed, 1);
 }
 
-/// An `add` against the same key's falling due against a getter: one delivery, not two.
 #[testkit::model(preemptions = 3)]
 fn an_add_racing_the_keys_own_due_time_is_one_delivery() {
     let (queue, clock) = delaying();
@@ -82,9 +79,9 @@ fn an_add_racing_the_keys_own_due_time_is_one_delivery() {
     is_at_rest(&queue);
 }
 
-/// A time-out against an add: the getter has the key, or the key is still there.
+/// The getter has the key, or the key is still ready.
 #[testkit::model(preemptions = 3)]
-fn a_time_out_racing_an_add_loses_no_key() {
+fn a_timeout_racing_an_add_loses_no_key() {
     let (queue, clock) = delaying();
     let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
     let deadline = clock.now() + SECOND;
@@ -96,9 +93,9 @@ fn a_time_out_racing_an_add_loses_no_key() {
     is_at_rest(&queue);
 }
 
-/// A getter that keeps the time and gives up, against one that sleeps without: the time is kept.
+/// The leader gives up while another getter sleeps without a time: that one becomes the leader.
 #[testkit::model(preemptions = 2)]
-fn a_time_keeper_giving_up_racing_a_sleeper_hands_the_time_on() {
+fn a_leader_that_times_out_racing_a_sleeper_passes_the_lead_on() {
     let (queue, clock) = delaying();
     queue.add_after(1, 2 * SECOND).unwrap();
     let sleeper = beside(&queue, |queue| *queue.get().unwrap());
@@ -113,7 +110,7 @@ fn a_time_keeper_giving_up_racing_a_sleeper_hands_the_time_on() {
     is_at_rest(&queue);
 }
 
-/// Nothing may sleep by it, nor be woken.
+/// A clock on which no thread may sleep and no alarm may ring.
 #[derive(Clone, Debug)]
 struct Sleepless(ManualClock);
 
@@ -131,10 +128,9 @@ impl Clock for Sleepless {
     }
 }
 
-/// A key that was added, or has fallen due, or the end, against getters and a drain: who finds what
-/// it came for does not sleep first.
+/// A getter or drain whose key or end is already there returns without sleeping.
 #[testkit::model(preemptions = 3)]
-fn a_getter_or_drain_that_finds_what_it_came_for_does_not_sleep() {
+fn a_getter_or_drain_that_can_return_does_not_sleep() {
     let clock = ManualClock::new();
     let queue: KeyQueue<u32, Fixed, Sleepless, Delaying> =
         KeyQueue::<u32, _, _, Delaying>::builder()
@@ -161,7 +157,7 @@ fn a_getter_or_drain_that_finds_what_it_came_for_does_not_sleep() {
     assert_eq!(queue.stats().wakes, 0);
 }
 
-/// Alarms cannot be set.
+/// A clock whose alarms cannot be set.
 #[derive(Clone, Debug)]
 struct NoAlarms(ManualClock);
 
@@ -179,8 +175,8 @@ impl Clock for NoAlarms {
     }
 }
 
-/// The time passes against the first poll of a future that no alarm can wake: it has the key, or
-/// says that it cannot be woken, but not when the key was due before it was polled.
+/// Time advances during the first poll of a future that no alarm can wake: it gets the key or an error, but no
+/// error if the key was due before the poll.
 #[testkit::model(preemptions = 3)]
 fn a_key_that_is_due_is_taken_though_no_alarm_can_be_set() {
     let clock = ManualClock::new();
@@ -204,9 +200,9 @@ fn a_key_that_is_due_is_taken_though_no_alarm_can_be_set() {
     time.join().unwrap();
 }
 
-/// Its waits panic: what they were to wait for is left to others, and none of them is called in vain.
+/// A clock whose waits panic: other waiters take over, and no notification goes to a thread that has left.
 #[testkit::model(preemptions = 3)]
-fn a_wait_whose_clock_panics_leaves_neither_a_waiter_nor_a_drain_behind() {
+fn a_wait_whose_clock_panics_leaves_neither_a_getter_nor_a_drain_waiting() {
     let queue: KeyQueue<u32, Fixed, Sleepless, Delaying> =
         KeyQueue::<u32, _, _, Delaying>::builder()
             .hasher(Fixed::default())
@@ -215,7 +211,7 @@ fn a_wait_whose_clock_panics_leaves_neither_a_waiter_nor_a_drain_behind() {
     let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
     let wait = AssertUnwindSafe(|| queue.get_timeout(SECOND).map(drop).is_ok());
     let got = catch_unwind(wait).is_ok();
-    // Before the add has come, too: it must not call the one that has gone.
+    // Also before the add: it must not notify the thread that has left.
     assert_eq!(queue.stats().waiting, 0);
     adder.join().unwrap();
     let held = queue.try_get();

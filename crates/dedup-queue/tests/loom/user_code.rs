@@ -1,5 +1,5 @@
-//! Code of users that waits, in what a section leaves to be done: the thread that runs it does not
-//! count as waiting, and others are not kept from what they wait for.
+//! User code that waits, run among the effects of a critical section: its thread does not count as waiting, and
+//! it blocks no other thread's progress.
 
 use std::future::Future;
 use std::hash::{Hash, Hasher};
@@ -41,7 +41,7 @@ impl Latch {
     }
 }
 
-/// Waits on one thread, once: on another queue, then at a latch.
+/// Waits once, on one thread: on another queue, then at a latch.
 struct Waits {
     on: ThreadId,
     told: Latch,
@@ -51,7 +51,7 @@ struct Waits {
     begin: AtomicBool,
 }
 
-/// A key whose drop waits, if it has what to wait for.
+/// A key whose drop waits, if it has something to wait for.
 #[derive(Clone)]
 struct Key(u32, Option<Arc<Waits>>);
 
@@ -82,7 +82,7 @@ impl Drop for Key {
 
 type Keys = KeyQueue<Key, Fixed, ManualClock, Retrying>;
 
-/// A queue that remembers one key, which expires in a second, and whose drop waits then.
+/// A queue that remembers one key, which expires in a second and whose drop then waits.
 fn about_to_expire() -> (Keys, ManualClock, Arc<Waits>) {
     let clock = ManualClock::new();
     let queue: Keys = KeyQueue::<Key, _, _, Retrying>::builder()
@@ -107,10 +107,10 @@ fn about_to_expire() -> (Keys, ManualClock, Arc<Waits>) {
     (queue, clock, waits)
 }
 
-/// A getter that finds nothing drops a key that has expired, and that drop waits until another
-/// worker has done its work: that worker, asleep already, gets the key that is added meanwhile.
+/// A getter without a key drops an expired one, and that drop waits for another worker's progress: the worker,
+/// already asleep, gets the key that is added meanwhile.
 #[testkit::model(preemptions = 2)]
-fn a_getter_in_user_code_is_not_called_for_a_key() {
+fn a_getter_in_user_code_is_not_notified_of_a_key() {
     let (queue, clock, waits) = about_to_expire();
     let worker = {
         let (queue, waits) = (queue.clone(), Arc::clone(&waits));
@@ -123,7 +123,7 @@ fn a_getter_in_user_code_is_not_called_for_a_key() {
         let (queue, waits) = (queue.clone(), Arc::clone(&waits));
         spawn(move || {
             clock.advance(SECOND);
-            queue.stats(); // Expires the key, if the getter has not.
+            queue.stats(); // Expires the key, unless the getter has.
             waits.told.wait();
             queue.add(Key(1, None)).map_err(drop).unwrap();
         })
@@ -135,7 +135,7 @@ fn a_getter_in_user_code_is_not_called_for_a_key() {
     assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
 }
 
-/// The first key opens the latch and brings another one.
+/// The first key opens the latch and adds another one.
 fn work(queue: &Keys, latch: &Latch) {
     work_on(queue, &queue.get().unwrap(), latch);
 }
@@ -147,10 +147,10 @@ fn work_on(queue: &Keys, held: &Held<'_, Key, Retrying>, latch: &Latch) {
     }
 }
 
-/// The same of futures, of which the first to wait is the first to be called: one that is being
-/// polled, and is in code of users, does not wait yet.
+/// The same for futures, of which the first to wait is the first to be notified: a future that is being polled
+/// and runs user code does not wait yet.
 #[testkit::model(preemptions = 2)]
-fn a_future_in_user_code_is_not_called_for_a_key() {
+fn a_future_in_user_code_is_not_notified_of_a_key() {
     let (queue, clock, waits) = about_to_expire();
     let worker = {
         let (queue, waits) = (queue.clone(), Arc::clone(&waits));
@@ -163,7 +163,7 @@ fn a_future_in_user_code_is_not_called_for_a_key() {
         let (queue, waits) = (queue.clone(), Arc::clone(&waits));
         spawn(move || {
             clock.advance(SECOND);
-            queue.stats(); // Expires the key, if the getter has not.
+            queue.stats(); // Expires the key, unless the getter has.
             waits.told.wait();
             queue.add(Key(1, None)).map_err(drop).unwrap();
         })
@@ -175,8 +175,8 @@ fn a_future_in_user_code_is_not_called_for_a_key() {
     assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
 }
 
-/// Knows which threads are setting an alarm. It jumps to the alarm's time, and rings before it has set
-/// it.
+/// A clock that knows which threads are setting an alarm. It jumps to the alarm's time and rings before the
+/// alarm is set.
 #[derive(Clone, Debug)]
 struct Jumping(ManualClock, Setting);
 
@@ -202,7 +202,7 @@ impl Clock for Jumping {
     }
 }
 
-/// Notes whether it was woken within the setting of an alarm.
+/// Records whether it was woken while an alarm was being set.
 struct NotWithin(Setting, Arc<AtomicBool>);
 
 impl Wake for NotWithin {
@@ -214,8 +214,8 @@ impl Wake for NotWithin {
     }
 }
 
-/// Alarms that ring while they are set, against another thread's add: every key is called for, and no
-/// waker runs within the setting of an alarm.
+/// Alarms ring while they are set, during another thread's add: every key is announced, and no waker runs
+/// within the setting of an alarm.
 #[testkit::model(preemptions = 2)]
 fn an_alarm_that_rings_while_it_is_set_is_heard_after_that() {
     let setting = Setting::default();
@@ -248,7 +248,7 @@ fn an_alarm_that_rings_while_it_is_set_is_heard_after_that() {
     );
 }
 
-/// Wakes by waiting until the drain has returned.
+/// Its wake waits until the drain has returned.
 struct WaitsForDrain(Latch);
 
 impl Wake for WaitsForDrain {
@@ -257,8 +257,8 @@ impl Wake for WaitsForDrain {
     }
 }
 
-/// A key is taken back, which ends a drain, and closes the queue for a future whose waker waits for
-/// that drain: it is answered all the same.
+/// Cancelling a key ends a drain and closes the queue for a future, whose waker waits for that drain: the drain
+/// must be answered first.
 #[testkit::model(preemptions = 3)]
 fn a_drain_is_answered_before_wakers_run() {
     let queue = plain();
