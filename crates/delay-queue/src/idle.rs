@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[testkit::test]
-    fn waits_that_end_in_any_way_leave_nothing() {
+    fn waits_that_end_in_any_way_leave_no_waiter_behind() {
         let queue = DelayQueue::new();
         let id = queue.push((), Duration::MAX).expect("it is open");
         let mut context = Context::from_waker(Waker::noop());

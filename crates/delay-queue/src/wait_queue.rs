@@ -220,7 +220,7 @@ mod tests {
 
     /// The list against a `VecDeque`: pushers come, are served and leave at random.
     #[test]
-    fn pushers_leave_first_come_first_served_whoever_withdraws() {
+    fn pushers_leave_first_come_first_served_when_others_withdraw() {
         let mut rng = Rng::from_env();
         let mut queue = WaitQueue::new();
         let (mut twin, mut served) = (VecDeque::new(), Vec::new());
@@ -271,7 +271,7 @@ mod tests {
 
     /// Whatever becomes of waiting pushers and their futures, no answer stays behind.
     #[test]
-    fn an_answer_that_nobody_collects_is_not_kept() {
+    fn an_uncollected_answer_is_not_kept() {
         let queue = DelayQueue::builder().bound(1).build().expect("it has room");
         queue.push(0, Duration::ZERO).expect("there is room");
         for is_refused in [false, true] {

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[testkit::test]
-    fn a_thread_keeps_its_number_and_no_other_has_it() {
+    fn each_thread_has_a_unique_number_that_stays() {
         let numbers = || [thread_number(), thread_number()];
         let (ours, theirs) = (numbers(), std::thread::spawn(numbers).join());
         let theirs = theirs.expect("it does not panic");
