@@ -1,6 +1,6 @@
 //! `cargo xtask shuttle`: random schedules of the public interface, more threads than loom can take.
 //!
-//! A scenario is a `#[test]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a crate. Each
+//! A scenario is a `#[testkit::scenario]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a crate. Each
 //! runs in a process of its own, in schedules that its seeds decide, and prints
 //! `schedules NAME: explored N (seeds from S)`. One that fails prints its seed: `--seed` repeats it.
 

@@ -123,7 +123,7 @@ mod tests {
 
     use crate::ScheduledPool;
 
-    #[test]
+    #[testkit::test]
     fn a_wait_whose_time_is_up_leaves_no_event_behind() {
         let built = Pool::builder().capacity(1).build();
         let scheduled = ScheduledPool::new(built.expect("a capacity is all that is needed"));

@@ -260,12 +260,12 @@ fn function_name(code: &str) -> Option<&str> {
     (is_declared && end > 0).then(|| &rest[..end])
 }
 
-/// The functions behind `#[test]`.
+/// The functions behind `#[test]` and the attributes of testkit.
 fn test_names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_test = false;
     for line in text.lines().map(str::trim_start) {
-        if line == "#[test]" {
+        if line == "#[test]" || line.starts_with("#[testkit::") {
             is_test = true;
         } else if is_test && let Some(name) = function_name(line) {
             names.push(name.to_owned());
@@ -323,7 +323,8 @@ mod tests {
     }
 
     fn offences(rows: &[&str]) -> Vec<String> {
-        let tests = test_names("#[test]\nfn it_panics() {}\n#[test]\n#[cfg(x)]\nfn it_asks() {}");
+        let tests =
+            test_names("#[test]\nfn it_panics() {}\n#[testkit::test]\n#[cfg(x)]\nfn it_asks() {}");
         let tests = tests.into_iter().collect();
         check_page("UNSAFE.md", &page(rows), &uses("a.rs", SOURCE), &tests)
     }

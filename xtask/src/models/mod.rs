@@ -1,6 +1,6 @@
 //! The loom models: how they are built, listed, run one by one, and what they say.
 //!
-//! A model is a `#[test]` in `tests/loom.rs` (or `tests/loom/main.rs`) of a crate. Each runs in a
+//! A model is a `#[testkit::model]` in `tests/loom.rs` (or `tests/loom/main.rs`) of a crate. Each runs in a
 //! process of its own, because a failing model often aborts the process and would hide the
 //! others. For each exploration that it completes, a model prints the line
 //! `model NAME: completed in N iterations (bound B)`.

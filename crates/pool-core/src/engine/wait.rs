@@ -223,7 +223,7 @@ mod tests {
         future.poll(&mut Context::from_waker(waker))
     }
 
-    #[test]
+    #[testkit::test]
     fn a_wait_as_a_future_that_is_dropped_leaves_no_event_behind() {
         let (pool, gate) = held(&ManualClock::new());
         for _ in 0..100 {
@@ -239,7 +239,7 @@ mod tests {
         gate.open();
     }
 
-    #[test]
+    #[testkit::test]
     fn a_future_dropped_in_any_state_leaves_neither_event_nor_alarm_nor_waker_behind() {
         const SECOND: Duration = Duration::from_secs(1);
         let clock = ManualClock::new();
@@ -293,7 +293,7 @@ mod tests {
         is_clean("it has come");
     }
 
-    #[test]
+    #[testkit::test]
     fn the_steps_of_futures_that_are_dropped_grow_with_their_number() {
         const COUNT: usize = 80_000;
         let (pool, gate) = held(&ManualClock::new());

@@ -609,7 +609,7 @@ mod tests {
         assert!(ended.is_ok(), "{ended:?}");
     }
 
-    #[test]
+    #[testkit::test]
     fn a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging() {
         let test =
             "task::cell::tests::a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging";
