@@ -35,8 +35,10 @@ const STEPS: [Step; 20] = [
     ("public interfaces", |workspace| api::run(workspace, false)),
     ("each crate alone", each_alone),
     ("packages", packages::pack),
-    ("tests", |workspace| test::run(workspace, false)),
-    ("tests on one core", |workspace| test::run(workspace, true)),
+    ("tests", |workspace| test::run(workspace, true, false)),
+    ("tests on one core", |workspace| {
+        test::run(workspace, true, true)
+    }),
     ("stack", stack),
     (SUITES_OF_STORES, stores::in_ci),
     ("two versions", versions::in_ci),
@@ -165,6 +167,5 @@ fn all_models(workspace: &Workspace) -> Result<()> {
 
 fn benches(workspace: &Workspace) -> Result<()> {
     bench::lint(workspace)?;
-    bench::smoke(workspace)?;
-    bench::smoke_stores(workspace)
+    bench::smoke(workspace)
 }

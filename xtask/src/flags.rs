@@ -1,6 +1,5 @@
 //! The command line: what may be asked, not what it does.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::bail;
@@ -15,8 +14,10 @@ xflags::xflags! {
             optional --only step: String
         }
 
-        /// All tests and doc tests of the workspace, with all features.
+        /// The tests and doc tests of the pools and queues in memory: about four minutes of processor time, 1 GB.
         cmd test {
+            /// Also durable queues (which need a C compiler), the example programs and this program.
+            optional --all
             /// Pin the tests to one core.
             optional --one-core
         }
@@ -43,14 +44,12 @@ xflags::xflags! {
 
         /// The concurrency mutants: each must be killed by a model or a test.
         cmd cmutants {
-            /// Only the mutants whose id contains this, or one of these with commas between; docs/mutants.md keeps the rows of the others.
+            /// Only the mutants whose id contains this, or one of these with commas between.
             optional --only id: String
-            /// Only those that have no row in docs/mutants.md yet.
+            /// Only those that were never tried: xtask/cmutants/fates.tsv has no line of them.
             optional --new
             /// Mutants tried at a time, each in a copy of the tree (default 1).
             optional --jobs jobs: usize
-            /// Name the mutants and run none.
-            optional --list
             /// Also run the mutants that are listed as equivalent: nothing may kill one.
             optional --all
         }
@@ -91,39 +90,31 @@ xflags::xflags! {
             optional --seed seed: u64
         }
 
-        /// Anthill beside its peers (benches/compare), then the benches of the crates.
+        /// Anthill compared with its peers (benches/compare), in about 45 minutes.
         cmd bench {
             /// Few cases, three short rounds, nothing oversubscribed; all within two minutes.
             optional --quick
-            /// Only the cases and benches whose name contains this; may be given repeatedly. With
-            /// `+spin` behind it only those beside a spinning process per core.
+            /// Only the cases whose name contains this; may be given repeatedly. With `+spin` behind it only those that
+            /// run while a process per core spins.
             repeated --only case: String
             /// Only the pools whose name contains this, and ours; may be given repeatedly.
             repeated --peer name: String
-            /// Leave out the rows beside a spinning process per core.
+            /// Leave out the rows with a spinning process per core.
             optional --alone
-            /// How often each case runs on each pool (default 7, or 3 with --quick).
+            /// How often each case runs on each pool (default 7; stores 5, slopes and call sites 3, --quick 3).
             optional --rounds rounds: usize
-            /// Write the figures of the comparison there, as an array of objects.
-            optional --json file: PathBuf
-            /// Write the report there, as a page of tables.
-            optional --markdown file: PathBuf
-            /// Write the report there, as one page of plots: FOLDER/index.html.
-            optional --html folder: PathBuf
-            /// Leave out the benches of the crates: only the comparison runs.
-            optional --no-crates
-            /// Leave out the comparison: only the benches of the crates run.
-            optional --crates
-            /// Our durable stores beside their peers instead (benches/stores), on real servers, which
-            /// are started and stopped.
+            /// Our durable stores and their peers instead (benches/stores), on real servers, which are started and
+            /// stopped.
             optional --stores
+            /// With --stores: ours and the yardsticks alone. The peers take a quarter of an hour to build.
+            optional --no-peers
             /// What each call of our durable stores costs next to more and more jobs, keys and queues instead: the
             /// table of docs/benchmarks/stores.md, which is written anew, unless --quick, --only or --peer is given.
             optional --slopes
             /// What a call site costs to compile instead, ours and the peers': processor time and machine code.
             optional --sites
-            /// With --stores: ours and the yardsticks alone. The peers take a quarter of an hour to build.
-            optional --no-peers
+            /// Draw the charts of docs/benchmarks from charts.tsv instead.
+            optional --charts
         }
 
         /// The fuzz targets of fuzz/.

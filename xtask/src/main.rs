@@ -57,7 +57,7 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
     let workspace = Workspace::locate()?;
     match chore {
         XtaskCmd::Ci(flags) => ci::run(&workspace, flags.only.as_deref()),
-        XtaskCmd::Test(flags) => test::run(&workspace, flags.one_core),
+        XtaskCmd::Test(flags) => test::run(&workspace, flags.all, flags.one_core),
         XtaskCmd::Loom(flags) => loom::run(&workspace, &flags),
         XtaskCmd::Shuttle(flags) => shuttle::run(&workspace, &flags),
         XtaskCmd::Cmutants(flags) => cmutants::run(&workspace, &flags),

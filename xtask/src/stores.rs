@@ -124,11 +124,6 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Stores) -> Result<()> {
     }
 }
 
-/// Whether `up` was called, and `down` was not.
-pub(crate) fn are_up(workspace: &Workspace) -> bool {
-    env_file(workspace).exists()
-}
-
 /// Starts the servers that are installed and not up. Answers with their variables and addresses,
 /// and says which are left out. A run of CI installs missing servers first, or fails.
 pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'static str, String)>> {
@@ -193,7 +188,7 @@ pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     let file = left_out_file(workspace);
     fs::create_dir_all(&workspace.target)?;
     fs::write(&file, "")?;
-    with_servers(workspace, |shell| {
+    with_servers(workspace, |shell, _| {
         shell.set_var(LEFT_OUT, &file);
         suites(workspace, shell)
     })?;
@@ -219,28 +214,28 @@ fn left_out_file(workspace: &Workspace) -> PathBuf {
     workspace.target.join("stores-left-out.txt")
 }
 
-/// With a shell in which the tests find the servers, for as long as that takes.
-pub(crate) fn with_servers(
+/// Runs `work` with a shell in which tests find the servers, and with the servers' variables. Stops the servers
+/// afterwards, unless they were up before.
+pub(crate) fn with_servers<T>(
     workspace: &Workspace,
-    tests: impl FnOnce(&Shell) -> Result<()>,
-) -> Result<()> {
-    let was_up = are_up(workspace);
+    work: impl FnOnce(&Shell, &[(&'static str, String)]) -> Result<T>,
+) -> Result<T> {
+    let were_up = env_file(workspace).exists();
     let urls = up(workspace, None)?;
     let shell = workspace.shell()?;
     for (variable, url) in &urls {
         shell.set_var(variable, url);
     }
-    let tests = tests(&shell);
-    if !was_up {
+    let done = work(&shell, &urls);
+    if !were_up {
         down(workspace, None)?;
     }
-    tests?;
     println!(
         "stores: {} of {} servers were there",
         urls.len(),
         SERVERS.len()
     );
-    Ok(())
+    done
 }
 
 /// All at once; then, alone, what kills a server.

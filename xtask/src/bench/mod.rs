@@ -1,156 +1,178 @@
-//! `cargo xtask bench`: how the pool compares with what its users would take instead.
+//! `cargo xtask bench`: how the pool and the queues compare with what their users would take instead.
 //!
-//! The program `compare` of `benches/compare` knows the cases and the pools and runs one case on
-//! one pool; `stores` and `stores-peers` do so for durable queues. Here is decided what runs when, what
-//! the figures say, and how they are shown.
-//!
-//! Not for: measuring. Nothing here lies within a measured section.
+//! The programs of `benches` know the cases and the pools, and run one case on one pool. This module decides what runs
+//! when, and shows what the figures say.
 //!
 //! # What always holds
-//! 1. Each run has a process of its own, and nothing else that is started here runs beside it; but pools
-//!    that are to do nothing for a while may do it at the same time.
-//! 2. A difference that lies within the noise is called so in every format.
-//! 3. A pool that fails does not end the comparison: its row says so, and the exit code.
+//! 1. Each run has a process of its own, and nothing else that is started here runs at the same time, except for pools
+//!    that only sleep.
+//! 2. A difference within the noise is called so.
+//! 3. A pool that fails does not end the comparison: its cell says so, and the exit code.
 
-mod crates;
-#[cfg(test)]
-mod example;
-mod html;
-mod json;
-mod origin;
 mod plan;
 mod program;
 mod report;
-mod rounds;
 mod sites;
 mod slopes;
-mod smoke;
 mod statistics;
-mod stores;
-mod summary;
-mod tables;
-mod text;
-mod words;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::flags;
+use crate::stores;
 use crate::workspace::Workspace;
-use origin::Origin;
-use plan::{Choice, Plan};
-use program::{Package, Program};
-use report::{Group, Report};
+use plan::{Case, Choice, Plan, Runs};
+use program::{Package, Program, run_all};
 
-pub(crate) use smoke::{smoke, smoke_stores};
-
-/// Both the comparison and the benches of the crates live in this workspace.
+/// A workspace of its own, for the peers are no dependencies of ours.
 const MANIFEST: &str = "benches/Cargo.toml";
-/// It is built there, below the target directory.
 const FOLDER: &str = "benches";
-/// A run of it takes at most some seconds.
 const COMPARE: Package = Package {
     name: "compare",
     manifest: MANIFEST,
     folder: FOLDER,
     limit: Duration::from_secs(40),
 };
+const STORES: Package = Package {
+    name: "stores",
+    // A case watches a minute, or enters a million jobs.
+    limit: Duration::from_secs(300),
+    ..COMPARE
+};
+/// A workspace of its own, too: some of these peers bring another `SQLite`, and one program links one.
+const STORES_PEERS: Package = Package {
+    name: "stores-peers",
+    manifest: "benches/stores-peers/Cargo.toml",
+    folder: "stores-peers",
+    ..STORES
+};
 
-/// Runs what is asked for, and writes it wherever it is wanted.
+/// Runs what is asked for, prints it, and keeps it below the target directory.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
+    let kinds = [flags.stores, flags.slopes, flags.sites, flags.charts];
     ensure!(
-        !(flags.crates && flags.no_crates),
-        "--crates and --no-crates leave nothing to run"
-    );
-    ensure!(
-        !(flags.stores && flags.crates),
-        "--stores and --crates are two comparisons"
-    );
-    ensure!(
-        !(flags.slopes && (flags.stores || flags.crates || flags.sites)),
-        "--slopes is a table by itself"
+        kinds.iter().filter(|it| **it).count() <= 1,
+        "--stores, --slopes, --sites and --charts exclude each other"
     );
     ensure!(flags.rounds != Some(0), "no rounds leave nothing to run");
-    if flags.sites {
-        ensure!(
-            !flags.crates && !flags.stores,
-            "--sites is a comparison by itself"
-        );
-        return sites::run(workspace, flags);
-    }
     let shell = shell(workspace)?;
-    if flags.slopes {
-        return slopes::run(workspace, &shell, flags);
+    if flags.charts {
+        cmd!(
+            shell,
+            "cargo run --manifest-path {MANIFEST} --package charts"
+        )
+        .run()?;
+        return Ok(());
     }
-    let begin = Instant::now();
-    let mut report = Report {
-        origin: Origin::here(&shell)?,
-        rounds: 0,
-        groups: Vec::new(),
-        crates: Vec::new(),
+    let origin = report::origin(&shell)?;
+    let (text, failures) = if flags.sites {
+        (sites::run(&shell, flags)?, 0)
+    } else {
+        let (plan, runs) = compare(workspace, &shell, flags)?;
+        ensure!(!plan.entries.is_empty(), "no case has such a name");
+        let failures = runs.iter().flatten().filter(|it| it.failure.is_some());
+        let text = if flags.slopes {
+            slopes::table(&plan, &runs)
+        } else {
+            report::markdown(&plan, &runs)
+        };
+        (text, failures.count())
     };
-    if flags.stores {
-        (report.rounds, report.groups) = stores::compare(workspace, &shell, flags)?;
-    } else if !flags.crates {
-        (report.rounds, report.groups) = compare(workspace, &shell, flags)?;
-    }
-    let mut crates_failure = None;
-    if !flags.no_crates && !flags.stores {
-        // What the comparison has shown in its hour does not get lost if these benches hang.
-        written(flags, &report)?;
-        match crates::run(&shell, flags.quick, &flags.only) {
-            Ok(shown) => {
-                report.crates = shown.figures;
-                report.groups.extend(shown.tails);
-            }
-            Err(error) => crates_failure = Some(format!("{error:#}")),
-        }
-    }
-    report.origin.ended();
-    let nothing = report.groups.is_empty() && report.crates.is_empty();
-    ensure!(!nothing || crates_failure.is_some(), "no case has run");
-
-    let text = text::terminal(&report);
+    let text = format!("{origin}, {} after\n{text}", report::load());
     println!("\n{text}");
-    let kept = workspace.target.join("bench-report.txt");
-    write(&kept, &text)?;
-    for path in written(flags, &report)? {
-        println!("bench: written to {}", path.display());
-    }
-    println!(
-        "bench: {} cases, {} figures of crates, {:.0} s, kept in {}",
-        report
-            .groups
-            .iter()
-            .map(|group| group.rows.len())
-            .sum::<usize>(),
-        report.crates.len(),
-        begin.elapsed().as_secs_f32(),
-        kept.display()
-    );
-    let mut failures: Vec<String> = report
-        .failures()
-        .map(|(row, outcome, _)| format!("{} {}", row.case, outcome.pool))
-        .collect();
-    failures.extend(crates_failure);
-    if !failures.is_empty() {
-        bail!("{} failed: {}", failures.len(), failures.join("; "));
+    let kept = workspace.target.join("bench-report.md");
+    fs::write(&kept, &text)?;
+    println!("bench: kept in {}", kept.display());
+    ensure!(failures == 0, "{failures} runs failed");
+    if flags.slopes && !flags.quick && flags.only.is_empty() && flags.peer.is_empty() {
+        slopes::write(workspace, &text)?;
     }
     Ok(())
+}
+
+/// Runs a comparison: of pools, or of durable queues on the servers that are installed.
+fn compare(
+    workspace: &Workspace,
+    shell: &Shell,
+    flags: &flags::Bench,
+) -> Result<(Plan, Vec<Vec<Runs>>)> {
+    let of_stores = flags.stores || flags.slopes;
+    let (packages, rounds): (&[&Package], _) = match (of_stores, flags.slopes || flags.no_peers) {
+        (false, _) => (&[&COMPARE], 7),
+        (true, false) => (&[&STORES, &STORES_PEERS], 5),
+        (true, true) => (&[&STORES], 3),
+    };
+    let choice = Choice {
+        quick: flags.quick,
+        alone: flags.alone || of_stores,
+        only: flags.only.clone(),
+        peers: flags.peer.clone(),
+        rounds: flags.rounds.unwrap_or(if flags.quick { 3 } else { rounds }),
+        needs_servers: of_stores,
+    };
+    let build = |package: &&Package| Program::build(workspace, shell, package, "release");
+    let programs = packages.iter().map(build).collect::<Result<Vec<_>>>()?;
+    let is_wanted = |case: &Case| !of_stores || slopes::is_slope(case) == flags.slopes;
+    measure(workspace, programs, &choice, is_wanted)
+}
+
+fn measure(
+    workspace: &Workspace,
+    mut programs: Vec<Program>,
+    choice: &Choice,
+    is_wanted: impl Fn(&Case) -> bool,
+) -> Result<(Plan, Vec<Vec<Runs>>)> {
+    let mut run = |variables: &[(&'static str, String)]| {
+        let mut cases = Vec::new();
+        for program in &mut programs {
+            merge(&mut cases, program.list(variables)?);
+        }
+        cases.retain(&is_wanted);
+        let plan = Plan::new(&cases, choice);
+        let runs = plan.run(|runs| run_all(&programs, runs));
+        Ok((plan, runs))
+    };
+    if choice.needs_servers {
+        stores::with_servers(workspace, |_, variables| run(variables))
+    } else {
+        run(&[])
+    }
+}
+
+/// The pools of all programs in one case, ours first.
+fn merge(cases: &mut Vec<Case>, listed: Vec<Case>) {
+    for case in listed {
+        let Some(known) = cases.iter_mut().find(|known| known.name == case.name) else {
+            cases.push(case);
+            continue;
+        };
+        known.pools.extend(case.pools);
+        if let (Some(known), Some(more)) = (&mut known.quick_pools, case.quick_pools) {
+            known.extend(more);
+        }
+    }
 }
 
 /// Checks format and lints of the benches.
 pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     let shell = shell(workspace)?;
+    let packages = [
+        "anthill-benches",
+        "charts",
+        "compare",
+        "measure",
+        "sites",
+        "stores",
+    ];
+    let packages = packages.iter().flat_map(|name| ["--package", name]);
     cmd!(
         shell,
-        "cargo fmt --manifest-path {MANIFEST} --package anthill-benches --package compare
-         --package measure --package stores --check"
+        "cargo fmt --manifest-path {MANIFEST} {packages...} --check"
     )
     .run()?;
     cmd!(
@@ -161,63 +183,40 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// The number of rounds, and what they showed.
-fn compare(
-    workspace: &Workspace,
-    shell: &Shell,
-    flags: &flags::Bench,
-) -> Result<(usize, Vec<Group>)> {
-    let mut program = Program::build(workspace, shell, &COMPARE, "release")?;
-    let choice = Choice {
-        quick: flags.quick,
-        alone: flags.alone,
-        only: flags.only.clone(),
-        peers: flags.peer.clone(),
-        rounds: flags.rounds,
-    };
-    let plan = Plan::new(&program.list()?, &choice);
-    let runs = rounds::run(&plan, &mut program, &bar(plan.runs()));
-    Ok((plan.rounds, report::groups(&plan, &runs)))
-}
-
-/// It shows itself only on a terminal.
-fn bar(runs: usize) -> ProgressBar {
-    let bar = ProgressBar::new(runs as u64);
-    let template = "{bar:30} {pos}/{len}, {eta} left  {wide_msg}";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
+/// Runs each quick case of ours and of its quick peers, each bench of the crates and some call sites once, unoptimized:
+/// the figures mean nothing. Draws the charts, which must be as they are committed.
+pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
+    let shell = shell(workspace)?;
+    for package in [&COMPARE, &STORES] {
+        let program = Program::build(workspace, &shell, package, "dev")?;
+        let choice = Choice {
+            quick: true,
+            alone: true,
+            rounds: 1,
+            needs_servers: package.name == STORES.name,
+            ..Choice::default()
+        };
+        let (_, runs) = measure(workspace, vec![program], &choice, |_| true)?;
+        let failures = runs.iter().flatten().filter(|it| it.failure.is_some());
+        let (failures, all) = (failures.count(), runs.iter().flatten().count());
+        ensure!(
+            failures == 0,
+            "{failures} of {all} runs of {} failed",
+            package.name
+        );
+        println!("bench: {} ran {all} times", package.name);
     }
-    bar
-}
-
-/// Writes the report wherever the flags say, and names the places.
-fn written(flags: &flags::Bench, report: &Report) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    if let Some(path) = &flags.json {
-        write(path, &json::json(report)?)?;
-        paths.push(path.clone());
-    }
-    if let Some(path) = &flags.markdown {
-        write(path, &text::markdown(report))?;
-        paths.push(path.clone());
-    }
-    if let Some(folder) = &flags.html {
-        let path = folder.join("index.html");
-        write(&path, &html::page(report)?)?;
-        paths.push(path);
-    }
-    Ok(paths)
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    fs::write(path, text).with_context(|| path.display().to_string())
-}
-
-fn target(workspace: &Workspace) -> PathBuf {
-    workspace.target.join(FOLDER)
+    cmd!(
+        shell,
+        "cargo bench --manifest-path {MANIFEST} --package anthill-benches --profile dev --benches -- --test"
+    )
+    .run()?;
+    cmd!(
+        shell,
+        "cargo run --manifest-path {MANIFEST} --package charts -- --check"
+    )
+    .run()?;
+    sites::smoke(&shell)
 }
 
 fn shell(workspace: &Workspace) -> Result<Shell> {
@@ -226,6 +225,49 @@ fn shell(workspace: &Workspace) -> Result<Shell> {
         "{MANIFEST} is missing"
     );
     let shell = workspace.shell()?;
-    shell.set_var("CARGO_TARGET_DIR", target(workspace));
+    shell.set_var("CARGO_TARGET_DIR", workspace.target.join(FOLDER));
     Ok(shell)
+}
+
+/// The part of a page between two markers, replaced.
+fn replace_between(page: &Path, begin: &str, end: &str, text: &str) -> Result<()> {
+    let old = fs::read_to_string(page).with_context(|| page.display().to_string())?;
+    let parts = old.split_once(begin);
+    let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once(end)?.1)));
+    let (before, after) =
+        parts.with_context(|| format!("{} lacks {begin} and {end}", page.display()))?;
+    Ok(fs::write(
+        page,
+        format!("{before}{begin}\n{text}{end}{after}"),
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pools_of_all_programs_stand_in_one_case() {
+        let ours = r#"{"case":"push","group":"P","question":"?","pools":["ours, A","bare B"],"quick_pools":["ours, A"]}"#;
+        let theirs = r#"{"case":"push","group":"P","question":"?","pools":["c"],"quick_pools":["c"]}
+            {"case":"work","group":"W","question":"?","pools":["c"]}"#;
+        let mut all = plan::cases(ours).expect("well-formed");
+        merge(&mut all, plan::cases(theirs).expect("well-formed"));
+        let names: Vec<&str> = all.iter().map(|case| &*case.name).collect();
+        assert_eq!(names, ["push", "work"]);
+        assert_eq!(all[0].pools, ["ours, A", "bare B", "c"]);
+        let quick = all[0].quick_pools.as_deref();
+        assert_eq!(quick.expect("they are said"), ["ours, A", "c"]);
+    }
+
+    #[test]
+    fn only_the_text_between_the_markers_is_replaced() {
+        let page = std::env::temp_dir().join(format!("xtask-page-{}", std::process::id()));
+        fs::write(&page, "a\n<b>\nold\n<e>\nz").expect("a file");
+        replace_between(&page, "<b>", "<e>", "new\n").expect("there are markers");
+        let text = fs::read_to_string(&page).expect("it is there");
+        assert!(replace_between(&page, "<no>", "<e>", "").is_err());
+        fs::remove_file(&page).expect("it is there");
+        assert_eq!(text, "a\n<b>\nnew\n<e>\nz");
+    }
 }

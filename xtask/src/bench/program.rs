@@ -1,6 +1,6 @@
-//! A program which runs one case on one pool in a process of its own: `compare`, and those that compare
-//! stores.
+//! Programs that run one case on one pool in a process of its own: `compare`, `stores`, `stores-peers`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -15,57 +15,50 @@ use super::statistics::Better;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// What a program is built from, and how long its runs may take.
+/// What a program is built from, and how long one run may take.
 #[derive(Debug)]
-pub(crate) struct Package {
-    pub(crate) name: &'static str,
-    pub(crate) manifest: &'static str,
+pub(super) struct Package {
+    pub(super) name: &'static str,
+    pub(super) manifest: &'static str,
     /// Where it is built, below the target directory: workspaces have one each.
-    pub(crate) folder: &'static str,
-    /// A run that needs this long hangs.
-    pub(crate) limit: Duration,
+    pub(super) folder: &'static str,
+    pub(super) limit: Duration,
 }
 
 /// One figure of one run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct Sample {
-    pub(crate) metric: String,
-    pub(crate) unit: String,
-    pub(crate) value: f64,
+pub(super) struct Sample {
+    pub(super) metric: String,
+    pub(super) unit: String,
+    pub(super) value: f64,
     #[serde(default)]
-    pub(crate) better: Better,
+    pub(super) better: Better,
 }
 
-/// What can run a case; tests have one that needs no process.
-pub(crate) trait Runner {
-    /// Runs each once, several at the same time. An error is a sentence for the report.
-    fn run(&mut self, runs: &[Run<'_>]) -> Vec<Outcome>;
-}
+/// The figures of a run, or a sentence that says why there are none.
+pub(super) type Outcome = Result<Vec<Sample>, String>;
 
-/// The figures of a run, or why there are none.
-pub(crate) type Outcome = Result<Vec<Sample>, String>;
-
-/// What is to be run once.
 #[derive(Debug)]
-pub(crate) struct Run<'a> {
-    pub(crate) case: &'a str,
-    pub(crate) pool: &'a str,
-    pub(crate) quick: bool,
-    pub(crate) oversubscribed: bool,
+pub(super) struct Run<'a> {
+    pub(super) case: &'a str,
+    pub(super) pool: &'a str,
+    pub(super) quick: bool,
+    pub(super) oversubscribed: bool,
 }
 
-/// The program, built.
+/// A program, built, and the pools that it has.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(super) struct Program {
     path: PathBuf,
     log: PathBuf,
     limit: Duration,
-    variables: Vec<(String, String)>,
+    variables: Vec<(&'static str, String)>,
+    pools: BTreeSet<String>,
 }
 
 impl Program {
-    /// Builds it. `profile` is cargo's word: `release` or `dev`.
-    pub(crate) fn build(
+    /// Builds it with a profile of cargo's, `release` or `dev`.
+    pub(super) fn build(
         workspace: &Workspace,
         shell: &Shell,
         package: &Package,
@@ -90,64 +83,49 @@ impl Program {
             log: target.join(name),
             limit,
             variables: Vec::new(),
+            pools: BTreeSet::new(),
         })
     }
 
-    /// The cases it knows.
-    pub(crate) fn list(&self) -> Result<Vec<Case>> {
+    /// The cases that it has, in this environment.
+    pub(super) fn list(&mut self, variables: &[(&'static str, String)]) -> Result<Vec<Case>> {
+        self.variables = variables.to_vec();
         let output = Command::new(&self.path)
             .arg("list")
             .envs(self.variables.clone())
             .output()
             .with_context(|| self.path.display().to_string())?;
-        ensure!(
-            output.status.success(),
-            "`{} list` failed",
-            self.path.display()
-        );
-        plan::cases(&String::from_utf8_lossy(&output.stdout))
+        ensure!(output.status.success(), "`{} list`", self.path.display());
+        let cases = plan::cases(&String::from_utf8_lossy(&output.stdout))?;
+        self.pools = cases.iter().flat_map(|case| case.pools.clone()).collect();
+        Ok(cases)
     }
-}
 
-impl Program {
-    /// Runs one. `index` tells apart those that run at the same time.
-    pub(crate) fn run_one(&self, index: usize, run: &Run<'_>) -> Outcome {
+    fn run(&self, index: usize, run: &Run<'_>) -> Outcome {
         let mut command = Command::new(&self.path);
         command.args(arguments(run)).envs(self.variables.clone());
+        // Those that run at the same time have a log each.
         let log = self.log.with_extension(format!("{index}.log"));
         measured(&mut command, &log, self.limit)
     }
-
-    /// Variables of its environment.
-    pub(crate) fn set_variables(&mut self, variables: &[(&str, String)]) {
-        let owned = variables.iter();
-        let owned = owned.map(|(name, value)| ((*name).to_owned(), value.clone()));
-        self.variables = owned.collect();
-    }
 }
 
-impl Runner for Program {
-    fn run(&mut self, runs: &[Run<'_>]) -> Vec<Outcome> {
-        at_once(runs, |index, run| self.run_one(index, run))
-    }
-}
-
-/// Runs all of them at the same time.
-pub(crate) fn at_once(
-    runs: &[Run<'_>],
-    one: impl Fn(usize, &Run<'_>) -> Outcome + Sync,
-) -> Vec<Outcome> {
-    let one = &one;
+/// Makes all runs at the same time, each by the program that has its pool.
+pub(super) fn run_all(programs: &[Program], runs: &[Run<'_>]) -> Vec<Outcome> {
     thread::scope(|scope| {
-        let runs = runs.iter().enumerate();
-        let threads: Vec<_> = runs
-            .map(|(index, run)| scope.spawn(move || one(index, run)))
-            .collect();
-        let ended = threads.into_iter().map(|thread| {
-            let ended = thread.join();
-            ended.unwrap_or_else(|_| Err("the thread that waited for it has panicked".to_owned()))
+        let threads = runs.iter().enumerate().map(|(index, run)| {
+            let program = programs.iter().find(|it| it.pools.contains(run.pool));
+            scope.spawn(move || match program {
+                Some(program) => program.run(index, run),
+                None => Err("no program has it".to_owned()),
+            })
         });
-        ended.collect()
+        let threads: Vec<_> = threads.collect();
+        let panicked = |_| Err("the thread that waited for it has panicked".to_owned());
+        let ended = threads.into_iter();
+        ended
+            .map(|thread| thread.join().unwrap_or_else(panicked))
+            .collect()
     })
 }
 
@@ -163,33 +141,30 @@ fn arguments<'a>(run: &Run<'a>) -> Vec<&'a str> {
     arguments
 }
 
-/// Runs the command, which has so long, and reads what it printed.
 fn measured(command: &mut Command, log: &Path, limit: Duration) -> Outcome {
     let ended =
         process::run_logged(command, log, Some(limit)).map_err(|error| format!("{error:#}"))?;
     match ended.status {
         None => Err(format!("it was stopped after {} s", limit.as_secs())),
-        Some(status) if !status.success() => Err(sentence(&ended.output)
+        Some(status) if !status.success() => Err(last_remark(&ended.output)
             .map_or_else(|| format!("it ended with {status}"), str::to_owned)),
         Some(_) => samples(&ended.output),
     }
 }
 
 /// The lines that are objects; others are remarks.
-fn samples(output: &str) -> Result<Vec<Sample>, String> {
-    let samples = output
-        .lines()
-        .filter(|line| line.starts_with('{'))
-        .map(|line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}")))
-        .collect::<Result<Vec<Sample>, String>>()?;
+fn samples(output: &str) -> Outcome {
+    let lines = output.lines().filter(|line| line.starts_with('{'));
+    let read = |line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}"));
+    let samples: Vec<Sample> = lines.map(read).collect::<Result<_, _>>()?;
     if samples.is_empty() {
         return Err("it printed no figure".to_owned());
     }
     Ok(samples)
 }
 
-/// The last remark. What Rust adds to the message of a panic is none.
-fn sentence(output: &str) -> Option<&str> {
+/// Leaves out what Rust adds to the message of a panic.
+fn last_remark(output: &str) -> Option<&str> {
     let mut remarks = output.lines().map(str::trim).filter(|line| {
         !line.is_empty() && !line.starts_with('{') && !line.starts_with("note: run with")
     });
@@ -202,18 +177,18 @@ mod tests {
 
     use super::*;
 
-    const LIMIT: Duration = Duration::from_secs(40);
-
-    /// A script in the place of the program.
-    fn scripted(name: &str, script: &str, limit: Duration) -> Result<Vec<Sample>, String> {
+    /// A script instead of the program.
+    fn scripted(name: &str, script: &str, limit: u64) -> Outcome {
         let log = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
-        let samples = measured(Command::new("sh").args(["-c", script]), &log, limit);
+        let mut command = Command::new("sh");
+        let limit = Duration::from_secs(limit);
+        let samples = measured(command.args(["-c", script]), &log, limit);
         fs::remove_file(&log).expect("the log was written");
         samples
     }
 
     #[test]
-    fn the_program_is_told_all_that_is_asked_for() {
+    fn the_program_gets_all_that_is_asked_for() {
         let mut run = Run {
             case: "a/b",
             pool: "tokio spawn",
@@ -233,7 +208,7 @@ mod tests {
 echo "a remark" >&2
 echo '{"metric":"wall","unit":"ns/task","value":41.3}'
 echo '{"metric":"rate","unit":"1/s","value":2,"better":"higher"}'"#;
-        let samples = scripted("figures", script, LIMIT).expect("it succeeds");
+        let samples = scripted("figures", script, 40).expect("it succeeds");
         let wall = ("wall", "ns/task", 41.3, Better::Lower);
         let rate = ("rate", "1/s", 2.0, Better::Higher);
         let expected = [wall, rate].map(|(metric, unit, value, better)| Sample {
@@ -246,25 +221,21 @@ echo '{"metric":"rate","unit":"1/s","value":2,"better":"higher"}'"#;
     }
 
     #[test]
-    fn a_run_that_fails_gives_its_last_sentence() {
-        let script = "echo '{}'; echo 'first' >&2; echo 'no such pool' >&2\n\
+    fn a_run_that_fails_hangs_or_prints_no_figure_says_so() {
+        let panics = "echo '{}'; echo 'first' >&2; echo 'no such pool' >&2\n\
                       echo 'note: run with RUST_BACKTRACE=1' >&2; exit 3";
-        let error = scripted("sentence", script, LIMIT).expect_err("it fails");
-        assert_eq!(error, "no such pool");
-        let error = scripted("silent", "exit 3", LIMIT).expect_err("it fails");
-        assert_eq!(error, "it ended with exit status: 3");
-    }
-
-    #[test]
-    fn a_run_that_hangs_is_stopped() {
-        let script = "while :; do sleep 1; done";
-        let error = scripted("hangs", script, Duration::ZERO).expect_err("it is stopped");
-        assert_eq!(error, "it was stopped after 0 s");
-    }
-
-    #[test]
-    fn a_run_without_a_figure_has_failed() {
-        let error = scripted("none", "echo done", LIMIT).expect_err("nothing to report");
-        assert_eq!(error, "it printed no figure");
+        for (name, script, limit, expected) in [
+            ("fails", panics, 40, "no such pool"),
+            ("silent", "exit 3", 40, "it ended with exit status: 3"),
+            (
+                "hangs",
+                "while :; do sleep 1; done",
+                0,
+                "it was stopped after 0 s",
+            ),
+            ("none", "echo done", 40, "it printed no figure"),
+        ] {
+            assert_eq!(scripted(name, script, limit), Err(expected.to_owned()));
+        }
     }
 }

@@ -1,327 +1,332 @@
-//! What was measured, in the order and with the words of a reader. All formats show this.
+//! What was measured, as Markdown tables that a terminal can show: a row for each metric of a case, a column for each pool.
 
-use super::origin::Origin;
-use super::plan::{Chart, Entry, Plan};
-use super::program::Sample;
-use super::rounds::Runs;
-use super::statistics::{Ratio, median};
+use std::fmt::Write as _;
+use std::fs;
 
-/// A pool whose name begins so is a yardstick: no peer, but what the machine can do.
-const YARDSTICK: &str = "bare ";
+use anyhow::Result;
+use xshell::{Shell, cmd};
 
-/// A pool whose name begins so is ours, though it is not the one that the others are compared with.
-const OURS: &str = "ours";
+use super::plan::{Entry, Plan, Runs};
+use super::statistics::{Ratio, Verdict, median};
+use crate::parallel;
 
-/// A line of a bench of the crates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CrateFigure {
-    pub(crate) name: String,
-    /// Low, middle and high, with units. Where peers take turns a multiple of ours follows.
-    pub(crate) time: String,
+/// Stands below the tables.
+const LEGEND: &str = "2.0x: ours is twice as good as this pool, by medians over the rounds; 0.50x: half as good; ≈: \
+    the difference is within noise (the interval of 95 % contains 1); a pool named `bare ..` is a yardstick, no peer. \
+    Oversubscribed: while one process per core spins.";
+
+/// Where figures come from: machine, kernel, compiler, commit, date, and how many processes wanted to run in the minute
+/// before.
+pub(super) fn origin(shell: &Shell) -> Result<String> {
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut models = cpus
+        .lines()
+        .filter_map(|line| line.strip_prefix("model name"));
+    let model = models.next().map_or("unknown processor", |it| {
+        it.trim_start_matches([' ', '\t', ':'])
+    });
+    let read = |command: xshell::Cmd<'_>| command.quiet().read();
+    let kernel = read(cmd!(shell, "uname -sr"))?;
+    let compiler = read(cmd!(shell, "rustc --version"))?;
+    let commit = read(cmd!(shell, "git describe --always --dirty"))?;
+    let date = read(cmd!(shell, "date -u").arg("+%Y-%m-%d %H:%M UTC"))?;
+    let (cores, load) = (parallel::cores(), load());
+    Ok(format!(
+        "{model}, {cores} cores; {kernel}; {compiler}; commit {commit}; {date}; load {load} before"
+    ))
 }
 
-/// Everything.
-#[derive(Debug)]
-pub(crate) struct Report {
-    pub(crate) origin: Origin,
-    pub(crate) rounds: usize,
-    pub(crate) groups: Vec<Group>,
-    /// The benches of the crates, which are no comparison.
-    pub(crate) crates: Vec<CrateFigure>,
+pub(super) fn load() -> String {
+    let loads = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    loads.split(' ').next().unwrap_or("unknown").to_owned()
 }
 
-/// Cases that stand in one table: of one group, all oversubscribed or none.
-#[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) name: String,
-    pub(crate) oversubscribed: bool,
-    pub(crate) chart: Chart,
-    pub(crate) rows: Vec<Row>,
-}
-
-/// A case.
-#[derive(Debug)]
-pub(crate) struct Row {
-    /// The whole name.
-    pub(crate) case: String,
-    /// What distinguishes it in its group.
-    pub(crate) label: String,
-    pub(crate) question: String,
-    pub(crate) series: Option<String>,
-    pub(crate) x: Option<f64>,
-    /// Ours first.
-    pub(crate) pools: Vec<Outcome>,
-}
-
-/// A pool in a case.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) pool: String,
-    /// Ours, a peer or a yardstick.
-    pub(crate) role: Role,
-    /// The headline metric first; or the sentence that says why there are none.
-    pub(crate) figures: Result<Vec<Figure>, String>,
-}
-
-/// What a pool is to the comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    Ours,
-    Peer,
-    Yardstick,
-}
-
-/// A metric of a pool in a case, over all rounds.
-#[derive(Debug, Clone)]
-pub(crate) struct Figure {
-    pub(crate) metric: String,
-    pub(crate) unit: String,
-    pub(crate) rounds: usize,
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-    /// `None` if ours lacks the metric.
-    pub(crate) ratio: Option<Ratio>,
-}
-
-impl Outcome {
-    /// The headline.
-    pub(crate) fn headline(&self) -> Option<&Figure> {
-        self.figures.as_ref().ok()?.first()
-    }
-
-    pub(crate) fn figure(&self, metric: &str) -> Option<&Figure> {
-        let figures = self.figures.as_ref().ok()?;
-        figures.iter().find(|figure| figure.metric == metric)
-    }
-}
-
-impl Row {
-    /// The peer that is hardest to beat, by the headline. Yardsticks are no peers.
-    pub(crate) fn best_peer(&self) -> Option<(&Outcome, Ratio)> {
-        self.pools
-            .iter()
-            .filter(|outcome| outcome.role == Role::Peer)
-            .filter_map(|outcome| Some((outcome, outcome.headline()?.ratio?)))
-            .min_by(|a, b| a.1.middle.total_cmp(&b.1.middle))
-    }
-
-    /// Name and unit of every metric that a pool has here, the headline first.
-    pub(crate) fn metrics(&self) -> Vec<(&str, &str)> {
-        let mut metrics = Vec::new();
-        for figure in self
-            .pools
-            .iter()
-            .flat_map(|pool| pool.figures.iter().flatten())
-        {
-            let metric = (&*figure.metric, &*figure.unit);
-            if !metrics.contains(&metric) {
-                metrics.push(metric);
-            }
-        }
-        metrics
-    }
-}
-
-impl Group {
-    /// With a suffix if it was oversubscribed.
-    pub(crate) fn title(&self) -> String {
-        let suffix = if self.oversubscribed {
+/// All tables, and in how many cases ours is ahead of the best peer. `runs` is `[entry][pool]`.
+pub(super) fn markdown(plan: &Plan, runs: &[Vec<Runs>]) -> String {
+    let entries: Vec<_> = plan.entries.iter().zip(runs).collect();
+    let title = |entry: &Entry| {
+        let suffix = if entry.oversubscribed {
             ", oversubscribed"
         } else {
             ""
         };
-        format!("{}{suffix}", self.name)
-    }
-
-    /// All pools, in the order in which the cases name them.
-    pub(crate) fn pools(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        for outcome in self.rows.iter().flat_map(|row| &row.pools) {
-            if !names.contains(&&*outcome.pool) {
-                names.push(&*outcome.pool);
-            }
+        format!("{}{suffix}", entry.case.group)
+    };
+    let mut titles: Vec<String> = Vec::new();
+    let mut counts = [0; 3];
+    for (entry, runs) in &entries {
+        if !titles.contains(&title(entry)) {
+            titles.push(title(entry));
         }
-        names
-    }
-
-    /// What its cases answer, each question once.
-    pub(crate) fn questions(&self) -> Vec<&str> {
-        let mut questions = Vec::new();
-        for row in &self.rows {
-            if !questions.contains(&&*row.question) {
-                questions.push(&*row.question);
-            }
+        if let Some(verdict) = against_best_peer(entry, runs) {
+            counts[verdict as usize] += 1;
         }
-        questions
     }
-}
-
-impl Report {
-    /// Who failed where, and why.
-    pub(crate) fn failures(&self) -> impl Iterator<Item = (&Row, &Outcome, &str)> {
-        self.groups
+    let mut text = String::new();
+    for name in titles {
+        let group: Vec<_> = entries
             .iter()
-            .flat_map(|group| &group.rows)
-            .flat_map(|row| row.pools.iter().map(move |outcome| (row, outcome)))
-            .filter_map(|(row, outcome)| {
-                let sentence = outcome.figures.as_ref().err()?;
-                Some((row, outcome, &**sentence))
-            })
+            .copied()
+            .filter(|(it, _)| title(it) == name)
+            .collect();
+        let mut questions: Vec<&str> = Vec::new();
+        for (entry, _) in &group {
+            if !questions.contains(&&*entry.case.question) {
+                questions.push(&entry.case.question);
+            }
+        }
+        let _ = write!(
+            text,
+            "\n## {name}\n\n{}\n\n{}",
+            questions.join(" "),
+            table(&rows(&group))
+        );
     }
+    let [ahead, within, behind] = counts;
+    let cases = ahead + within + behind;
+    if cases > 0 {
+        let _ = writeln!(
+            text,
+            "\nAhead of the best peer in {ahead} of {cases} cases, within noise in {within}, behind in {behind}. {LEGEND}"
+        );
+    }
+    text
 }
 
-/// Turns what the runs printed into the tables. `runs` is `[entry][pool]` like in the plan.
-pub(crate) fn groups(plan: &Plan, runs: &[Vec<Runs>]) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for (entry, runs) in plan.entries.iter().zip(runs) {
-        let row = row(entry, runs);
-        let (name, oversubscribed) = (&entry.case.group, entry.oversubscribed);
-        let same =
-            |group: &&mut Group| group.name == *name && group.oversubscribed == oversubscribed;
-        if let Some(group) = groups.iter_mut().find(same) {
-            group.rows.push(row);
-        } else {
-            groups.push(Group {
-                name: name.clone(),
-                oversubscribed,
-                chart: entry.case.chart,
-                rows: vec![row],
-            });
+fn rows(group: &[(&Entry, &Vec<Runs>)]) -> Vec<Vec<String>> {
+    let mut pools: Vec<&str> = Vec::new();
+    for pool in group.iter().flat_map(|(entry, _)| &entry.pools) {
+        if !pools.contains(&&**pool) {
+            pools.push(pool);
         }
     }
-    // The two groups of one name stand together.
-    let names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
-    groups.sort_by_key(|group| names.iter().position(|name| *name == group.name));
-    groups
+    let head = ["case", "metric"].into_iter().chain(pools.iter().copied());
+    let mut rows = vec![head.map(str::to_owned).collect()];
+    for (entry, runs) in group {
+        let mut metrics: Vec<(&str, &str)> = Vec::new();
+        for sample in runs.iter().filter_map(|it| it.rounds.first()).flatten() {
+            if !metrics.contains(&(&sample.metric, &sample.unit)) {
+                metrics.push((&sample.metric, &sample.unit));
+            }
+        }
+        for (metric, unit) in metrics {
+            let mut row = vec![entry.name(), format!("{metric} {unit}")];
+            row.extend(pools.iter().map(|pool| {
+                let index = entry.pools.iter().position(|it| it == pool);
+                index.map_or_else(String::new, |it| {
+                    cell(&runs[it], &runs[0], metric, is_other(pool, it))
+                })
+            }));
+            rows.push(row);
+        }
+    }
+    rows
 }
 
-fn row(entry: &Entry, runs: &[Runs]) -> Row {
-    let ours = &runs[0];
-    let pools = entry.pools.iter().zip(runs).enumerate();
-    let pools = pools.map(|(index, (pool, runs))| Outcome {
-        pool: pool.clone(),
-        role: match index {
-            0 => Role::Ours,
-            _ if pool.starts_with(OURS) => Role::Ours,
-            _ if pool.starts_with(YARDSTICK) => Role::Yardstick,
-            _ => Role::Peer,
-        },
-        figures: match &runs.failure {
-            Some(sentence) => Err(sentence.clone()),
-            None => Ok(figures(runs, ours, index == 0)),
-        },
+/// Not for ours: what a comparison with itself would say.
+fn is_other(pool: &str, index: usize) -> bool {
+    index > 0 && !pool.starts_with("ours")
+}
+
+fn cell(runs: &Runs, ours: &Runs, metric: &str, compare: bool) -> String {
+    if runs.failure.is_some() {
+        return "failed".to_owned();
+    }
+    let Some(middle) = median(values(runs, metric)) else {
+        return String::new();
+    };
+    let ratio = ratio(runs, ours, metric).filter(|_| compare);
+    ratio.map_or_else(
+        || number(middle),
+        |ratio| format!("{} {}", number(middle), factor(ratio)),
+    )
+}
+
+fn values<'a>(runs: &'a Runs, metric: &'a str) -> impl Iterator<Item = f64> + 'a {
+    let samples = runs.rounds.iter().flatten();
+    samples
+        .filter(move |it| it.metric == metric)
+        .map(|it| it.value)
+}
+
+fn ratio(theirs: &Runs, ours: &Runs, metric: &str) -> Option<Ratio> {
+    let pairs: Vec<_> = values(theirs, metric).zip(values(ours, metric)).collect();
+    let mut samples = ours.rounds.iter().flatten();
+    let better = samples.find(|sample| sample.metric == metric)?.better;
+    Ratio::of_pairs(&pairs, better).filter(|_| ours.failure.is_none())
+}
+
+/// By the first metric. The best peer is the one that is hardest to beat.
+fn against_best_peer(entry: &Entry, runs: &[Runs]) -> Option<Verdict> {
+    let metric = &*runs[0].rounds.first()?.first()?.metric;
+    let others = entry.pools.iter().zip(runs).enumerate();
+    let peers = others.filter(|(index, (pool, runs))| {
+        is_other(pool, *index) && !pool.starts_with("bare ") && runs.failure.is_none()
     });
-    Row {
-        case: entry.name(),
-        label: entry.label.clone(),
-        question: entry.case.question.clone(),
-        series: entry.case.series.clone(),
-        x: entry.case.x,
-        pools: pools.collect(),
+    let ratios = peers.filter_map(|(_, (_, peer))| ratio(peer, &runs[0], metric));
+    let best = ratios.min_by(|a, b| a.middle.total_cmp(&b.middle))?;
+    Some(best.verdict())
+}
+
+/// Three significant digits.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        99.95.. => thousands(&format!("{value:.0}")),
+        9.995.. => format!("{value:.1}"),
+        0.9995.. => format!("{value:.2}"),
+        0.000_5.. => format!("{value:.3}"),
+        _ => format!("{value:.0e}"),
     }
 }
 
-fn figures(runs: &Runs, ours: &Runs, is_ours: bool) -> Vec<Figure> {
-    let metrics = runs.rounds.first().into_iter().flatten();
-    let figures = metrics.filter_map(
-        |Sample {
-             metric,
-             unit,
-             better,
-             ..
-         }| {
-            let values = values(runs, metric);
-            let (min, max) = bounds(&values)?;
-            let pairs: Vec<(f64, f64)> = runs
-                .rounds
-                .iter()
-                .zip(&ours.rounds)
-                .filter_map(|(theirs, ours)| Some((value(theirs, metric)?, value(ours, metric)?)))
-                .collect();
-            Some(Figure {
-                metric: metric.clone(),
-                unit: unit.clone(),
-                rounds: values.len(),
-                median: median(values.iter().copied())?,
-                min,
-                max,
-                ratio: match (is_ours, &ours.failure) {
-                    (true, _) => Some(Ratio::ONE),
-                    (false, Some(_)) => None,
-                    (false, None) => Ratio::of_pairs(&pairs, *better),
-                },
-            })
-        },
-    );
-    figures.collect()
+fn thousands(digits: &str) -> String {
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) && !text.ends_with('-') {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
-fn values(runs: &Runs, metric: &str) -> Vec<f64> {
-    let rounds = runs.rounds.iter();
-    rounds.filter_map(|round| value(round, metric)).collect()
+fn factor(ratio: Ratio) -> String {
+    match ratio.middle {
+        _ if ratio.verdict() == Verdict::WithinNoise => "≈".to_owned(),
+        f64::INFINITY => "∞x".to_owned(),
+        // A difference that the interval confirms is not rounded away to 1.0.
+        it if (it - 1.0).abs() < 0.05 => format!("{it:.3}x"),
+        it if it < 0.995 => format!("{it:.2}x"),
+        it if it < 9.95 => format!("{it:.1}x"),
+        it => format!("{}x", thousands(&format!("{it:.0}"))),
+    }
 }
 
-fn value(round: &[Sample], metric: &str) -> Option<f64> {
-    let sample = round.iter().find(|sample| sample.metric == metric)?;
-    Some(sample.value)
-}
-
-fn bounds(values: &[f64]) -> Option<(f64, f64)> {
-    let min = values.iter().copied().min_by(f64::total_cmp)?;
-    let max = values.iter().copied().max_by(f64::total_cmp)?;
-    Some((min, max))
+/// Rows as Markdown, the first one as the head, with aligned columns.
+pub(super) fn table(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or_default().max(3)
+    };
+    let widths: Vec<_> = (0..rows[0].len()).map(width).collect();
+    let mut text = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(text, "| {cell:width$} ");
+        }
+        text.push_str("|\n");
+        if index == 0 {
+            let lines = widths.iter().map(|width| format!("|-{:-<width$}-", ""));
+            let _ = writeln!(text, "{}|", lines.collect::<String>());
+        }
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::example;
+    use super::super::plan::{Choice, cases};
+    use super::super::program::{Outcome, Run, Sample};
+    use super::super::statistics::Better;
     use super::*;
 
-    #[test]
-    fn cases_stand_in_their_groups_with_what_tells_them_apart() {
-        let report = example::report();
-        let titles: Vec<String> = report.groups.iter().map(Group::title).collect();
-        let expected = [
-            "Empty tasks",
-            "Empty tasks, oversubscribed",
-            "Wake-ups",
-            "Wake-ups, oversubscribed",
-            "Live workers",
-            "Live workers, oversubscribed",
-        ];
-        assert_eq!(titles, expected);
-        let labels: Vec<&str> = report.groups[0]
-            .rows
-            .iter()
-            .map(|row| &*row.label)
-            .collect();
-        assert_eq!(labels, ["unlimited 1p", "unlimited 4p", "1024 1p"]);
-        assert_eq!(report.groups[2].rows[0].label, "parked");
-        assert_eq!(report.groups[1].rows[0].case, "empty/unlimited/1p+spin");
+    const LIST: &str = r#"
+{"case":"empty/1p","group":"Empty tasks","question":"What?","pools":["anthill","rayon","bare loop","tokio"]}
+{"case":"empty/4p","group":"Empty tasks","question":"What?","pools":["anthill","rayon"]}
+"#;
+
+    fn outcome(run: &Run<'_>) -> Outcome {
+        let value = match (run.case, run.pool) {
+            (_, "tokio") => return Err("it has no bound".to_owned()),
+            ("empty/1p", "rayon") => 120.0,
+            (_, "rayon") => 20.0,
+            (_, "bare loop") => 10.0,
+            _ => 40.0,
+        };
+        let sample = |metric: &str, value| Sample {
+            metric: metric.to_owned(),
+            unit: "ns".to_owned(),
+            value,
+            better: Better::Lower,
+        };
+        Ok(vec![sample("wall", value), sample("cpu", 12_345.0)])
     }
 
     #[test]
-    fn the_best_peer_is_no_yardstick_and_has_not_failed() {
-        let report = example::report();
-        let wake = &report.groups[2].rows[0];
-        assert_eq!(wake.pools[3].role, Role::Yardstick);
-        let (best, ratio) = wake.best_peer().expect("two peers ran");
-        assert_eq!(best.pool, "crossbeam unbounded");
-        assert!(ratio.low > 1.0, "{ratio:?}");
-    }
-
-    #[test]
-    fn a_failed_pool_has_its_sentence_and_no_figures() {
-        let report = example::report();
-        let failures: Vec<_> = report.failures().collect();
-        assert_eq!(failures.len(), 1);
-        let (row, outcome, sentence) = failures[0];
-        assert_eq!(row.case, "empty/1024/1p");
+    fn a_row_is_a_metric_of_a_case_and_a_column_is_a_pool() {
+        let choice = Choice {
+            alone: true,
+            rounds: 7,
+            ..Choice::default()
+        };
+        let plan = Plan::new(&cases(LIST).expect("well-formed"), &choice);
+        let runs = plan.run(|runs| runs.iter().map(outcome).collect());
+        let text = markdown(&plan, &runs);
+        for part in [
+            "\n## Empty tasks\n\nWhat?\n\n| case     | metric  | anthill | rayon    | bare loop | tokio  |\n|----",
+            "\n| empty/1p | wall ns | 40.0    | 120 3.0x | 10.0 0.25x | failed |\n",
+            "\n| empty/4p | wall ns | 40.0    | 20.0 0.50x |",
+            " 12,345 ≈ ",
+            "\nAhead of the best peer in 1 of 2 cases, within noise in 0, behind in 1. ",
+        ] {
+            let squeeze = |text: &str| {
+                text.split(' ')
+                    .filter(|it| !it.is_empty())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            };
+            let part = squeeze(&part.replace('-', ""));
+            assert!(
+                squeeze(&text.replace('-', "")).contains(&part),
+                "{part} in\n{text}"
+            );
+        }
+        let widths = text
+            .lines()
+            .filter(|line| line.starts_with('|'))
+            .map(|line| line.chars().count());
         assert_eq!(
-            (&*outcome.pool, sentence),
-            ("tokio spawn", "it has no bound")
+            widths.collect::<std::collections::BTreeSet<_>>().len(),
+            1,
+            "{text}"
         );
-        assert!(outcome.headline().is_none());
+    }
+
+    #[test]
+    fn numbers_have_three_digits_that_count() {
+        let numbers = [
+            0.0,
+            0.000_012,
+            0.1234,
+            0.999_9,
+            12.34,
+            99.99,
+            999.6,
+            1_234_567.0,
+            -1234.0,
+        ];
+        let expected = [
+            "0",
+            "1e-5",
+            "0.123",
+            "1.00",
+            "12.3",
+            "100",
+            "1,000",
+            "1,234,567",
+            "-1,234",
+        ];
+        assert_eq!(numbers.map(number), expected);
+    }
+
+    #[test]
+    fn a_difference_within_noise_has_no_factor() {
+        let of = |low, middle, high| factor(Ratio { middle, low, high });
+        assert_eq!(of(0.9, 2.0, 3.0), "≈");
+        assert_eq!(of(1.5, 2.0, 3.0), "2.0x");
+        assert_eq!(of(0.4, 0.5, 0.6), "0.50x");
+        assert_eq!(of(1.01, 1.02, 1.03), "1.020x");
+        assert_eq!(of(50.0, f64::INFINITY, f64::INFINITY), "∞x");
     }
 }
