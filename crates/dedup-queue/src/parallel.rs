@@ -254,9 +254,11 @@ impl Pieces {
         while let Some(mut chunk) = self.hand_out() {
             while let Some(piece) = chunk.next() {
                 // Relaxed: one piece more or less makes no difference.
+                // USER CODE: the condition to stop. A panic is reported with the piece, and ends the call.
                 let goes_on = guarded(|| !self.over.load(Relaxed) && !stop());
                 let done = goes_on.and_then(|goes_on| {
                     if goes_on {
+                        // USER CODE: the work. A panic is reported with its piece.
                         guarded(|| work(piece))?;
                     }
                     Ok(goes_on)

@@ -144,6 +144,7 @@ impl<T, C: Clock> Shared<T, C> {
     /// deadline: then the answer is `false`.
     pub(crate) fn spin_until(&self, due: u64, parker: &Parker, deadline: Option<Instant>) -> bool {
         loop {
+            // USER CODE: `Clock::now`, by an enqueued thread that leads. A panic dequeues it and passes the lead on.
             let now = self.config.clock.now();
             if self.epoch.nanos(now) >= due
                 // Relaxed: it only ends the spin. The lock shows what has changed.

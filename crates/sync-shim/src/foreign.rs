@@ -38,6 +38,7 @@ pub fn drop_quietly<T>(value: T) -> bool {
 
 /// Calls a waker and drops it. Its panic ends here.
 pub fn wake(waker: Waker) {
+    // USER CODE: a waker. A panic ends here, and its payload is dropped with the same care.
     if let Err(payload) = guarded(|| waker.wake()) {
         discard(payload);
     }

@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 
 /// Each promise of an ancestor, with the tests that keep it in the last column.
 const PROMISES: [&str; 3] = ["docs/ants.md", "docs/client-go.md", "docs/java-delay.md"];
-/// Where user code runs, and what stands in for what models cannot see: files are named there too.
+/// Cites tests, and names files as well.
 const PROOFS: &str = "docs/testing.md";
 /// Folders of one particular machine.
 const MACHINE: [&str; 3] = ["/home/", "/root/", "/tmp/"];

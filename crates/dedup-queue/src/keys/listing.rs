@@ -26,6 +26,7 @@ impl<K: Clone> Keys<K> {
         for (_, record) in records.by_ref().take(most) {
             // A free record has no key, and neither has one whose key was handed over as a leftover.
             if let Some(key) = &record.key {
+                // USER CODE: the key's `Clone`, under the lock, for a few keys at a time. A panic ends the listing.
                 into.push(self.listed(key.clone(), record));
             }
         }

@@ -153,6 +153,7 @@ impl<T: Time> Alarms<T> {
             Err(refused) => {
                 let waker = state.pending.remove(&key);
                 drop(state);
+                // USER CODE: the drop of a waker that no thread can serve.
                 drop(waker);
                 Err(refused)
             }
@@ -178,7 +179,8 @@ impl<T: Time> Alarms<T> {
         if notify {
             self.time.notify();
         }
-        drop(waker); // User code: the lock is free again.
+        // USER CODE: the drop of a waker whose alarm is taken back. A panic is the caller's.
+        drop(waker);
     }
 
     /// The thread. Returns when nothing has been pending for [`KEEP_ALIVE`].
@@ -193,7 +195,8 @@ impl<T: Time> Alarms<T> {
                     state.idle_since = Some(now);
                     // Awake (`sleeps_until` is `None`), so what is set meanwhile is seen below.
                     drop(state);
-                    foreign::wake(waker); // User code; its panic does not end the thread.
+                    // USER CODE: a waker, on the alarm thread: while it blocks, later alarms of the process wait.
+                    foreign::wake(waker);
                     state = self.state.lock();
                     continue;
                 }
