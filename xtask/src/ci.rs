@@ -26,7 +26,7 @@ const INCLUDE: &str =
 
 const STEPS: [Step; 20] = [
     ("format", format),
-    ("hygiene", hygiene::run),
+    ("hygiene", |workspace| hygiene::run(workspace, false)),
     ("dependencies", |workspace| deps::run(workspace, true)),
     ("licences", packages::check_rules),
     ("clippy", clippy),

@@ -165,8 +165,11 @@ xflags::xflags! {
             optional --only server: String
         }
 
-        /// The rules of this repository that no compiler checks.
-        cmd hygiene {}
+        /// The rules of this repository that no compiler checks, and the figures of its size.
+        cmd hygiene {
+            /// Also the figures that need a program to be built.
+            optional --build
+        }
     }
 }
 

@@ -72,6 +72,6 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Deps(flags) => deps::run(&workspace, flags.check),
         XtaskCmd::Deny(flags) => packages::deny(&workspace, flags.install),
         XtaskCmd::Stores(flags) => stores::run(&workspace, &flags),
-        XtaskCmd::Hygiene(_) => hygiene::run(&workspace),
+        XtaskCmd::Hygiene(flags) => hygiene::run(&workspace, flags.build),
     }
 }

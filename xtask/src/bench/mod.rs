@@ -26,6 +26,8 @@ use xshell::{Shell, cmd};
 use crate::flags;
 use crate::stores;
 use crate::workspace::Workspace;
+pub(crate) use sites::size;
+
 use plan::{Case, Choice, Plan, Runs};
 use program::{Package, Program, run_all};
 

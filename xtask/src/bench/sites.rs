@@ -5,6 +5,7 @@
 //! alone is their cost: the start of cargo and the link of what all sites share are in no figure.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -96,17 +97,17 @@ fn checked(shell: &Shell, kind: &str, many: bool, profile: &str) -> Result<u64> 
         told == sites.to_string(),
         "{told} of {sites} sites of {kind} have run"
     );
-    section(shell, &program, ".text")
+    size(shell, Path::new(&program))
 }
 
-/// The size of a section of a program.
-pub(crate) fn section(shell: &Shell, program: &str, section: &str) -> Result<u64> {
-    let sections = cmd!(shell, "size -A -d {program}").quiet().read()?;
-    let mut lines = sections.lines().map(str::split_whitespace);
-    let size = lines.find_map(|mut words| {
-        (words.next() == Some(section)).then(|| words.next()?.parse().ok())?
-    });
-    size.context("`size` of binutils prints no such section")
+/// The size of a program's code and constants.
+pub(crate) fn size(shell: &Shell, program: &Path) -> Result<u64> {
+    let table = cmd!(shell, "size {program}").quiet().read()?;
+    let text = table
+        .lines()
+        .nth(1)
+        .and_then(|line| line.split_whitespace().next()?.parse().ok());
+    text.context("`size` of binutils has changed")
 }
 
 /// The processor time of a build of this crate alone.
