@@ -7,8 +7,8 @@ use anyhow::bail;
 xflags::xflags! {
     /// Every chore of the workspace.
     cmd xtask {
-        /// Everything a change must pass, in at most 25 minutes on two cores. With CI=true it installs the
-        /// servers that are missing, and leaves out no test of a store.
+        /// Everything a change must pass, in at most 20 minutes on two cores. With CI=true it fails if a test of a store is
+        /// left out.
         cmd ci {
             /// Only the steps whose name contains this.
             optional --only step: String
@@ -117,16 +117,6 @@ xflags::xflags! {
             optional --charts
         }
 
-        /// The fuzz targets of fuzz/.
-        cmd fuzz {
-            /// Only this target.
-            optional target: String
-            /// How long each target runs (default 60).
-            optional --seconds seconds: u64
-            /// Install cargo-fuzz if it is missing.
-            optional --install
-        }
-
         /// The tests under a sanitizer: asan, tsan or memcheck; without a name asan and tsan.
         cmd sanitize {
             optional tool: Sanitizer
@@ -149,12 +139,6 @@ xflags::xflags! {
         cmd api {
             /// Write the lists.
             optional --update
-        }
-
-        /// Licences, bans, sources and advisories, by cargo-deny.
-        cmd deny {
-            /// Install cargo-deny if it is missing, which takes minutes.
-            optional --install
         }
 
         /// Real servers below target/stores, for the tests of durable-queue's stores: up or down.

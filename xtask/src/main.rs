@@ -6,7 +6,7 @@
 //! 1. A chore ends with one summary line and exit code 0, or with a one-line error: exit code 1
 //!    when a check failed, 2 when a tool is missing (the line says how to get it) or the command
 //!    line is not understood.
-//! 2. No chore installs anything unless it is asked with `--install`, or runs in CI (`CI=true`).
+//! 2. No chore installs anything unless it is asked with `--install`.
 //! 3. Build products stay below the target directory; each set of compiler flags has its own
 //!    folder there, so that chores do not evict each other's artifacts.
 
@@ -18,9 +18,7 @@ mod crash;
 mod deps;
 mod examples;
 mod flags;
-mod fuzz;
 mod hygiene;
-mod install;
 mod loom;
 mod models;
 mod packages;
@@ -32,7 +30,6 @@ mod stores;
 mod stress;
 mod syscalls;
 mod test;
-mod tsan;
 mod versions;
 mod workspace;
 
@@ -65,12 +62,10 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Crash(flags) => crash::run(&workspace, &flags),
         XtaskCmd::Versions(flags) => versions::run(&workspace, &flags),
         XtaskCmd::Bench(flags) => bench::run(&workspace, &flags),
-        XtaskCmd::Fuzz(flags) => fuzz::run(&workspace, &flags),
         XtaskCmd::Sanitize(flags) => sanitize::run(&workspace, &flags),
         XtaskCmd::Syscalls(_) => syscalls::run(&workspace),
         XtaskCmd::Api(flags) => api::run(&workspace, flags.update),
         XtaskCmd::Deps(flags) => deps::run(&workspace, flags.check),
-        XtaskCmd::Deny(flags) => packages::deny(&workspace, flags.install),
         XtaskCmd::Stores(flags) => stores::run(&workspace, &flags),
         XtaskCmd::Hygiene(flags) => hygiene::run(&workspace, flags.build),
     }

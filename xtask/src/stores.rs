@@ -24,7 +24,6 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::flags;
-use crate::install::{self, Program};
 use crate::test::{LEFT_OUT, WHOLE};
 use crate::workspace::{MissingTool, Workspace, succeeds};
 
@@ -38,7 +37,9 @@ struct Server {
     /// Names its address, for the tests.
     variable: &'static str,
     /// What starts it: the first of its names that is installed.
-    program: Program,
+    programs: &'static [&'static str],
+    /// The Debian package that contains it.
+    package: &'static str,
     start: fn(&Place<'_>) -> Result<String>,
     stop: fn(&Place<'_>) -> Result<()>,
 }
@@ -47,34 +48,18 @@ const SERVERS: [Server; 2] = [
     Server {
         name: "postgres",
         variable: "DURABLE_POSTGRES_URL",
-        program: Program {
-            names: &["pg_ctl"],
-            package: "postgresql",
-        },
+        programs: &["pg_ctl"],
+        package: "postgresql",
         start: start_postgres,
         stop: stop_postgres,
     },
     Server {
         name: "redis",
         variable: "DURABLE_REDIS_URL",
-        program: Program {
-            names: &["redis-server", "valkey-server"],
-            package: "redis-server",
-        },
+        programs: &["redis-server", "valkey-server"],
+        package: "redis-server",
         start: start_redis,
         stop: stop_redis,
-    },
-];
-
-/// Programs that tests start themselves: a pooler, and one that makes certificates.
-const OF_TESTS: [Program; 2] = [
-    Program {
-        names: &["pgbouncer"],
-        package: "pgbouncer",
-    },
-    Program {
-        names: &["openssl"],
-        package: "openssl",
     },
 ];
 
@@ -90,7 +75,7 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     /// If the server is installed.
     fn of(workspace: &Workspace, shell: &'a Shell, server: &Server) -> Option<Self> {
-        let (programs, program) = find(server.program.names)?;
+        let (programs, program) = find(server.programs)?;
         Some(Self {
             shell,
             folder: workspace.target.join("stores").join(server.name),
@@ -125,14 +110,9 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Stores) -> Result<()> {
 }
 
 /// Starts the servers that are installed and not up. Answers with their variables and addresses,
-/// and says which are left out. A run of CI installs missing servers first, or fails.
+/// and says which are left out.
 pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'static str, String)>> {
     let shell = workspace.shell()?;
-    if install::is_ci() {
-        let programs = SERVERS.iter().map(|server| server.program);
-        let programs: Vec<Program> = programs.chain(OF_TESTS).collect();
-        install::complete(&shell, &programs)?;
-    }
     let known = read_env(workspace);
     let mut urls = Vec::new();
     for server in &SERVERS {
@@ -145,7 +125,7 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
             let Some(place) = Place::of(workspace, &shell, server) else {
                 println!(
                     "stores: {} is not installed, so its tests are left out: apt-get install {}",
-                    server.name, server.program.package
+                    server.name, server.package
                 );
                 continue;
             };
@@ -192,7 +172,12 @@ pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
         shell.set_var(LEFT_OUT, &file);
         suites(workspace, shell)
     })?;
-    check_left_out(install::is_ci(), &left_out(workspace)?)
+    check_left_out(is_ci(), &left_out(workspace)?)
+}
+
+/// CI systems set this variable.
+fn is_ci() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 
 fn check_left_out(is_ci: bool, left_out: &str) -> Result<()> {
@@ -357,7 +342,7 @@ fn password() -> String {
 /// `PostgreSQL` refuses to run as root: then it runs as a user without rights, who gets the folder.
 fn without_rights(place: &Place<'_>) -> Result<(&'static str, Vec<&'static str>)> {
     let Place { shell, folder, .. } = place;
-    if !install::is_root(shell)? {
+    if cmd!(shell, "id -u").quiet().read()? != "0" {
         return Ok(("env", Vec::new()));
     }
     let mut users = ["postgres", "nobody"].into_iter();
