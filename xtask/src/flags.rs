@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use anyhow::bail;
+use anyhow::ensure;
 
 xflags::xflags! {
     /// Every chore of the workspace.
@@ -119,7 +119,7 @@ xflags::xflags! {
 
         /// The tests under a sanitizer: asan, tsan or memcheck; without a name asan and tsan.
         cmd sanitize {
-            optional tool: Sanitizer
+            optional tool: String
             /// Only this crate.
             optional -p, --package package: String
             /// Get what is missing (through apt-get).
@@ -144,7 +144,7 @@ xflags::xflags! {
         /// Real servers below target/stores, for the tests of durable-queue's stores: up or down.
         cmd stores {
             /// up: starts those that are installed. down: stops them and deletes what they hold.
-            required what: UpDown
+            required what: String
             /// Only this one: postgres or redis.
             optional --only server: String
         }
@@ -165,52 +165,8 @@ impl FromStr for Bound {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        if text != "none" && text.parse::<usize>().is_err() {
-            bail!("the bound is a number or `none`");
-        }
+        let is_bound = text == "none" || text.parse::<usize>().is_ok();
+        ensure!(is_bound, "the bound is a number or `none`");
         Ok(Self(text.to_owned()))
-    }
-}
-
-/// What is to become of servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum UpDown {
-    Up,
-    Down,
-}
-
-impl FromStr for UpDown {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        match text {
-            "up" => Ok(Self::Up),
-            "down" => Ok(Self::Down),
-            _ => bail!("servers go up or down"),
-        }
-    }
-}
-
-/// A tool that watches the tests at run time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sanitizer {
-    /// `AddressSanitizer` and its leak check.
-    Asan,
-    /// `ThreadSanitizer`, with an instrumented standard library.
-    Tsan,
-    /// Valgrind's memcheck.
-    Memcheck,
-}
-
-impl FromStr for Sanitizer {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        match text {
-            "asan" => Ok(Self::Asan),
-            "tsan" => Ok(Self::Tsan),
-            "memcheck" => Ok(Self::Memcheck),
-            _ => bail!("the sanitizers are asan, tsan and memcheck"),
-        }
     }
 }

@@ -56,7 +56,7 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Ci(flags) => ci::run(&workspace, flags.only.as_deref()),
         XtaskCmd::Test(flags) => test::run(&workspace, flags.all, flags.one_core),
         XtaskCmd::Loom(flags) => loom::run(&workspace, &flags),
-        XtaskCmd::Shuttle(flags) => shuttle::run(&workspace, &flags),
+        XtaskCmd::Shuttle(flags) => shuttle::run(&workspace, &flags, None),
         XtaskCmd::Cmutants(flags) => cmutants::run(&workspace, &flags),
         XtaskCmd::Stress(flags) => stress::run(&workspace, &flags),
         XtaskCmd::Crash(flags) => crash::run(&workspace, &flags),

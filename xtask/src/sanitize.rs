@@ -4,10 +4,10 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use xshell::{Shell, cmd};
 
-use crate::flags::{self, Sanitizer};
+use crate::flags;
 use crate::process;
 use crate::test;
 use crate::workspace::{MissingTool, Workspace, package, require, succeeds};
@@ -27,28 +27,20 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> 
     let _lines = shell.push_env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
     // The tests' watchdogs wait for as many times as long.
     let _slowdown = shell.push_env("TESTKIT_SLOWDOWN", "20");
-    let tools = match flags.tool {
-        Some(tool) => vec![tool],
-        None => vec![Sanitizer::Asan, Sanitizer::Tsan],
-    };
+    let tools = flags
+        .tool
+        .as_deref()
+        .map_or(vec!["asan", "tsan"], |tool| vec![tool]);
     for tool in &tools {
-        match tool {
-            Sanitizer::Asan => asan(workspace, &shell, &packages)?,
-            Sanitizer::Tsan => tsan(workspace, &shell, &packages, flags.install)?,
-            Sanitizer::Memcheck => memcheck(workspace, &shell, &packages, flags.install)?,
+        match *tool {
+            "asan" => asan(workspace, &shell, &packages)?,
+            "tsan" => tsan(workspace, &shell, &packages, flags.install)?,
+            "memcheck" => memcheck(workspace, &shell, &packages, flags.install)?,
+            _ => bail!("the sanitizers are asan, tsan and memcheck"),
         }
     }
-    println!("sanitize: no report of {}", names(&tools));
+    println!("sanitize: no report of {}", tools.join(" and "));
     Ok(())
-}
-
-fn names(tools: &[Sanitizer]) -> String {
-    let names = tools.iter().map(|tool| match tool {
-        Sanitizer::Asan => "AddressSanitizer",
-        Sanitizer::Tsan => "ThreadSanitizer",
-        Sanitizer::Memcheck => "memcheck",
-    });
-    names.collect::<Vec<_>>().join(" and ")
 }
 
 fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {

@@ -127,9 +127,8 @@ pub(crate) fn run(
     limit: Option<Duration>,
     logs: &Path,
 ) -> Result<Run> {
-    let mut command = Command::new(&test.binary.path);
+    let mut command = test.command();
     command
-        .args(["--exact", &test.test, "--nocapture", "--test-threads=1"])
         // These end an exploration early and call it a success.
         .env_remove("LOOM_MAX_DURATION")
         .env_remove("LOOM_MAX_PERMUTATIONS")
@@ -138,8 +137,7 @@ pub(crate) fn run(
     if let Some(Bound(bound)) = bound {
         command.env("ANTHILL_LOOM_BOUND", bound);
     }
-    let log = logs.join(format!("{test}.log").replace("::", "."));
-    let ended = process::run_logged(&mut command, &log, limit)?;
+    let ended = process::run_logged(&mut command, &test.log(logs), limit)?;
     Ok(Run {
         test: test.clone(),
         verdict: Verdict::of(&ended).with_context(|| test.to_string())?,
