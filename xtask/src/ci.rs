@@ -44,7 +44,7 @@ const STEPS: [Step; 20] = [
     ("models", all_models),
     ("random schedules", shuttle::in_ci),
     ("examples", examples::smoke),
-    ("benches", benches),
+    ("benches", bench::check),
     ("fuzz targets", fuzz_targets),
 ];
 
@@ -179,9 +179,4 @@ fn fuzz_targets(workspace: &Workspace) -> Result<()> {
         "cargo clippy --manifest-path {MANIFEST} --all-targets -- -D warnings"
     )
     .run()?)
-}
-
-fn benches(workspace: &Workspace) -> Result<()> {
-    bench::lint(workspace)?;
-    bench::smoke(workspace)
 }

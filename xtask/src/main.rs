@@ -33,14 +33,21 @@ mod test;
 mod versions;
 mod workspace;
 
+use std::env;
 use std::process::ExitCode;
 
 use flags::XtaskCmd;
 use workspace::{MissingTool, Workspace};
 
 fn main() -> ExitCode {
-    let flags = flags::Xtask::from_env_or_exit();
-    match run(flags.subcommand) {
+    // Its flags are those of another program.
+    let mut arguments = env::args_os().skip(1);
+    let outcome = if arguments.next().is_some_and(|it| it == "bench") {
+        Workspace::locate().and_then(|it| bench::run(&it, &arguments.collect::<Vec<_>>()))
+    } else {
+        run(flags::Xtask::from_env_or_exit().subcommand)
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -61,7 +68,7 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
         XtaskCmd::Stress(flags) => stress::run(&workspace, &flags),
         XtaskCmd::Crash(flags) => crash::run(&workspace, &flags),
         XtaskCmd::Versions(flags) => versions::run(&workspace, &flags),
-        XtaskCmd::Bench(flags) => bench::run(&workspace, &flags),
+        XtaskCmd::Bench(_) => bench::run(&workspace, &[]),
         XtaskCmd::Sanitize(flags) => sanitize::run(&workspace, &flags),
         XtaskCmd::Syscalls(_) => syscalls::run(&workspace),
         XtaskCmd::Api(flags) => api::run(&workspace, flags.update),

@@ -12,7 +12,6 @@ use anyhow::Result;
 use xshell::cmd;
 
 use super::circles;
-use crate::bench;
 use crate::workspace::Workspace;
 
 const REASONS: [&str; 15] = [
@@ -113,10 +112,14 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
         )
         .run()?;
         let program = workspace.target.join("release/examples/four_closures");
-        let size = bench::size(&shell, &program)?;
+        let table = cmd!(shell, "size {program}").read()?;
+        let size = table
+            .lines()
+            .nth(1)
+            .and_then(|line| line.split_whitespace().next());
         println!(
-            "text of a program that runs four closures: {} kB",
-            size / 1000
+            "text of a program that runs four closures: {} bytes",
+            size.unwrap_or("?")
         );
     }
     println!("headless at the start / inside / `beside` / odd phrases, per 10,000 words:");

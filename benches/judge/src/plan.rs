@@ -6,30 +6,31 @@
 //! runs after the same neighbour.
 
 use anyhow::{Context, Result};
+use measure::report::Metric;
 use serde::Deserialize;
 
-use super::program::{Outcome, Run, Sample};
+use crate::program::{Outcome, Run};
 
 /// A case as a program lists it. Names are words separated by `/`, from general to particular.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Case {
+pub struct Case {
     #[serde(rename = "case")]
-    pub(super) name: String,
-    pub(super) group: String,
-    pub(super) question: String,
+    pub name: String,
+    pub group: String,
+    pub question: String,
     /// Ours first.
-    pub(super) pools: Vec<String>,
+    pub pools: Vec<String>,
     #[serde(default)]
-    pub(super) quick: bool,
+    pub quick: bool,
     #[serde(default)]
-    pub(super) quick_pools: Option<Vec<String>>,
+    pub quick_pools: Option<Vec<String>>,
     /// Its pools only sleep, so they may do it at the same time.
     #[serde(default)]
-    pub(super) together: bool,
+    pub together: bool,
 }
 
 /// Reads what `list` prints, one object per line.
-pub(super) fn cases(list: &str) -> Result<Vec<Case>> {
+pub fn cases(list: &str) -> Result<Vec<Case>> {
     list.lines()
         .filter(|line| !line.trim().is_empty())
         .map(|line| serde_json::from_str(line).with_context(|| format!("a case: {line}")))
@@ -41,14 +42,14 @@ const SPIN: &str = "+spin";
 
 /// A case, alone or oversubscribed, with the pools that were asked for.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) case: Case,
-    pub(super) oversubscribed: bool,
-    pub(super) pools: Vec<String>,
+pub struct Entry {
+    pub case: Case,
+    pub oversubscribed: bool,
+    pub pools: Vec<String>,
 }
 
 impl Entry {
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let suffix = if self.oversubscribed { SPIN } else { "" };
         format!("{}{suffix}", self.case.name)
     }
@@ -64,36 +65,34 @@ impl Entry {
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Choice {
-    pub(super) quick: bool,
+pub struct Choice {
+    pub quick: bool,
     /// Nothing oversubscribed.
-    pub(super) alone: bool,
+    pub alone: bool,
     /// Parts of names of cases; none means all.
-    pub(super) only: Vec<String>,
+    pub only: Vec<String>,
     /// Parts of names of peers; none means all. Ours always runs.
-    pub(super) peers: Vec<String>,
-    pub(super) rounds: usize,
-    /// Its cases run on the servers that are installed.
-    pub(super) needs_servers: bool,
+    pub peers: Vec<String>,
+    pub rounds: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct Plan {
+pub struct Plan {
     rounds: usize,
     quick: bool,
-    pub(super) entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
 }
 
 /// What one pool printed in one entry of the plan.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Runs {
-    pub(super) rounds: Vec<Vec<Sample>>,
+pub struct Runs {
+    pub rounds: Vec<Vec<Metric>>,
     /// A pool that failed runs no more: one that hangs would cost a minute in each round.
-    pub(super) failure: Option<String>,
+    pub failure: Option<String>,
 }
 
 impl Plan {
-    pub(super) fn new(cases: &[Case], choice: &Choice) -> Self {
+    pub fn new(cases: &[Case], choice: &Choice) -> Self {
         let is_peer = |pool: &str| {
             choice.peers.is_empty() || choice.peers.iter().any(|part| pool.contains(&**part))
         };
@@ -126,7 +125,7 @@ impl Plan {
 
     /// Runs everything, round by round, and answers with `[entry][pool]`. `run` gets the runs that are to be made at
     /// the same time.
-    pub(super) fn run(&self, run: impl Fn(&[Run<'_>]) -> Vec<Outcome>) -> Vec<Vec<Runs>> {
+    pub fn run(&self, run: impl Fn(&[Run<'_>]) -> Vec<Outcome>) -> Vec<Vec<Runs>> {
         let empty = |entry: &Entry| vec![Runs::default(); entry.pools.len()];
         let mut all: Vec<_> = self.entries.iter().map(empty).collect();
         for round in 0..self.rounds {

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::thread;
 
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
-use super::plan::{Entry, Plan, Runs};
-use super::statistics::{Ratio, Verdict, median};
-use crate::parallel;
+use crate::plan::{Entry, Plan, Runs};
+use crate::statistics::{Ratio, Verdict, median};
 
 /// Stands below the tables.
 const LEGEND: &str = "2.0x: ours is twice as good as this pool, by medians over the rounds; 0.50x: half as good; ≈: \
@@ -17,7 +17,7 @@ const LEGEND: &str = "2.0x: ours is twice as good as this pool, by medians over 
 
 /// Where figures come from: machine, kernel, compiler, commit, date, and how many processes wanted to run in the minute
 /// before.
-pub(super) fn origin(shell: &Shell) -> Result<String> {
+pub fn origin(shell: &Shell) -> Result<String> {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut models = cpus
         .lines()
@@ -30,19 +30,20 @@ pub(super) fn origin(shell: &Shell) -> Result<String> {
     let compiler = read(cmd!(shell, "rustc --version"))?;
     let commit = read(cmd!(shell, "git describe --always --dirty"))?;
     let date = read(cmd!(shell, "date -u").arg("+%Y-%m-%d %H:%M UTC"))?;
-    let (cores, load) = (parallel::cores(), load());
+    let cores = thread::available_parallelism()?;
+    let load = load();
     Ok(format!(
         "{model}, {cores} cores; {kernel}; {compiler}; commit {commit}; {date}; load {load} before"
     ))
 }
 
-pub(super) fn load() -> String {
+pub fn load() -> String {
     let loads = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     loads.split(' ').next().unwrap_or("unknown").to_owned()
 }
 
 /// All tables, and in how many cases ours is ahead of the best peer. `runs` is `[entry][pool]`.
-pub(super) fn markdown(plan: &Plan, runs: &[Vec<Runs>]) -> String {
+pub fn markdown(plan: &Plan, runs: &[Vec<Runs>]) -> String {
     let entries: Vec<_> = plan.entries.iter().zip(runs).collect();
     let title = |entry: &Entry| {
         let suffix = if entry.oversubscribed {
@@ -105,8 +106,8 @@ fn rows(group: &[(&Entry, &Vec<Runs>)]) -> Vec<Vec<String>> {
     for (entry, runs) in group {
         let mut metrics: Vec<(&str, &str)> = Vec::new();
         for sample in runs.iter().filter_map(|it| it.rounds.first()).flatten() {
-            if !metrics.contains(&(&sample.metric, &sample.unit)) {
-                metrics.push((&sample.metric, &sample.unit));
+            if !metrics.contains(&(&sample.name, &sample.unit)) {
+                metrics.push((&sample.name, &sample.unit));
             }
         }
         for (metric, unit) in metrics {
@@ -145,20 +146,20 @@ fn cell(runs: &Runs, ours: &Runs, metric: &str, compare: bool) -> String {
 fn values<'a>(runs: &'a Runs, metric: &'a str) -> impl Iterator<Item = f64> + 'a {
     let samples = runs.rounds.iter().flatten();
     samples
-        .filter(move |it| it.metric == metric)
+        .filter(move |it| it.name == metric)
         .map(|it| it.value)
 }
 
 fn ratio(theirs: &Runs, ours: &Runs, metric: &str) -> Option<Ratio> {
     let pairs: Vec<_> = values(theirs, metric).zip(values(ours, metric)).collect();
     let mut samples = ours.rounds.iter().flatten();
-    let better = samples.find(|sample| sample.metric == metric)?.better;
+    let better = samples.find(|sample| sample.name == metric)?.better;
     Ratio::of_pairs(&pairs, better).filter(|_| ours.failure.is_none())
 }
 
 /// By the first metric. The best peer is the one that is hardest to beat.
 fn against_best_peer(entry: &Entry, runs: &[Runs]) -> Option<Verdict> {
-    let metric = &*runs[0].rounds.first()?.first()?.metric;
+    let metric = &*runs[0].rounds.first()?.first()?.name;
     let others = entry.pools.iter().zip(runs).enumerate();
     let peers = others.filter(|(index, (pool, runs))| {
         is_other(pool, *index) && !pool.starts_with("bare ") && runs.failure.is_none()
@@ -169,7 +170,7 @@ fn against_best_peer(entry: &Entry, runs: &[Runs]) -> Option<Verdict> {
 }
 
 /// Three significant digits.
-pub(super) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         99.95.. => thousands(&format!("{value:.0}")),
@@ -204,7 +205,7 @@ fn factor(ratio: Ratio) -> String {
 }
 
 /// Rows as Markdown, the first one as the head, with aligned columns.
-pub(super) fn table(rows: &[Vec<String>]) -> String {
+pub fn table(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or_default().max(3)
@@ -226,10 +227,11 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{Choice, cases};
-    use super::super::program::{Outcome, Run, Sample};
-    use super::super::statistics::Better;
+    use crate::plan::{Choice, cases};
+    use measure::report::{Better, Metric};
+
     use super::*;
+    use crate::program::{Outcome, Run};
 
     const LIST: &str = r#"
 {"case":"empty/1p","group":"Empty tasks","question":"What?","pools":["anthill","rayon","bare loop","tokio"]}
@@ -244,9 +246,9 @@ mod tests {
             (_, "bare loop") => 10.0,
             _ => 40.0,
         };
-        let sample = |metric: &str, value| Sample {
-            metric: metric.to_owned(),
-            unit: "ns".to_owned(),
+        let sample = |name: &'static str, value| Metric {
+            name: name.into(),
+            unit: "ns".into(),
             value,
             better: Better::Lower,
         };

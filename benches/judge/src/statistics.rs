@@ -3,33 +3,22 @@
 //! The two figures of a round were measured within minutes of each other, so what disturbed one has likely disturbed the
 //! other. The interval is that of the sign test on the rounds' ratios: at least 95 % for any distribution of the noise.
 
-use serde::Deserialize;
+use measure::report::Better;
 
 /// Fewer rounds say nothing about the noise.
 const FEWEST_ROUNDS: usize = 3;
 
-/// The better direction of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Better {
-    /// Times, bytes, counts of costs.
-    #[default]
-    Lower,
-    /// Rates and shares.
-    Higher,
-}
-
 /// By how much ours is better than theirs: above 1 ours is ahead.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Ratio {
+pub struct Ratio {
     /// Of the medians. Infinite if ours is zero and theirs is not.
-    pub(super) middle: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+    pub middle: f64,
+    pub low: f64,
+    pub high: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     Ahead,
     /// The interval contains 1.
     WithinNoise,
@@ -38,7 +27,7 @@ pub(super) enum Verdict {
 
 impl Ratio {
     /// From `(theirs, ours)`, one pair for each round. `None` without rounds.
-    pub(super) fn of_pairs(pairs: &[(f64, f64)], better: Better) -> Option<Self> {
+    pub fn of_pairs(pairs: &[(f64, f64)], better: Better) -> Option<Self> {
         let ratio = |theirs: f64, ours: f64| match better {
             Better::Lower => quotient(theirs, ours),
             Better::Higher => quotient(ours, theirs),
@@ -60,7 +49,7 @@ impl Ratio {
         Some(Self { middle, low, high })
     }
 
-    pub(super) fn verdict(self) -> Verdict {
+    pub fn verdict(self) -> Verdict {
         if self.low > 1.0 {
             Verdict::Ahead
         } else if self.high < 1.0 {
@@ -105,7 +94,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 /// The middle value, or the mean of the middle two. `None` without values.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values = sorted(values);
     let middle = values.len() / 2;
     let above = *values.get(middle)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench --sites`: what a call site costs to compile, next to the peers'.
+//! `--sites`: what a call site costs to compile, next to the peers'.
 //!
 //! A pool's calls are generic over the closure, so each call site is compiled anew. The program `benches/sites` has one
 //! site, or with its feature `many` 200 more, each with a closure of its own. What these add to the build of that crate
@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
-use super::{MANIFEST, report};
-use crate::flags;
+use crate::flags::Judge;
+use crate::{MANIFEST, report};
 
 /// Beyond the first.
 const SITES: u32 = 200;
@@ -32,7 +32,7 @@ const KINDS: [(&str, &str); 7] = [
 ];
 
 /// Measures all kinds in both profiles.
-pub(super) fn run(shell: &Shell, flags: &flags::Bench) -> Result<String> {
+pub fn run(shell: &Shell, flags: &Judge) -> Result<String> {
     let rounds = flags.rounds.unwrap_or(if flags.quick { 1 } else { 3 });
     let head = [
         "call",
@@ -64,7 +64,7 @@ pub(super) fn run(shell: &Shell, flags: &flags::Bench) -> Result<String> {
 }
 
 /// Builds and runs each kind once.
-pub(super) fn smoke(shell: &Shell) -> Result<()> {
+pub fn smoke(shell: &Shell) -> Result<()> {
     for (kind, _) in KINDS {
         checked(shell, kind, false, "dev")?;
     }
@@ -101,7 +101,7 @@ fn checked(shell: &Shell, kind: &str, many: bool, profile: &str) -> Result<u64> 
 }
 
 /// The size of a program's code and constants.
-pub(crate) fn size(shell: &Shell, program: &Path) -> Result<u64> {
+fn size(shell: &Shell, program: &Path) -> Result<u64> {
     let table = cmd!(shell, "size {program}").quiet().read()?;
     let text = table
         .lines()

@@ -3,11 +3,13 @@
 //!
 //! A figure's name is `call/size/unit`; a cell of the table has the figures of all sizes.
 
+use std::path::Path;
+
 use anyhow::Result;
 
-use super::plan::{Case, Plan, Runs};
-use super::{replace_between, report};
-use crate::workspace::Workspace;
+use crate::ROOT;
+use crate::plan::{Case, Plan, Runs};
+use crate::{replace_between, report};
 
 const PAGE: &str = "docs/benchmarks/stores.md";
 const BEGIN: &str = "<!-- slopes:begin -->";
@@ -22,12 +24,12 @@ const FACTOR: f64 = 1.5;
 /// well, and are not marked.
 const ALLOWED: [(&str, f64); 3] = [("pages", 30.0), ("steps", 200.0), ("script us", 50.0)];
 
-pub(super) fn is_slope(case: &Case) -> bool {
+pub fn is_slope(case: &Case) -> bool {
     case.name.starts_with(PREFIX)
 }
 
-pub(super) fn write(workspace: &Workspace, text: &str) -> Result<()> {
-    replace_between(&workspace.root.join(PAGE), BEGIN, END, text)?;
+pub fn write(text: &str) -> Result<()> {
+    replace_between(&Path::new(ROOT).join(PAGE), BEGIN, END, text)?;
     println!("bench: written to {PAGE}");
     Ok(())
 }
@@ -43,11 +45,11 @@ fn series<'a>(pool: &'a str, runs: &'a Runs) -> Vec<Series<'a>> {
     let mut all: Vec<Series<'a>> = Vec::new();
     for sample in runs.rounds.first().into_iter().flatten() {
         // Others, as that of memory, are no slopes.
-        let [call, size, unit] = sample.metric.split('/').collect::<Vec<_>>()[..] else {
+        let [call, size, unit] = sample.name.split('/').collect::<Vec<_>>()[..] else {
             continue;
         };
         let rounds = runs.rounds.iter().flatten();
-        let same = rounds.filter(|other| other.metric == sample.metric);
+        let same = rounds.filter(|other| other.name == sample.name);
         let point = (
             size,
             same.map(|sample| sample.value).fold(f64::MAX, f64::min),
@@ -69,7 +71,7 @@ fn series<'a>(pool: &'a str, runs: &'a Runs) -> Vec<Series<'a>> {
 }
 
 /// A row for each case and call, a column for each pool and unit.
-pub(super) fn table(plan: &Plan, runs: &[Vec<Runs>]) -> String {
+pub fn table(plan: &Plan, runs: &[Vec<Runs>]) -> String {
     let mut cases = Vec::new();
     for (entry, runs) in plan.entries.iter().zip(runs) {
         let pools = entry.pools.iter().zip(runs);
@@ -133,17 +135,16 @@ fn cell(series: &Series<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{Choice, cases};
-    use super::super::program::Sample;
     use super::*;
+    use crate::plan::{Choice, cases};
 
     fn runs(rounds: &[&[(&str, f64)]]) -> Runs {
         let of_round = |round: &&[(&str, f64)]| {
-            let samples = round.iter().map(|(metric, value)| Sample {
-                metric: (*metric).to_owned(),
-                unit: String::new(),
+            let samples = round.iter().map(|(metric, value)| measure::report::Metric {
+                name: (*metric).to_owned().into(),
+                unit: "".into(),
                 value: *value,
-                better: super::super::statistics::Better::Lower,
+                better: measure::report::Better::Lower,
             });
             samples.collect()
         };

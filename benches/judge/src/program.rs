@@ -1,76 +1,60 @@
 //! Programs that run one case on one pool in a process of its own: `compare`, `stores`, `stores-peers`.
 
 use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use measure::report::Metric;
+use wait_timeout::ChildExt as _;
 use xshell::{Shell, cmd};
 
-use super::plan::{self, Case};
-use super::statistics::Better;
-use crate::process;
-use crate::workspace::Workspace;
+use crate::plan::{self, Case};
 
 /// What a program is built from, and how long one run may take.
 #[derive(Debug)]
-pub(super) struct Package {
-    pub(super) name: &'static str,
-    pub(super) manifest: &'static str,
+pub struct Package {
+    pub name: &'static str,
+    pub manifest: &'static str,
     /// Where it is built, below the target directory: workspaces have one each.
-    pub(super) folder: &'static str,
-    pub(super) limit: Duration,
-}
-
-/// One figure of one run.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Sample {
-    pub(super) metric: String,
-    pub(super) unit: String,
-    pub(super) value: f64,
-    #[serde(default)]
-    pub(super) better: Better,
+    pub folder: &'static str,
+    pub limit: Duration,
 }
 
 /// The figures of a run, or a sentence that says why there are none.
-pub(super) type Outcome = Result<Vec<Sample>, String>;
+pub type Outcome = Result<Vec<Metric>, String>;
 
 #[derive(Debug)]
-pub(super) struct Run<'a> {
-    pub(super) case: &'a str,
-    pub(super) pool: &'a str,
-    pub(super) quick: bool,
-    pub(super) oversubscribed: bool,
+pub struct Run<'a> {
+    pub case: &'a str,
+    pub pool: &'a str,
+    pub quick: bool,
+    pub oversubscribed: bool,
 }
 
 /// A program, built, and the pools that it has.
 #[derive(Debug)]
-pub(super) struct Program {
+pub struct Program {
     path: PathBuf,
     log: PathBuf,
     limit: Duration,
-    variables: Vec<(&'static str, String)>,
     pools: BTreeSet<String>,
 }
 
 impl Program {
     /// Builds it with a profile of cargo's, `release` or `dev`.
-    pub(super) fn build(
-        workspace: &Workspace,
-        shell: &Shell,
-        package: &Package,
-        profile: &str,
-    ) -> Result<Self> {
+    pub fn build(shell: &Shell, package: &Package, profile: &str) -> Result<Self> {
         let Package {
             name,
             manifest,
             folder,
             limit,
         } = *package;
-        let target = workspace.target.join(folder);
+        let benches = PathBuf::from(shell.var("CARGO_TARGET_DIR")?);
+        let target = benches.with_file_name(folder);
         let _target = shell.push_env("CARGO_TARGET_DIR", &target);
         cmd!(
             shell,
@@ -82,17 +66,14 @@ impl Program {
             path: target.join(folder).join(name),
             log: target.join(name),
             limit,
-            variables: Vec::new(),
             pools: BTreeSet::new(),
         })
     }
 
-    /// The cases that it has, in this environment.
-    pub(super) fn list(&mut self, variables: &[(&'static str, String)]) -> Result<Vec<Case>> {
-        self.variables = variables.to_vec();
+    /// The cases that it has.
+    pub fn list(&mut self) -> Result<Vec<Case>> {
         let output = Command::new(&self.path)
             .arg("list")
-            .envs(self.variables.clone())
             .output()
             .with_context(|| self.path.display().to_string())?;
         ensure!(output.status.success(), "`{} list`", self.path.display());
@@ -103,7 +84,7 @@ impl Program {
 
     fn run(&self, index: usize, run: &Run<'_>) -> Outcome {
         let mut command = Command::new(&self.path);
-        command.args(arguments(run)).envs(self.variables.clone());
+        command.args(arguments(run));
         // Those that run at the same time have a log each.
         let log = self.log.with_extension(format!("{index}.log"));
         measured(&mut command, &log, self.limit)
@@ -111,7 +92,7 @@ impl Program {
 }
 
 /// Makes all runs at the same time, each by the program that has its pool.
-pub(super) fn run_all(programs: &[Program], runs: &[Run<'_>]) -> Vec<Outcome> {
+pub fn run_all(programs: &[Program], runs: &[Run<'_>]) -> Vec<Outcome> {
     thread::scope(|scope| {
         let threads = runs.iter().enumerate().map(|(index, run)| {
             let program = programs.iter().find(|it| it.pools.contains(run.pool));
@@ -141,22 +122,43 @@ fn arguments<'a>(run: &Run<'a>) -> Vec<&'a str> {
     arguments
 }
 
+/// Runs the command, both of its streams into the file `log`.
 fn measured(command: &mut Command, log: &Path, limit: Duration) -> Outcome {
-    let ended =
-        process::run_logged(command, log, Some(limit)).map_err(|error| format!("{error:#}"))?;
-    match ended.status {
+    let (status, output) = logged(command, log, limit).map_err(|error| format!("{error:#}"))?;
+    match status {
         None => Err(format!("it was stopped after {} s", limit.as_secs())),
-        Some(status) if !status.success() => Err(last_remark(&ended.output)
-            .map_or_else(|| format!("it ended with {status}"), str::to_owned)),
-        Some(_) => samples(&ended.output),
+        Some(status) if !status.success() => {
+            Err(last_remark(&output)
+                .map_or_else(|| format!("it ended with {status}"), str::to_owned))
+        }
+        Some(_) => samples(&output),
     }
+}
+
+fn logged(
+    command: &mut Command,
+    log: &Path,
+    limit: Duration,
+) -> Result<(Option<ExitStatus>, String)> {
+    let file = File::create(log)?;
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file);
+    let mut child = command.spawn()?;
+    let status = child.wait_timeout(limit)?;
+    if status.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok((status, fs::read_to_string(log)?))
 }
 
 /// The lines that are objects; others are remarks.
 fn samples(output: &str) -> Outcome {
     let lines = output.lines().filter(|line| line.starts_with('{'));
     let read = |line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}"));
-    let samples: Vec<Sample> = lines.map(read).collect::<Result<_, _>>()?;
+    let samples: Vec<Metric> = lines.map(read).collect::<Result<_, _>>()?;
     if samples.is_empty() {
         return Err("it printed no figure".to_owned());
     }
@@ -173,7 +175,7 @@ fn last_remark(output: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use measure::report::Better;
 
     use super::*;
 
@@ -211,9 +213,9 @@ echo '{"metric":"rate","unit":"1/s","value":2,"better":"higher"}'"#;
         let samples = scripted("figures", script, 40).expect("it succeeds");
         let wall = ("wall", "ns/task", 41.3, Better::Lower);
         let rate = ("rate", "1/s", 2.0, Better::Higher);
-        let expected = [wall, rate].map(|(metric, unit, value, better)| Sample {
-            metric: metric.to_owned(),
-            unit: unit.to_owned(),
+        let expected = [wall, rate].map(|(name, unit, value, better)| Metric {
+            name: name.into(),
+            unit: unit.into(),
             value,
             better,
         });

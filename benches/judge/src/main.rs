@@ -9,6 +9,7 @@
 //! 2. A difference within the noise is called so.
 //! 3. A pool that fails does not end the comparison: its cell says so, and the exit code.
 
+mod flags;
 mod plan;
 mod program;
 mod report;
@@ -21,23 +22,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use xshell::{Shell, cmd};
+use xshell::Shell;
 
-use crate::flags;
-use crate::stores;
-use crate::workspace::Workspace;
-pub(crate) use sites::size;
-
+use flags::Judge;
 use plan::{Case, Choice, Plan, Runs};
 use program::{Package, Program, run_all};
 
-/// A workspace of its own, for the peers are no dependencies of ours.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const MANIFEST: &str = "benches/Cargo.toml";
-const FOLDER: &str = "benches";
 const COMPARE: Package = Package {
     name: "compare",
     manifest: MANIFEST,
-    folder: FOLDER,
+    folder: "benches",
     limit: Duration::from_secs(40),
 };
 const STORES: Package = Package {
@@ -46,7 +42,7 @@ const STORES: Package = Package {
     limit: Duration::from_secs(300),
     ..COMPARE
 };
-/// A workspace of its own, too: some of these peers bring another `SQLite`, and one program links one.
+/// A workspace of its own: some of these peers bring another `SQLite`, and one program links one.
 const STORES_PEERS: Package = Package {
     name: "stores-peers",
     manifest: "benches/stores-peers/Cargo.toml",
@@ -54,28 +50,25 @@ const STORES_PEERS: Package = Package {
     ..STORES
 };
 
-/// Runs what is asked for, prints it, and keeps it below the target directory.
-pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
-    let kinds = [flags.stores, flags.slopes, flags.sites, flags.charts];
+/// Runs what is asked for, prints it, and keeps it in the target directory, `CARGO_TARGET_DIR`.
+fn main() -> Result<()> {
+    let flags = &Judge::from_env_or_exit();
+    let kinds = [flags.stores, flags.slopes, flags.sites];
     ensure!(
         kinds.iter().filter(|it| **it).count() <= 1,
-        "--stores, --slopes, --sites and --charts exclude each other"
+        "--stores, --slopes and --sites exclude each other"
     );
     ensure!(flags.rounds != Some(0), "no rounds leave nothing to run");
-    let shell = shell(workspace)?;
-    if flags.charts {
-        cmd!(
-            shell,
-            "cargo run --manifest-path {MANIFEST} --package charts"
-        )
-        .run()?;
-        return Ok(());
+    let shell = Shell::new()?;
+    shell.change_dir(ROOT);
+    if flags.smoke {
+        return smoke(&shell);
     }
     let origin = report::origin(&shell)?;
     let (text, failures) = if flags.sites {
         (sites::run(&shell, flags)?, 0)
     } else {
-        let (plan, runs) = compare(workspace, &shell, flags)?;
+        let (plan, runs) = compare(&shell, flags)?;
         ensure!(!plan.entries.is_empty(), "no case has such a name");
         let failures = runs.iter().flatten().filter(|it| it.failure.is_some());
         let text = if flags.slopes {
@@ -87,22 +80,18 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Bench) -> Result<()> {
     };
     let text = format!("{origin}, {} after\n{text}", report::load());
     println!("\n{text}");
-    let kept = workspace.target.join("bench-report.md");
+    let kept = format!("{}/report.md", shell.var("CARGO_TARGET_DIR")?);
     fs::write(&kept, &text)?;
-    println!("bench: kept in {}", kept.display());
+    println!("bench: kept in {kept}");
     ensure!(failures == 0, "{failures} runs failed");
     if flags.slopes && !flags.quick && flags.only.is_empty() && flags.peer.is_empty() {
-        slopes::write(workspace, &text)?;
+        slopes::write(&text)?;
     }
     Ok(())
 }
 
 /// Runs a comparison: of pools, or of durable queues on the servers that are installed.
-fn compare(
-    workspace: &Workspace,
-    shell: &Shell,
-    flags: &flags::Bench,
-) -> Result<(Plan, Vec<Vec<Runs>>)> {
+fn compare(shell: &Shell, flags: &Judge) -> Result<(Plan, Vec<Vec<Runs>>)> {
     let of_stores = flags.stores || flags.slopes;
     let (packages, rounds): (&[&Package], _) = match (of_stores, flags.slopes || flags.no_peers) {
         (false, _) => (&[&COMPARE], 7),
@@ -115,35 +104,26 @@ fn compare(
         only: flags.only.clone(),
         peers: flags.peer.clone(),
         rounds: flags.rounds.unwrap_or(if flags.quick { 3 } else { rounds }),
-        needs_servers: of_stores,
     };
-    let build = |package: &&Package| Program::build(workspace, shell, package, "release");
+    let build = |package: &&Package| Program::build(shell, package, "release");
     let programs = packages.iter().map(build).collect::<Result<Vec<_>>>()?;
     let is_wanted = |case: &Case| !of_stores || slopes::is_slope(case) == flags.slopes;
-    measure(workspace, programs, &choice, is_wanted)
+    measure(programs, &choice, is_wanted)
 }
 
 fn measure(
-    workspace: &Workspace,
     mut programs: Vec<Program>,
     choice: &Choice,
     is_wanted: impl Fn(&Case) -> bool,
 ) -> Result<(Plan, Vec<Vec<Runs>>)> {
-    let mut run = |variables: &[(&'static str, String)]| {
-        let mut cases = Vec::new();
-        for program in &mut programs {
-            merge(&mut cases, program.list(variables)?);
-        }
-        cases.retain(&is_wanted);
-        let plan = Plan::new(&cases, choice);
-        let runs = plan.run(|runs| run_all(&programs, runs));
-        Ok((plan, runs))
-    };
-    if choice.needs_servers {
-        stores::with_servers(workspace, |_, variables| run(variables))
-    } else {
-        run(&[])
+    let mut cases = Vec::new();
+    for program in &mut programs {
+        merge(&mut cases, program.list()?);
     }
+    cases.retain(&is_wanted);
+    let plan = Plan::new(&cases, choice);
+    let runs = plan.run(|runs| run_all(&programs, runs));
+    Ok((plan, runs))
 }
 
 /// The pools of all programs in one case, ours first.
@@ -160,45 +140,18 @@ fn merge(cases: &mut Vec<Case>, listed: Vec<Case>) {
     }
 }
 
-/// Checks format and lints of the benches.
-pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
-    let shell = shell(workspace)?;
-    let packages = [
-        "anthill-benches",
-        "charts",
-        "compare",
-        "measure",
-        "sites",
-        "stores",
-    ];
-    let packages = packages.iter().flat_map(|name| ["--package", name]);
-    cmd!(
-        shell,
-        "cargo fmt --manifest-path {MANIFEST} {packages...} --check"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo clippy --manifest-path {MANIFEST} --workspace --all-targets -- -D warnings"
-    )
-    .run()?;
-    Ok(())
-}
-
-/// Runs each quick case of ours and of its quick peers, each bench of the crates and some call sites once, unoptimized:
-/// the figures mean nothing. Draws the charts, which must be as they are committed.
-pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
-    let shell = shell(workspace)?;
+/// Runs each quick case of ours and of its quick peers, and a call site of each kind, once and unoptimized: the figures mean
+/// nothing.
+fn smoke(shell: &Shell) -> Result<()> {
     for package in [&COMPARE, &STORES] {
-        let program = Program::build(workspace, &shell, package, "dev")?;
+        let program = Program::build(shell, package, "dev")?;
         let choice = Choice {
             quick: true,
             alone: true,
             rounds: 1,
-            needs_servers: package.name == STORES.name,
             ..Choice::default()
         };
-        let (_, runs) = measure(workspace, vec![program], &choice, |_| true)?;
+        let (_, runs) = measure(vec![program], &choice, |_| true)?;
         let failures = runs.iter().flatten().filter(|it| it.failure.is_some());
         let (failures, all) = (failures.count(), runs.iter().flatten().count());
         ensure!(
@@ -208,27 +161,7 @@ pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
         );
         println!("bench: {} ran {all} times", package.name);
     }
-    cmd!(
-        shell,
-        "cargo bench --manifest-path {MANIFEST} --package anthill-benches --profile dev --benches -- --test"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo run --manifest-path {MANIFEST} --package charts -- --check"
-    )
-    .run()?;
-    sites::smoke(&shell)
-}
-
-fn shell(workspace: &Workspace) -> Result<Shell> {
-    ensure!(
-        workspace.root.join(MANIFEST).exists(),
-        "{MANIFEST} is missing"
-    );
-    let shell = workspace.shell()?;
-    shell.set_var("CARGO_TARGET_DIR", workspace.target.join(FOLDER));
-    Ok(shell)
+    sites::smoke(shell)
 }
 
 /// The part of a page between two markers, replaced.
