@@ -6,7 +6,7 @@
 //! It installs nothing, and its last line names the stores' tests that were left out. With `CI=true` it fails if a test was
 //! left out.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use xshell::cmd;
@@ -35,9 +35,7 @@ const STEPS: [Step; 20] = [
     ("each crate alone", each_alone),
     ("packages", packages::pack),
     ("tests", |workspace| test::run(workspace, true, false)),
-    ("tests on one core", |workspace| {
-        test::run(workspace, true, true)
-    }),
+    ("tests on one core", test::one_core_in_ci),
     ("stack", stack),
     (SUITES_OF_STORES, stores::in_ci),
     ("two versions", versions::in_ci),
@@ -55,38 +53,29 @@ pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     ensure!(!steps.is_empty(), "no step has such a name");
 
     let begin = Instant::now();
-    let mut times: Vec<(&str, Duration)> = Vec::new();
-    let mut outcome = Ok(());
+    let mut times = Vec::new();
     for (name, step) in &steps {
         println!("== {name}");
         let step_begin = Instant::now();
-        outcome = step(workspace).with_context(|| format!("step `{name}`"));
-        times.push((name, step_begin.elapsed()));
+        let outcome = step(workspace).with_context(|| format!("step `{name}`"));
+        let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
+        let seconds = step_begin.elapsed().as_secs_f32();
+        times.push(format!("{verdict:<6} {seconds:>6.1} s  {name}"));
         if outcome.is_err() {
-            break;
+            println!("\n{}", times.join("\n"));
+            return outcome;
         }
     }
-    println!();
-    let last = times.len() - 1;
-    for (index, (name, time)) in times.iter().enumerate() {
-        let verdict = if index == last && outcome.is_err() {
-            "FAILED"
-        } else {
-            "ok"
-        };
-        println!("{verdict:<6} {:>6.1} s  {name}", time.as_secs_f32());
-    }
-    outcome?;
+    println!("\n{}", times.join("\n"));
     let count = steps.len();
     let seconds = begin.elapsed().as_secs();
-    let left_out = if steps.iter().any(|(name, _)| *name == SUITES_OF_STORES) {
-        format!(
+    let mut left_out = String::new();
+    if steps.iter().any(|(name, _)| *name == SUITES_OF_STORES) {
+        left_out = format!(
             "; {}",
             test::summary(&stores::left_out(workspace)?, INCLUDE)
-        )
-    } else {
-        String::new()
-    };
+        );
+    }
     println!("ci: all {count} steps passed, {seconds} s{left_out}");
     Ok(())
 }

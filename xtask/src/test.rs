@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
+use crate::process;
 use crate::workspace::{Workspace, package, require};
 
 /// The sanitizers' runtimes exist for this one.
@@ -113,20 +114,33 @@ impl Step {
     }
 
     fn run(&self, shell: &Shell, packages: &[&str], one_core: bool) -> Result<()> {
-        // Compiling on one core only costs time.
-        let pinning: &[&str] = if one_core && !self.is(&COMPILE) {
-            &["taskset", "-c", "0"]
-        } else {
-            &[]
+        // Compiling takes minutes, so it shows its progress; on one core it would only cost time.
+        let cargo: &[&str] = match (self.is(&COMPILE), one_core) {
+            (true, _) => &["cargo", "test"],
+            (false, true) => &["taskset", "-c", "0", "cargo", "test", "--quiet"],
+            (false, false) => &["cargo", "test", "--quiet"],
         };
-        let words = [
-            pinning,
-            &["cargo", "test", "--quiet", self.option],
-            packages,
-        ]
-        .concat();
+        let words = [cargo, &[self.option], packages].concat();
         Ok(shell.cmd(words[0]).args(&words[1..]).run()?)
     }
+}
+
+/// Runs the test binaries of the crates in memory on the first core, as `--all` has built them: wake-ups are theirs.
+pub(crate) fn one_core_in_ci(workspace: &Workspace) -> Result<()> {
+    require_pinning()?;
+    let shell = workspace.shell()?;
+    let mut command = cmd!(shell, "cargo test --quiet --no-run {WHOLE...}").into();
+    let binaries = process::build_tests(&mut command)?;
+    let crates = workspace.crates()?;
+    for binary in binaries {
+        if crates.contains(&binary.package) && !binary.package.starts_with(HEAVY) {
+            // Tests may look for files of their crate, as they may under `cargo test`.
+            let _folder = shell.push_dir(workspace.folder(&binary.package));
+            let path = binary.path;
+            cmd!(shell, "taskset -c 0 {path} --quiet").run()?;
+        }
+    }
+    Ok(())
 }
 
 /// Builds all tests.

@@ -115,13 +115,8 @@ impl Mutant {
 pub(crate) fn load(workspace: &Workspace) -> Result<Vec<Mutant>> {
     let mut mutants = Vec::new();
     for path in workspace.files(FOLDER)? {
-        let Some(package) = path.file_stem().and_then(|stem| stem.to_str()) else {
-            continue;
-        };
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "toml")
-        {
+        let name = path.file_name().and_then(|name| name.to_str());
+        if let Some(package) = name.and_then(|name| name.strip_suffix(".toml")) {
             let text = workspace.read(&path)?;
             mutants.extend(parse(package, &text).with_context(|| path.display().to_string())?);
         }

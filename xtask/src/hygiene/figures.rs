@@ -61,10 +61,7 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
         for path in workspace.files(&format!("crates/{name}"))? {
             if path.extension().is_some_and(|it| it == "rs") {
                 let text = workspace.read(&path)?;
-                let in_source = path
-                    .components()
-                    .nth(2)
-                    .is_some_and(|it| it.as_os_str() == "src");
+                let in_source = path.starts_with(format!("crates/{name}/src"));
                 let (code, of_tests) = if in_source {
                     split(&text)
                 } else {
@@ -87,21 +84,13 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
     let modules = circles::modules(workspace, "pool-core")?;
     println!("pool-core: {}", graph(&modules, layers));
     let api = workspace.read("docs/api/pool-core.txt")?;
-    let internals = api
-        .lines()
-        .filter(|line| line.contains("::internals::"))
-        .count();
-    println!(
-        "pool-core: {} public lines, of them {internals} of internals",
-        api.lines().count()
-    );
+    let of_internals = api.lines().filter(|line| line.contains("::internals::"));
+    let (lines, internals) = (api.lines().count(), of_internals.count());
+    println!("pool-core: {lines} public lines, of them {internals} of internals");
     let mut calls = 0;
     for path in workspace.files("docs/api")? {
-        calls += workspace
-            .read(path)?
-            .lines()
-            .filter(|line| puts_in(line))
-            .count();
+        let api = workspace.read(path)?;
+        calls += api.lines().filter(|line| puts_in(line)).count();
     }
     println!("public functions that submit, spawn or reserve: {calls}");
     if build {

@@ -351,51 +351,47 @@ mod tests {
     }
 
     #[test]
-    fn code_without_a_row_and_a_row_without_code_are_offences() {
-        let missing = [
-            "UNSAFE.md: no row for `a.rs: free`",
-            "UNSAFE.md: no row for `a.rs: inner`",
+    fn code_without_a_row_a_row_without_code_and_a_wrong_number_are_offences() {
+        let missing = ["no row for `a.rs: free`", "no row for `a.rs: inner`"];
+        assert_eq!(
+            offences(&[FIRST]),
+            missing.map(|it| format!("UNSAFE.md: {it}"))
+        );
+        let stale = [
+            "no row for `a.rs: inner`",
+            "`a.rs: free::x` has no unsafe code",
         ];
-        assert_eq!(offences(&[FIRST]), missing);
-        let expected = [
-            "UNSAFE.md: no row for `a.rs: inner`",
-            "UNSAFE.md: `a.rs: free::x` has no unsafe code",
-        ];
-        assert_eq!(offences(&[FIRST, SECOND]), expected);
-        let twice = [
-            "UNSAFE.md:7: `a.rs: free` has a row already",
-            "UNSAFE.md:7: `a.rs: inner` has a row already",
-        ];
+        assert_eq!(
+            offences(&[FIRST, SECOND]),
+            stale.map(|it| format!("UNSAFE.md: {it}"))
+        );
+        let twice =
+            ["free", "inner"].map(|it| format!("UNSAFE.md:7: `a.rs: {it}` has a row already"));
         assert_eq!(offences(&[FIRST, LAST, LAST]), twice);
-    }
-
-    #[test]
-    fn one_more_block_in_a_listed_function_is_an_offence() {
         let row = FIRST.replace("both ×2", "both");
         let expected = ["UNSAFE.md: `a.rs: Cell::both` has 2 uses of `unsafe`, not 1"];
         assert_eq!(offences(&[&row, LAST]), expected);
     }
 
     #[test]
-    fn a_row_whose_user_code_has_no_test_or_one_that_is_gone_is_an_offence() {
-        let row = LAST.replace("`it_asks`", "–");
-        let expected = ["UNSAFE.md:6: no test has the user code of that row that calls back"];
-        assert_eq!(offences(&[FIRST, &row]), expected);
-        let row = LAST.replace("it_asks", "it_asked");
-        assert_eq!(
-            offences(&[FIRST, &row]),
-            ["UNSAFE.md:6: no test `it_asked`"]
-        );
+    fn a_row_needs_six_cells_a_reason_and_tests_that_exist() {
+        let of = |row: String| offences(&[FIRST, &row]).remove(0);
+        let wrong = [
+            (
+                ("`it_asks`", "–"),
+                "no test has the user code of that row that calls back",
+            ),
+            (("it_asks", "it_asked"), "no test `it_asked`"),
+            (("| w |", "|  |"), "a cell is empty"),
+            (("| w |", "|"), "a row has six columns"),
+        ];
+        for ((right, wrong), expected) in wrong {
+            assert_eq!(
+                of(LAST.replace(right, wrong)),
+                format!("UNSAFE.md:6: {expected}")
+            );
+        }
         let row = FIRST.replace("none: a look", "none");
         assert_eq!(offences(&[&row, LAST]).len(), 2, "without a reason");
-    }
-
-    #[test]
-    fn a_row_with_an_empty_cell_or_too_few_is_an_offence() {
-        let row = LAST.replace("| w |", "|  |");
-        assert_eq!(offences(&[FIRST, &row]), ["UNSAFE.md:6: a cell is empty"]);
-        let row = LAST.replace("| w |", "|");
-        let first = offences(&[FIRST, &row]).remove(0);
-        assert_eq!(first, "UNSAFE.md:6: a row has six columns");
     }
 }
