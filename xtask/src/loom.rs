@@ -29,7 +29,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Loom) -> Result<()> {
     );
     let begin = Instant::now();
     let target = models::target(workspace);
-    let packages = models::modelled_crates(workspace)?;
+    let packages = workspace.crates_with("loom")?;
     println!("building the models of {}", packages.join(", "));
     let mut tests = models::build(&workspace.root, &target, &packages)?;
     if let Some(filter) = &flags.only {
@@ -104,11 +104,7 @@ fn table_of(runs: &[Run]) -> Result<Table> {
 /// Compares with the committed table, or rewrites it.
 fn settle(workspace: &Workspace, ran: &Table, flags: &flags::Loom) -> Result<()> {
     let path = workspace.root.join(TABLE);
-    let mut table = if path.exists() {
-        parse(&workspace.read(TABLE)?)?
-    } else {
-        Table::new()
-    };
+    let mut table = parse(&workspace.read(TABLE)?)?;
     if !flags.update {
         let complaints = compare(&table, ran, flags.only.is_none());
         for complaint in &complaints {

@@ -87,12 +87,7 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
 }
 
 fn cargo(workspace: &Workspace, subcommand: &str) -> Result<Command> {
-    let mut crates = workspace.crates()?;
-    crates.retain(|name| {
-        let tests = workspace.root.join("crates").join(name).join("tests");
-        tests.join("shuttle.rs").exists() || tests.join("shuttle/main.rs").exists()
-    });
-    ensure!(!crates.is_empty(), "no crate has a tests/shuttle.rs");
+    let crates = workspace.crates_with("shuttle")?;
     let mut command = Command::new("cargo");
     command
         .args([subcommand, "--quiet", "--test", "shuttle", RUNTIME])

@@ -62,18 +62,26 @@ fn module_of(path: &Path) -> Option<String> {
 /// The modules that a module's text names, tests and comments left out.
 pub(super) fn imports(module: &str, modules: &Modules) -> BTreeSet<String> {
     let text = &modules[module];
-    let end = ["#[cfg(test)]", "#[cfg(all(test"]
-        .iter()
-        .filter_map(|mark| text.find(mark))
-        .min()
-        .unwrap_or(text.len());
-    let code = text[..end]
-        .lines()
-        .filter_map(|line| line.split("//").next());
+    let (code, _) = split(text);
+    let code = code.lines().filter_map(|line| line.split("//").next());
     let paths = code.flat_map(|line| line.split("crate::").skip(1));
     let mut found: BTreeSet<_> = paths.filter_map(|path| target(path, modules)).collect();
     found.remove(module);
     found
+}
+
+/// The text up to the test module, and the rest.
+pub(super) fn split(text: &str) -> (&str, &str) {
+    let marks = text.match_indices("\n#[cfg(").map(|(at, _)| at);
+    let mut ends = marks.filter(|&at| {
+        let mut lines = text[at + 1..].lines();
+        let cfg = lines.next().unwrap_or_default();
+        let item = lines
+            .find(|line| !line.starts_with("#["))
+            .unwrap_or_default();
+        cfg.contains("test") && item.starts_with("mod ") && item.ends_with('{')
+    });
+    text.split_at(ends.next().unwrap_or(text.len()))
 }
 
 /// The longest module that a path begins with.
@@ -136,7 +144,7 @@ mod tests {
             ("a", "use crate::b::c::{Thing, other};"),
             ("b::c", "pub(crate) fn f(x: &crate::d::X) {}"),
             ("d", "use crate::a;\nuse crate::e::E;"),
-            ("e", "// crate::a\n#[cfg(test)]\nuse crate::a;"),
+            ("e", "// crate::a\n#[cfg(test)]\nmod tests {\nuse crate::a;"),
             ("f", "use crate::a::A;"),
         ]));
         assert_eq!(found, [["a", "b::c", "d"]]);

@@ -63,7 +63,7 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
                 let text = workspace.read(&path)?;
                 let in_source = path.starts_with(format!("crates/{name}/src"));
                 let (code, of_tests) = if in_source {
-                    split(&text)
+                    circles::split(&text)
                 } else {
                     ("", &*text)
                 };
@@ -114,13 +114,6 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
     println!("headless at the start / inside / `beside` / odd phrases, per 10,000 words:");
     println!("  sources {sources}; tests {tests}; pages {pages}");
     Ok(())
-}
-
-/// The text up to the test module, and the rest.
-fn split(text: &str) -> (&str, &str) {
-    let marks = ["\n#[cfg(test)]\nmod ", "\n#[cfg(all(test"].into_iter();
-    let end = marks.filter_map(|mark| text.find(mark)).min();
-    text.split_at(end.unwrap_or(text.len()))
 }
 
 #[derive(Debug, Default)]

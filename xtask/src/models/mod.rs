@@ -25,17 +25,6 @@ pub(crate) fn target(workspace: &Workspace) -> PathBuf {
     workspace.target.join("loom")
 }
 
-/// The crates that have models. There is at least one.
-pub(crate) fn modelled_crates(workspace: &Workspace) -> Result<Vec<String>> {
-    let mut crates = workspace.crates()?;
-    crates.retain(|name| {
-        let tests = workspace.root.join("crates").join(name).join("tests");
-        tests.join("loom.rs").exists() || tests.join("loom/main.rs").exists()
-    });
-    ensure!(!crates.is_empty(), "no crate has a tests/loom.rs");
-    Ok(crates)
-}
-
 /// The cfg under which `sync-shim` stands on loom.
 const CFG: &str = "--cfg anthill_loom";
 
@@ -81,7 +70,7 @@ const EXEMPT: [&str; 2] = ["sync-shim", "testkit"];
 /// Lints what only stands under the models' cfg, and that what waits there waits through loom.
 pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     let target = target(workspace);
-    let packages = modelled_crates(workspace)?;
+    let packages = workspace.crates_with("loom")?;
     let mut models = cargo(&workspace.root, &target, "clippy", "--test=loom", &packages);
     let mut packages = workspace.crates()?;
     packages.retain(|name| !EXEMPT.contains(&name.as_str()));
