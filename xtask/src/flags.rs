@@ -7,7 +7,7 @@ use anyhow::ensure;
 xflags::xflags! {
     /// Every chore of the workspace.
     cmd xtask {
-        /// Everything a change must pass, in at most 20 minutes on two cores. With CI=true it fails if a test of a store is
+        /// Everything a change must pass, in about 20 minutes on two cores. With CI=true it fails if a test of a store is
         /// left out.
         cmd ci {
             /// Only the steps whose name contains this.
