@@ -14,7 +14,7 @@ xflags::xflags! {
             optional --only step: String
         }
 
-        /// The tests and doc tests of the pools and queues in memory: about four minutes of processor time, 1 GB.
+        /// The tests and doc tests of the pools and queues in memory: 200 s of processor time, 0.5 GB.
         cmd test {
             /// Also durable queues (which need a C compiler), the example programs and this program.
             optional --all
