@@ -69,7 +69,8 @@ impl<S: Executor> Core<S> {
             keep(&**entry);
             entry.run_user_code();
         }
-        drop(kept); // Last: the drop of the pool's handle may wait for the pool's end.
+        // USER CODE: the drop of the pool's handle, which may wait for the pool's end: it comes last.
+        drop(kept);
     }
 
     /// Waits until nothing is accepted, every schedule has ended, and the timer thread is gone. `false`

@@ -230,6 +230,7 @@ impl<R: Runner> Core<R> {
                 let _ = self.release_and_wait(None);
             }
             DropPolicy::Discard => {
+                // USER CODE: captures of tasks that the drop of the last handle takes out, and their wakers. The tasks are unfinished until then.
                 let discarded = guarded(|| self.release_now(|item| _ = drop_quietly(item)));
                 debug_assert!(discarded.is_ok(), "release_now calls nothing unguarded");
             }

@@ -176,11 +176,13 @@ impl Deadline {
         if self.alarm.as_ref().is_some_and(is_set) {
             return false;
         }
+        // USER CODE: the waker's clone and `Clock::wake_at`, which may fire at once.
         let Ok(alarm) = clock.wake_at(at, waker.clone()) else {
             return true;
         };
         let stale = self.alarm.replace((alarm, waker.clone()));
-        drop_quietly(stale); // The clock's code, and the runtime's.
+        // USER CODE: the drops of the replaced alarm and waker.
+        drop_quietly(stale);
         false
     }
 }
