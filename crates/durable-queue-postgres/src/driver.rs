@@ -294,7 +294,8 @@ impl Drop for Wire {
 
 #[cfg(test)]
 mod tests {
-    use sync_shim::thread::{scope, spawn_scoped};
+    use std::thread::scope;
+
     use sync_shim::{ManualClock, Mutex};
 
     use super::*;
@@ -330,7 +331,7 @@ mod tests {
                         }
                     });
                 };
-                spawn_scoped(threads, ThreadOptions::default(), call).expect("there are threads");
+                threads.spawn(call);
                 socket(&clock, &waker, &is_there);
             });
             answer

@@ -7,7 +7,8 @@ use std::fmt;
 use crate::error::PushError;
 use crate::job::{JobId, Merge, NewJob, Put};
 use crate::payload::Payload;
-use crate::queue::{DurableQueue, Shared, encoded};
+use crate::queue::{DurableQueue, encoded};
+use crate::shared::Shared;
 use crate::store::{EnqueueIn, Result, Store};
 use crate::time::When;
 

@@ -6,11 +6,14 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter, TokenBucket};
+use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter};
 use sync_shim::Clock;
 
-use crate::claimed::Policy;
 use crate::clock::SharedClock;
+use crate::config::{
+    Config, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS, Policy, Rate,
+    SCATTER,
+};
 use crate::error::StoreError;
 #[cfg(doc)]
 use crate::horizon::{HORIZON, LONGEST_HORIZON};
@@ -18,63 +21,6 @@ use crate::job::JobId;
 use crate::payload::Payload;
 use crate::queue::DurableQueue;
 use crate::store::Store;
-
-/// How long a lease is, if not said: within this the jobs of a killed process come again.
-pub const LEASE: Duration = Duration::from_secs(10);
-/// The longest lease, a year.
-pub const LONGEST_LEASE: Duration = Duration::from_secs(365 * 86_400);
-/// How many attempts a job has, if not said.
-pub const MAX_ATTEMPTS: u32 = 20;
-/// The first back-off, if not said. It doubles up to [`LONGEST_BACK_OFF`], and is scattered.
-pub const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
-/// The longest back-off, if not said.
-pub const LONGEST_BACK_OFF: Duration = Duration::from_secs(3_600);
-/// By how many percent back-offs are scattered, if not said.
-const SCATTER: u32 = 25;
-
-/// See [`Builder::rate`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
-    interval: Duration,
-    burst: NonZeroU32,
-}
-
-impl Rate {
-    /// Full.
-    pub(crate) fn bucket(self) -> TokenBucket {
-        TokenBucket::new(self.interval, self.burst)
-    }
-}
-
-type Hook = Arc<dyn Fn(&StoreError) + Send + Sync>;
-
-/// See the setters of [`Builder`].
-#[derive(Clone)]
-pub(crate) struct Config {
-    /// Follows the store, if absent.
-    pub(crate) horizon: Option<Duration>,
-    pub(crate) lease: Duration,
-    pub(crate) prefetch: usize,
-    pub(crate) heartbeat: bool,
-    pub(crate) attempt_timeout: Option<Duration>,
-    pub(crate) confirm: bool,
-    pub(crate) rate: Option<Rate>,
-    pub(crate) on_error: Option<Hook>,
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("horizon", &self.horizon)
-            .field("lease", &self.lease)
-            .field("prefetch", &self.prefetch)
-            .field("heartbeat", &self.heartbeat)
-            .field("attempt_timeout", &self.attempt_timeout)
-            .field("confirm", &self.confirm)
-            .field("rate", &self.rate)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Says how a [`DurableQueue`] is to be. [`DurableQueue::builder`] begins one.
 #[must_use = "a builder does nothing until `build` is called"]
@@ -88,8 +34,21 @@ pub struct Builder<T, S> {
     values: PhantomData<fn() -> T>,
 }
 
+impl<T: Payload, S: Store> DurableQueue<T, S> {
+    /// The queue of this name in `store`, with all options as they are.
+    pub fn new(name: impl Into<String>, store: S) -> Self {
+        // No horizon is said, so none is longer than the lease.
+        Builder::new(name.into(), store).make()
+    }
+
+    /// Begins to say how a queue is to be.
+    pub fn builder(name: impl Into<String>, store: S) -> Builder<T, S> {
+        Builder::new(name.into(), store)
+    }
+}
+
 impl<T: Payload, S: Store> Builder<T, S> {
-    pub(crate) fn new(name: String, store: S) -> Self {
+    fn new(name: String, store: S) -> Self {
         let limiter = Exponential::new(FIRST_BACK_OFF, LONGEST_BACK_OFF);
         Self {
             name,
@@ -270,7 +229,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
         Ok(self.make())
     }
 
-    pub(crate) fn make(self) -> DurableQueue<T, S> {
+    fn make(self) -> DurableQueue<T, S> {
         let Self {
             name,
             store,

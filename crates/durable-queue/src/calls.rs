@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use sync_shim::waiter::{Waiter, WakeList};
 
-use crate::claimed::Ready;
+use crate::command::Ready;
 
 /// A call waits for so many jobs at most: the demand of all calls stays a number.
 const MOST_WANTED: usize = 1 << 20;

@@ -6,12 +6,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dedup_queue::RateLimiter;
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 
-use crate::builder::{FIRST_BACK_OFF, LONGEST_LEASE};
-use crate::control::{Command, Control, Held, LostFlag, Wish};
+use crate::command::{Command, Held, LostFlag, Ready, Wish};
+use crate::config::{FIRST_BACK_OFF, LONGEST_LEASE, Policy};
+use crate::control::Control;
 use crate::error::{SettleError, storable};
 use crate::job::JobId;
 use crate::payload::{Payload, decoded};
@@ -23,33 +23,6 @@ use crate::time::{StoreTime, When};
 pub(crate) const PANICKED: &str = "the handler panicked";
 /// Error of a job that was dropped and not settled.
 const DROPPED: &str = "the job was dropped without being settled";
-
-/// A started job on its way from the pump to a call that takes it.
-#[derive(Debug)]
-pub(crate) struct Ready {
-    pub(crate) lease: Lease,
-    pub(crate) lost: LostFlag,
-}
-
-impl Ready {
-    pub(crate) fn held(&self) -> Held {
-        Held::of(&self.lease)
-    }
-}
-
-/// What becomes of a failed attempt.
-pub(crate) struct Policy {
-    pub(crate) limiter: Box<dyn RateLimiter<JobId>>,
-    pub(crate) max_attempts: u32,
-}
-
-impl fmt::Debug for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Policy")
-            .field("max_attempts", &self.max_attempts)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A job that was due and was started here, and its lease, which is renewed while this lives.
 ///

@@ -13,13 +13,13 @@
 //! 3. A job that the store refuses is refused alone.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::Arc;
 
-use sync_shim::{Mutex, Parker};
+use sync_shim::Mutex;
 
 use crate::error::{CarriedOut, ErrorKind, StoreError};
 use crate::job::{NewJob, Put};
+use crate::reply::Reply;
 use crate::store::Result;
 use crate::time::When;
 
@@ -51,13 +51,12 @@ struct Follower {
     payload: Vec<u8>,
     when: When,
     urgent: bool,
-    seat: Arc<Mutex<Seat>>,
-    parker: Parker,
+    seat: Arc<Reply<Seat>>,
 }
 
 /// How a push in the line is answered.
+#[derive(Clone)]
 enum Seat {
-    Waiting,
     Leads,
     Done(Result<Put>),
 }
@@ -68,11 +67,6 @@ impl Follower {
             urgent: self.urgent,
             ..NewJob::plain(&self.payload, self.when)
         }
-    }
-
-    fn tell(self, seat: Seat) {
-        *self.seat.lock() = seat;
-        self.parker.unpark();
     }
 }
 
@@ -97,14 +91,12 @@ impl Combiner {
             return self.lead(job, enter);
         }
         // The copy is made with the lock free: a payload may be large.
-        let parker = Parker::of_thread();
-        let seat = Arc::new(Mutex::new(Seat::Waiting));
+        let seat = Reply::new();
         let follower = Follower {
             payload: job.payload.to_vec(),
             when: job.when,
             urgent: job.urgent,
             seat: Arc::clone(&seat),
-            parker: parker.clone(),
         };
         {
             let mut state = self.state.lock();
@@ -114,13 +106,9 @@ impl Combiner {
             }
             state.line.push_back(follower);
         }
-        loop {
-            let answer = mem::replace(&mut *seat.lock(), Seat::Waiting);
-            match answer {
-                Seat::Waiting => parker.park(),
-                Seat::Leads => return self.lead(job, enter),
-                Seat::Done(put) => return put,
-            }
+        match seat.wait() {
+            Seat::Leads => self.lead(job, enter),
+            Seat::Done(put) => put,
         }
     }
 
@@ -197,12 +185,13 @@ impl Drop for Lead<'_> {
         };
         // First, so that the next call is under way while these are answered.
         if let Some(next) = next {
-            next.tell(Seat::Leads);
+            next.seat.give(Seat::Leads);
         }
         let mut answers = self.answers.drain(..);
         for follower in self.followers.drain(..) {
             let lost = || Err(StoreError::lost_answer(ErrorKind::Other));
-            follower.tell(Seat::Done(answers.next().unwrap_or_else(lost)));
+            let put = answers.next().unwrap_or_else(lost);
+            follower.seat.give(Seat::Done(put));
         }
     }
 }

@@ -11,120 +11,19 @@
 //! 3. While there are `quiet` commands, the pump looks at the spare jobs at a time that it knows, or is closing.
 
 use std::mem;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_shim::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Clock, Mutex, Parker, fork_count};
 
 use crate::calls::{Calls, Look, Ticket, Wanted};
-use crate::claimed::Ready;
 use crate::clock::SharedClock;
+use crate::command::{Command, Ready};
 use crate::error::{ErrorKind, SettleError, StoreError, TakeError};
-use crate::job::{JobId, Token};
-use crate::reply::{Answer, Reply};
 use crate::stats::Counters;
-use crate::store::Lease;
-use crate::time::{StoreTime, When};
-
-/// A job under a lease of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Held {
-    pub(crate) id: JobId,
-    pub(crate) token: Token,
-}
-
-impl Held {
-    pub(crate) fn of(lease: &Lease) -> Self {
-        Self {
-            id: lease.id,
-            token: lease.token,
-        }
-    }
-}
-
-/// What a guard wants of the store.
-#[derive(Debug)]
-pub(crate) struct Command {
-    pub(crate) held: Held,
-    pub(crate) wish: Wish,
-    /// Absent if nothing waits for the answer.
-    pub(crate) reply: Option<Arc<Reply>>,
-    /// It was sent before, and the answer was lost.
-    pub(crate) perhaps_done: bool,
-    /// Nothing waits for it: it may go with a later turn.
-    pub(crate) can_wait: bool,
-}
-
-#[derive(Debug)]
-pub(crate) enum Wish {
-    /// It was handed out without asking: the lease is so long from now.
-    Start(Duration),
-    Ack,
-    /// As `Ack`, of a job that repeats.
-    Again(When),
-    Retry(When),
-    Bury(String),
-    Reject(String),
-    Extend(Duration),
-    Release,
-}
-
-impl Command {
-    pub(crate) fn new(held: Held, wish: Wish, reply: Option<Arc<Reply>>) -> Self {
-        Self {
-            held,
-            wish,
-            reply,
-            perhaps_done: false,
-            can_wait: false,
-        }
-    }
-
-    /// An acknowledgement that nothing waits for.
-    pub(crate) fn ack_later(held: Held) -> Self {
-        let mut command = Self::new(held, Wish::Ack, None);
-        command.can_wait = true;
-        command
-    }
-
-    /// The store has answered. Wakes the party that waits, which may be user code.
-    pub(crate) fn answer(mut self, answer: Answer) {
-        if let Some(reply) = self.reply.take() {
-            reply.give(answer);
-        }
-    }
-}
-
-/// A command that ends without an answer of the store, in whatever way, says so: no party waits for
-/// ever. May be user code, as above.
-impl Drop for Command {
-    fn drop(&mut self) {
-        if let Some(reply) = self.reply.take() {
-            reply.give(Err(SettleError::ShutDown));
-        }
-    }
-}
-
-/// Set when a lease is known to be lost, for the handler to see.
-#[derive(Clone, Debug)]
-pub(crate) struct LostFlag(Arc<AtomicBool>);
-
-impl LostFlag {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicBool::new(false)))
-    }
-
-    pub(crate) fn set(&self) {
-        self.0.store(true, Relaxed); // A hint: what decides is the store's answer to a settle.
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Relaxed) // As above.
-    }
-}
+use crate::time::StoreTime;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {

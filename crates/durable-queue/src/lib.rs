@@ -90,6 +90,8 @@ mod calls;
 mod claimed;
 mod clock;
 mod combine;
+mod command;
+mod config;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod control;
@@ -100,11 +102,13 @@ mod job;
 mod notify;
 mod offset;
 mod payload;
+mod plan;
 mod pump;
 mod queue;
 mod reply;
 mod running;
 mod schedule;
+mod shared;
 mod stats;
 pub mod store;
 mod take;
@@ -123,10 +127,9 @@ pub use dedup_queue::{
 
 pub use self::{
     batch::Push,
-    builder::{
-        BuildError, Builder, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS,
-    },
+    builder::{BuildError, Builder},
     claimed::{Claimed, Retried},
+    config::{FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS},
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},

@@ -6,19 +6,17 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_shim::thread::{JoinHandle, ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Mutex};
 
-use crate::builder::{Builder, Config};
-use crate::claimed::Policy;
 use crate::clock::SharedClock;
 use crate::combine::Combiner;
+use crate::config::{Config, Policy};
 use crate::control::Control;
-use crate::error::{ErrorKind, PushError, StoreError, TakeError};
+use crate::error::{ErrorKind, PushError, StoreError};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
 use crate::notify::ANYTHING;
 use crate::payload::{DecodeError, Payload, decoded};
-use crate::pump::Pump;
+use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::store::{DeadJob, EnqueueIn, ListedJob, Result, Store, StoreStats};
 use crate::time::{StoreTime, When};
@@ -37,16 +35,6 @@ pub struct DurableQueue<T, S: Store> {
 /// Its drop is that of the last handle. Guards and futures do not keep it.
 pub(crate) struct Owner<S: Store>(pub(crate) Arc<Shared<S>>);
 
-pub(crate) struct Shared<S> {
-    pub(crate) store: S,
-    pub(crate) name: String,
-    pub(crate) control: Arc<Control>,
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) config: Config,
-    pushes: Combiner,
-    pump: Mutex<Option<JoinHandle>>,
-}
-
 /// How a [shutdown](DurableQueue::shutdown) went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "handlers may still be running"]
@@ -60,17 +48,6 @@ pub enum ShutDown {
 }
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
-    /// The queue of this name in `store`, with all options as they are.
-    pub fn new(name: impl Into<String>, store: S) -> Self {
-        // No horizon is said, so none is longer than the lease.
-        Builder::new(name.into(), store).make()
-    }
-
-    /// Begins to say how a queue is to be.
-    pub fn builder(name: impl Into<String>, store: S) -> Builder<T, S> {
-        Builder::new(name.into(), store)
-    }
-
     pub(crate) fn from_parts(
         name: String,
         store: S,
@@ -99,7 +76,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Urgent due jobs are claimed before other due jobs; among themselves they are ordered by time, then by
     /// id. No job is claimed earlier because it is urgent. To avoid starving other jobs, every eighth claim
     /// of a process ignores urgency. Jobs that a process has already claimed, up to its
-    /// [`prefetch`](Builder::prefetch) and the [batches](crate::WorkerBuilder::batch) of its workers, are not
+    /// [`prefetch`](crate::Builder::prefetch) and the [batches](crate::WorkerBuilder::batch) of its workers, are not
     /// overtaken by an urgent job that is pushed later. A pending job that is merged with an urgent push
     /// becomes urgent.
     ///
@@ -310,7 +287,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     }
 
     /// Removes a job, by its id or key, unless a handler has it. After [`Gone`](Cancelled::Gone), no process
-    /// hands out the job, except a process without [confirmation](Builder::confirm) that the recall reaches
+    /// hands out the job, except a process without [confirmation](crate::Builder::confirm) that the recall reaches
     /// too late.
     ///
     /// # Errors
@@ -485,32 +462,6 @@ pub(crate) fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
 }
 
 impl<S: Store> Shared<S> {
-    /// Starts the pump, if there is none.
-    pub(crate) fn start(self: &Arc<Self>) -> Result<(), TakeError> {
-        if self.control.is_forked() {
-            return Err(TakeError::Forked);
-        }
-        let mut pump = self.pump.lock();
-        if !self.control.reserve_pump() {
-            return Ok(());
-        }
-        let worker = Pump::new(Arc::clone(self));
-        let options = ThreadOptions {
-            name: Some("durable-queue"),
-            ..ThreadOptions::default()
-        };
-        match spawn_thread(options, move || worker.run()) {
-            Ok(handle) => {
-                *pump = Some(handle);
-                Ok(())
-            }
-            Err(error) => {
-                self.control.no_pump();
-                Err(TakeError::NoThread(Arc::new(error)))
-            }
-        }
-    }
-
     fn wait_for_end(&self, deadline: Option<Instant>) -> ShutDown {
         if !self.control.wait_for_end(deadline) {
             return ShutDown::TimedOut;

@@ -1,4 +1,4 @@
-//! The answer to one settle, for the party that waits for it: a thread or a future.
+//! A value that one thread or future waits for: the answer to a settle, or to a push that waits in the line.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,41 +13,34 @@ use crate::error::SettleError;
 
 pub(crate) type Answer = Result<(), SettleError>;
 
-/// Given once, by the pump; taken once.
+/// Given once.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    /// `fork_count()` where the pump is that gives it.
-    forks: usize,
-    stage: Mutex<Stage>,
-}
+pub(crate) struct Reply<A = Answer>(Mutex<Stage<A>>);
 
 #[derive(Debug)]
-enum Stage {
+enum Stage<A> {
     Open(Option<Waiter>),
-    Given(Answer),
+    Given(A),
 }
 
-impl Reply {
+impl<A: Clone> Reply<A> {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            forks: fork_count(),
-            stage: Mutex::new(Stage::Open(None)),
-        })
+        Arc::new(Self(Mutex::new(Stage::Open(None))))
     }
 
     /// Gives the answer and wakes the waiter, which is user code: no lock may be held.
-    pub(crate) fn give(&self, answer: Answer) {
-        let before = std::mem::replace(&mut *self.stage.lock(), Stage::Given(answer));
+    pub(crate) fn give(&self, answer: A) {
+        let before = std::mem::replace(&mut *self.0.lock(), Stage::Given(answer));
         if let Stage::Open(Some(waiter)) = before {
             waiter.wake();
         }
     }
 
     /// Blocks until the answer is there.
-    pub(crate) fn wait(&self) -> Answer {
+    pub(crate) fn wait(&self) -> A {
         let parker = Parker::of_thread();
         loop {
-            if let Poll::Ready(answer) = self.look(|| Waiter::Thread(parker.clone())) {
+            if let Poll::Ready(answer) = self.look(Waiter::Thread(parker.clone())) {
                 return answer;
             }
             parker.park();
@@ -55,21 +48,13 @@ impl Reply {
     }
 
     /// The answer; or the waiter is left, and the one before dropped.
-    fn look(&self, waiter: impl FnOnce() -> Waiter) -> Poll<Answer> {
-        if fork_count() != self.forks {
-            // The pump is the parent's, and the fork may have left the lock held.
-            return Poll::Ready(Err(SettleError::Forked));
-        }
-        // The waiter is made before the lock is taken, for a waker's clone is user code.
-        let mut waiter = Some(waiter());
-        let found = {
-            let mut stage = self.stage.lock();
-            match &mut *stage {
-                Stage::Given(answer) => Poll::Ready(answer.clone()),
-                Stage::Open(place) => {
-                    std::mem::swap(place, &mut waiter);
-                    Poll::Pending
-                }
+    fn look(&self, waiter: Waiter) -> Poll<A> {
+        let mut waiter = Some(waiter);
+        let found = match &mut *self.0.lock() {
+            Stage::Given(answer) => Poll::Ready(answer.clone()),
+            Stage::Open(place) => {
+                std::mem::swap(place, &mut waiter);
+                Poll::Pending
             }
         };
         drop_quietly(waiter); // User code: the lock is free.
@@ -83,11 +68,17 @@ impl Reply {
 pub struct SettleFuture<R = ()> {
     reply: Arc<Reply>,
     settled: R,
+    /// `fork_count()` where the pump is that gives the answer.
+    forks: usize,
 }
 
 impl<R: Copy> SettleFuture<R> {
     pub(crate) fn new(reply: Arc<Reply>, settled: R) -> Self {
-        Self { reply, settled }
+        Self {
+            reply,
+            settled,
+            forks: fork_count(),
+        }
     }
 
     /// Blocks until the answer is there: after several jobs were handed in to be settled together.
@@ -95,7 +86,17 @@ impl<R: Copy> SettleFuture<R> {
     /// # Errors
     /// See [`SettleError`].
     pub fn wait(self) -> Result<R, SettleError> {
+        self.check_process()?;
         self.reply.wait().map(|()| self.settled)
+    }
+
+    /// In a forked child nothing answers, and the fork may have left the lock held.
+    fn check_process(&self) -> Answer {
+        if fork_count() == self.forks {
+            Ok(())
+        } else {
+            Err(SettleError::Forked)
+        }
     }
 }
 
@@ -103,7 +104,8 @@ impl<R: Copy + Unpin> Future for SettleFuture<R> {
     type Output = Result<R, SettleError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = self.reply.look(|| Waiter::Task(context.waker().clone()));
+        self.check_process()?;
+        let answer = self.reply.look(Waiter::Task(context.waker().clone()));
         answer.map_ok(|()| self.settled)
     }
 }

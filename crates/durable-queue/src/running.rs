@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use delay_queue::{DelayHeap, EntryId};
 
-use crate::control::{Held, LostFlag};
+use crate::command::{Held, LostFlag};
 use crate::schedule::{self, UnreadableSchedule};
 use crate::stats::Counters;
 use crate::store::Lease;
@@ -75,10 +75,6 @@ impl RunningJobs {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
-    }
-
-    pub(crate) fn contains(&self, held: &Held) -> bool {
-        self.jobs.contains_key(held)
     }
 
     pub(crate) fn repeat(&self, held: &Held) -> Option<&Repeat> {

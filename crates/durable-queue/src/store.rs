@@ -336,6 +336,17 @@ pub struct Lease {
     pub urgent: bool,
 }
 
+impl Lease {
+    /// What is to become of the job, by this claim.
+    pub fn settle<'a>(&self, act: Act<'a>) -> Settle<'a> {
+        Settle {
+            id: self.id,
+            token: self.token,
+            act,
+        }
+    }
+}
+
 /// Payloads and keys are not shown.
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -390,6 +401,20 @@ pub const SHORTLY: Duration = Duration::from_millis(1);
 /// What was due and locked is looked at again after so long; by this crate's pump after twice as long each time
 /// that nothing else was found either. For stores.
 pub const LOCKED_AGAIN: Duration = Duration::from_millis(2);
+
+/// How long a store may take for a pump's call, where the shortest lease of its queues is `lease`: a quarter of it,
+/// and a second at least. A lease is renewed after a third of it, so there is time for two more tries. For stores.
+///
+/// ```
+/// use std::time::Duration;
+/// use durable_queue::store::call_limit;
+///
+/// assert_eq!(call_limit(Duration::from_secs(10)), Duration::from_millis(2_500));
+/// assert_eq!(call_limit(Duration::from_secs(3)), Duration::from_secs(1));
+/// ```
+pub fn call_limit(lease: Duration) -> Duration {
+    (lease / 4).max(Duration::from_secs(1))
+}
 
 /// Figures of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,11 +14,12 @@ use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Parker};
 
 use crate::calls::{Ticket, Wanted};
-use crate::claimed::{Claimed, Ready};
-use crate::control::{Command, Wish};
+use crate::claimed::Claimed;
+use crate::command::{Command, Ready};
 use crate::error::TakeError;
 use crate::payload::Payload;
-use crate::queue::{DurableQueue, Shared};
+use crate::queue::DurableQueue;
+use crate::shared::Shared;
 use crate::store::Store;
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
@@ -341,8 +342,7 @@ impl<S: Store> Drop for Taking<S> {
             return;
         };
         for job in self.shared.control.leave(ticket) {
-            let release = Command::new(job.held(), Wish::Release, None);
-            self.shared.control.command(release);
+            self.shared.control.command(Command::release(&job.lease));
         }
     }
 }

@@ -13,10 +13,11 @@ use sync_shim::foreign::{discard, guarded};
 
 use crate::calls::Wanted;
 use crate::claimed::{Claimed, PANICKED};
-use crate::control::Command;
+use crate::command::Command;
 use crate::error::{TakeError, with_causes};
 use crate::payload::Payload;
-use crate::queue::{DurableQueue, Shared, ShutDown};
+use crate::queue::{DurableQueue, ShutDown};
+use crate::shared::Shared;
 use crate::store::Store;
 
 /// Default maximum of jobs that a handler's thread claims at a time.
@@ -81,7 +82,7 @@ impl<T: Payload, S: Store> Worker<T, S> {
         self.pool.release();
         let is_over = match deadline {
             None => self.pool.wait_released(),
-            Some(deadline) => self.pool.wait_released_deadline(deadline),
+            Some(deadline) => self.pool.wait_released_timeout(deadline),
         };
         if is_over.is_ok() {
             ended

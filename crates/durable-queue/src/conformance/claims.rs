@@ -7,7 +7,7 @@ use super::{
     put_one, settle, start, start_one, turn,
 };
 use crate::job::{Merge, Token};
-use crate::store::{Act, Claim, Claimed, Settle, Store, Verdict};
+use crate::store::{Act, Claim, Claimed, Store, Verdict};
 use crate::time::{StoreTime, When};
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -258,16 +258,8 @@ pub fn a_turn_settles_the_last_batch_and_claims_the_next(fixture: &impl Fixture)
     );
     let first = claimed(store, 2, 2).leases;
     let settles = [
-        Settle {
-            id: first[0].id,
-            token: first[0].token,
-            act: Act::Ack,
-        },
-        Settle {
-            id: first[1].id,
-            token: first[1].token,
-            act: Act::Retry { when: When::NOW },
-        },
+        first[0].settle(Act::Ack),
+        first[1].settle(Act::Retry { when: When::NOW }),
     ];
     let turn = turn(store, &settles, Some(claim_of(10, 10)));
     assert_eq!(turn.verdicts, [Verdict::Done; 2]);

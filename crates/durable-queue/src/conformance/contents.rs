@@ -13,7 +13,7 @@ use crate::clock::SharedClock;
 use crate::error::{CarriedOut, ErrorKind};
 use crate::job::{JobId, Merge, NewJob, Put, Token, Which};
 use crate::notify::Notifier;
-use crate::store::{Act, JobState, ListedJob, RECALL, Settle, Store, Verdict, Watch};
+use crate::store::{Act, JobState, ListedJob, RECALL, Store, Verdict, Watch};
 use crate::time::{StoreTime, When};
 
 /// For what a store announces by itself: only a hang takes so long.
@@ -353,11 +353,7 @@ pub fn the_figures_are_right(fixture: &impl Fixture) {
     store.enqueue("elsewhere", &others).expect("an answer");
     let claim = super::claim_of(1, 1);
     let turn = store.turn("elsewhere", &[], Some(claim)).expect("a turn");
-    let bury = Settle {
-        id: turn.claimed.expect("a claim").leases[0].id,
-        token: claim.token,
-        act: Act::Bury { error: "" },
-    };
+    let bury = turn.claimed.expect("a claim").leases[0].settle(Act::Bury { error: "" });
     store.turn("elsewhere", &[bury], None).expect("a turn");
     assert_eq!(figures(), (0, 0, 0), "of another queue");
     put(

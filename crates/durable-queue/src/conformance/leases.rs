@@ -5,7 +5,7 @@ use super::{
     keyed, put_one, settle, start, start_one, turn,
 };
 use crate::job::{Cancelled, JobId, Merge, Reset};
-use crate::store::{Act, Claim, Lease, Settle, Store, Verdict};
+use crate::store::{Act, Claim, Lease, Store, Verdict};
 use crate::time::When;
 
 const ALL: [Act<'static>; 7] = [
@@ -297,11 +297,7 @@ pub fn a_job_is_settled_once_in_a_turn(fixture: &impl Fixture) {
     let both = |acts: [Act<'_>; 2]| {
         put_one(store, job(b"job", When::NOW));
         let lease = start_one(store);
-        let settles = acts.map(|act| Settle {
-            id: lease.id,
-            token: lease.token,
-            act,
-        });
+        let settles = acts.map(|act| lease.settle(act));
         let verdicts = turn(store, &settles, None).verdicts;
         assert_eq!(verdicts, [Verdict::Done, Verdict::Stale], "{acts:?}");
     };

@@ -275,12 +275,7 @@ fn claim_unconfirmed<S: Store>(store: &S, max: u32) -> Vec<Lease> {
 }
 
 fn settle<S: Store>(store: &S, lease: &Lease, act: Act<'_>) -> Verdict {
-    let settle = Settle {
-        id: lease.id,
-        token: lease.token,
-        act,
-    };
-    let turn = turn(store, &[settle], None);
+    let turn = turn(store, &[lease.settle(act)], None);
     assert_eq!(turn.verdicts.len(), 1);
     turn.verdicts[0]
 }

@@ -5,7 +5,7 @@ use super::{
     start_one, turn,
 };
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put};
-use crate::store::{Act, JobState, ListedJob, Settle, Store, Verdict};
+use crate::store::{Act, JobState, ListedJob, Store, Verdict};
 use crate::time::When;
 
 const HOURLY: Option<&str> = Some("hourly");
@@ -269,11 +269,7 @@ pub fn a_job_goes_back_to_its_key_after_a_start_that_comes_before_it(fixture: &i
         let ahead = claim_ahead(store);
         let lease = LEASE;
         let settles =
-            [(&ahead, Act::Start { lease }), (&running, act)].map(|(lease, act)| Settle {
-                id: lease.id,
-                token: lease.token,
-                act,
-            });
+            [(&ahead, Act::Start { lease }), (&running, act)].map(|(lease, act)| lease.settle(act));
         assert_eq!(turn(store, &settles, None).verdicts, [Verdict::Done; 2]);
         let state = |id| {
             let found = listed(store).into_iter().find(|job| job.id == id);

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::clock::SharedClock;
 use crate::job::{JobId, Merge, NewJob, Reset, Which};
-use crate::store::{Act, Claim, Lease, Settle, Store, Verdict};
+use crate::store::{Act, Claim, Lease, Store, Verdict};
 use crate::time::{StoreTime, When};
 
 fn push(store: &impl Store, key: &str, payload: &[u8]) -> JobId {
@@ -164,11 +164,7 @@ pub fn a_cancel_beside_a_job_that_runs_leaves_it_its_lease(fixture: &impl Fixtur
 pub fn a_turn_that_frees_a_key_claims_what_waited_for_it(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
-    let ack = Settle {
-        id: first.id,
-        token: first.token,
-        act: Act::Ack,
-    };
+    let ack = first.settle(Act::Ack);
     let answer = turn(store, &[ack], Some(claim_of(1, 1)));
     let leases = answer.claimed.expect("a claim was asked for").leases;
     assert_eq!(ids(&leases), [second]);
@@ -178,13 +174,8 @@ pub fn a_turn_that_frees_a_key_claims_what_waited_for_it(fixture: &impl Fixture)
 /// has it.
 pub fn a_settle_that_is_too_late_hinders_no_other_job_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
-    let ack = |lease: &Lease| Settle {
-        id: lease.id,
-        token: lease.token,
-        act: Act::Ack,
-    };
     let acked = |leases: &[&Lease]| {
-        let settles: Vec<_> = leases.iter().map(|lease| ack(lease)).collect();
+        let settles: Vec<_> = leases.iter().map(|lease| lease.settle(Act::Ack)).collect();
         let answer = turn(store, &settles, Some(claim_of(1, 1)));
         let leases = answer.claimed.expect("a claim was asked for").leases;
         (answer.verdicts, leases)

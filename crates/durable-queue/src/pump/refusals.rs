@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use sync_shim::Clock;
 
+use super::Pump;
 use super::item::Item;
-use super::{Pump, pause_after};
-use crate::control::Wish;
+use crate::command::Wish;
 use crate::error::{ErrorKind, SettleError, StoreError};
 use crate::stats::Counters;
 use crate::store::Store;
@@ -84,8 +84,7 @@ impl<S: Store> Pump<S> {
     fn claim_refused(&mut self, error: StoreError) {
         self.report(&error);
         let now = self.shared.control.clock.now();
-        self.claim_at = now.checked_add(pause_after(self.refused_claims));
-        self.refused_claims += 1;
+        self.claims.begin(now);
         self.shared.control.failed(Some(error));
     }
 

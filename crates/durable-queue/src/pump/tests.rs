@@ -3,6 +3,7 @@
 use sync_shim::ManualClock;
 
 use super::*;
+use crate::command::LostFlag;
 use crate::job::{JobId, Token};
 use crate::queue::DurableQueue;
 use crate::running::steps;
@@ -34,7 +35,7 @@ fn passes(held: u64) -> [(u64, u64); 2] {
         clock.advance(passes);
         steps::take();
         let before = pump.shared.control.counters.stats().turns;
-        pump.pass(&pump.shared.control.collect(clock.now()), clock.now());
+        pump.pass(pump.shared.control.collect(clock.now()), clock.now());
         let turns = pump.shared.control.counters.stats().turns - before;
         (steps::take(), turns)
     })

@@ -1,0 +1,141 @@
+//! A job that this process holds, and what is to be done with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::error::SettleError;
+use crate::job::{JobId, Token};
+use crate::reply::{Answer, Reply};
+use crate::store::{Act, Lease, Settle};
+use crate::time::When;
+
+/// A job under a lease of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Held {
+    pub(crate) id: JobId,
+    pub(crate) token: Token,
+}
+
+impl Held {
+    pub(crate) fn of(lease: &Lease) -> Self {
+        Self {
+            id: lease.id,
+            token: lease.token,
+        }
+    }
+
+    pub(crate) fn settle(self, act: Act<'_>) -> Settle<'_> {
+        let Self { id, token } = self;
+        Settle { id, token, act }
+    }
+}
+
+/// What a guard wants of the store.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) held: Held,
+    pub(crate) wish: Wish,
+    /// Absent if nothing waits for the answer.
+    pub(crate) reply: Option<Arc<Reply>>,
+    /// It was sent before, and the answer was lost.
+    pub(crate) perhaps_done: bool,
+    /// Nothing waits for it: it may go with a later turn.
+    pub(crate) can_wait: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Wish {
+    /// It was handed out without asking: the lease is so long from now.
+    Start(Duration),
+    Ack,
+    /// As `Ack`, of a job that repeats.
+    Again(When),
+    Retry(When),
+    Bury(String),
+    Reject(String),
+    Extend(Duration),
+    Release,
+}
+
+impl Wish {
+    pub(crate) fn act(&self) -> Act<'_> {
+        match self {
+            Self::Start(lease) => Act::Start { lease: *lease },
+            Self::Ack => Act::Ack,
+            Self::Again(when) => Act::Again { when: *when },
+            Self::Retry(when) => Act::Retry { when: *when },
+            Self::Bury(error) => Act::Bury { error },
+            Self::Reject(error) => Act::Reject { error },
+            Self::Extend(lease) => Act::Extend { lease: *lease },
+            Self::Release => Act::Release,
+        }
+    }
+}
+
+impl Command {
+    pub(crate) fn new(held: Held, wish: Wish, reply: Option<Arc<Reply>>) -> Self {
+        Self {
+            held,
+            wish,
+            reply,
+            perhaps_done: false,
+            can_wait: false,
+        }
+    }
+
+    /// Gives a job back that no handler of this process has.
+    pub(crate) fn release(lease: &Lease) -> Self {
+        Self::new(Held::of(lease), Wish::Release, None)
+    }
+
+    /// An acknowledgement that nothing waits for.
+    pub(crate) fn ack_later(held: Held) -> Self {
+        let mut command = Self::new(held, Wish::Ack, None);
+        command.can_wait = true;
+        command
+    }
+
+    /// The store has answered. Wakes the party that waits, which may be user code.
+    pub(crate) fn answer(mut self, answer: Answer) {
+        if let Some(reply) = self.reply.take() {
+            reply.give(answer);
+        }
+    }
+}
+
+/// A command that ends without an answer of the store, in whatever way, says so: no party waits for
+/// ever. May be user code, as above.
+impl Drop for Command {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply.take() {
+            reply.give(Err(SettleError::ShutDown));
+        }
+    }
+}
+
+/// Set when a lease is known to be lost, for the handler to see.
+#[derive(Clone, Debug)]
+pub(crate) struct LostFlag(Arc<AtomicBool>);
+
+impl LostFlag {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(AtomicBool::new(false)))
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.store(true, Relaxed); // A hint: what decides is the store's answer to a settle.
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Relaxed) // As above.
+    }
+}
+
+/// A started job on its way from the pump to a call that takes it.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) lease: Lease,
+    pub(crate) lost: LostFlag,
+}

@@ -1,0 +1,205 @@
+//! What the store's answer to a turn changes.
+
+use std::time::Instant;
+
+use sync_shim::Clock;
+
+use super::Pump;
+use super::ahead::Ahead;
+use super::item::Item;
+use crate::command::{Command, Held, LostFlag, Ready, Wish};
+use crate::config::Config;
+use crate::error::SettleError;
+use crate::horizon::HORIZON;
+use crate::offset::Offset;
+use crate::plan::{UNKNOWN, locked_pause};
+use crate::running::Repeat;
+use crate::schedule::UnreadableSchedule;
+use crate::stats::Counters;
+use crate::store::{Lease, Store, Turn, Verdict};
+
+/// Why a job is buried whose holders die with it.
+const SPENT: &str = "no attempt was left, and the last one did not come to an end";
+
+impl<S: Store> Pump<S> {
+    pub(super) fn succeed(
+        &mut self,
+        items: Vec<Item>,
+        turn: Turn,
+        sent: Instant,
+        received: Instant,
+    ) {
+        let Turn {
+            now,
+            paused,
+            verdicts,
+            claimed,
+        } = turn;
+        let had_failed = self.retry.end();
+        let had_refused = claimed.is_some() && self.claims.end();
+        if (had_failed || had_refused) && !self.claims.is_on() {
+            self.shared.control.failed(None);
+        }
+        let offset = self
+            .offset
+            .get_or_insert_with(|| Offset::new(received, now));
+        let set_back = offset.learn(sent, received, now);
+        let mut started = Vec::new();
+        for (item, verdict) in items.into_iter().zip(verdicts) {
+            match item {
+                Item::Command(command) => self.settled(command, verdict, sent),
+                Item::Renew(held) => self.renewed(held, verdict, sent),
+                Item::Start(mut ahead) => match verdict {
+                    Verdict::Done => {
+                        ahead.lease.attempts += u32::from(!ahead.lease.started);
+                        ahead.lease.started = true;
+                        started.push(ahead.lease);
+                    }
+                    Verdict::NotDue => {
+                        ahead.refused += u32::from(ahead.lease.due <= now && !paused);
+                        self.put_ahead(ahead);
+                    }
+                    Verdict::Stale => {} // Cancelled, moved, or merged.
+                },
+            }
+        }
+        if set_back > HORIZON {
+            // A job that lies ahead may fall due after its lease. Its next claim knows by when. By the store's clock
+            // no lease has ended.
+            let jobs = self.ahead.take(usize::MAX);
+            self.pending
+                .extend(jobs.map(|job| Command::release(&job.lease)));
+        }
+        if let Some(claimed) = claimed {
+            let horizon = self.horizon.current();
+            self.known.claimed(&claimed, now, horizon, received);
+            started.extend(claimed.leases);
+        }
+        self.known.answered(paused);
+        self.enter(started, sent);
+    }
+
+    /// Leases that a call, sent at `sent`, has made: what is started is supplied.
+    pub(super) fn enter(&mut self, leases: Vec<Lease>, sent: Instant) {
+        let Config {
+            lease: span,
+            heartbeat,
+            attempt_timeout,
+            ..
+        } = *self.config();
+        let mut supplied = Vec::new();
+        for lease in leases {
+            let held = Held::of(&lease);
+            if !lease.started {
+                self.put_ahead(Ahead {
+                    lease,
+                    until: sent + span,
+                    recalls: self.recalls,
+                    refused: 0,
+                });
+                continue;
+            }
+            let repeat = Repeat::of(&lease);
+            let next = repeat.as_ref().map(|repeat| repeat.next(lease.due));
+            let is_spent = lease.attempts > self.shared.policy.max_attempts;
+            let refused = match next {
+                Some(Err(UnreadableSchedule)) => Some(Wish::Reject(UnreadableSchedule.to_string())),
+                Some(Ok(Some(next))) if is_spent => Some(Wish::Again(next.into())),
+                // Its holders have died with it, one after the other.
+                _ if is_spent => Some(Wish::Reject(SPENT.to_owned())),
+                _ => None,
+            };
+            if let Some(wish) = refused {
+                self.pending.push(Command::new(held, wish, None));
+                continue;
+            }
+            let lost = LostFlag::new();
+            let timeout_at = attempt_timeout.and_then(|timeout| sent.checked_add(timeout));
+            self.running
+                .insert(held, lost.clone(), repeat, sent + span, timeout_at);
+            if heartbeat {
+                self.running.renew_after(held, sent, span);
+            }
+            supplied.push(Ready { lease, lost });
+        }
+        let control = &self.shared.control;
+        Counters::count(&control.counters.taken, supplied.len());
+        let count = supplied.len();
+        let left_over = control.serve(supplied);
+        if let Some(rate) = &self.rate {
+            let given = u32::try_from(count - left_over.len()).unwrap_or(u32::MAX);
+            rate.take(given, control.clock.now());
+        }
+        let left_over = left_over.iter().map(|job| Command::release(&job.lease));
+        self.pending.extend(left_over);
+    }
+
+    pub(super) fn put_ahead(&mut self, ahead: Ahead) {
+        let Lease { due, urgent, .. } = ahead.lease;
+        // Before those that are due as well. One that is not due, as the store says, waits for its time.
+        let now = || self.store_now(self.shared.control.clock.now());
+        let place = match ahead.refused {
+            0 if urgent && due <= now() => UNKNOWN,
+            0 => due,
+            refused => now().after(locked_pause(refused)),
+        };
+        self.ahead.push(ahead, place);
+    }
+
+    fn renewed(&mut self, held: Held, verdict: Verdict, sent: Instant) {
+        let span = self.config().lease;
+        match verdict {
+            Verdict::Done => {
+                self.running.renewed(held, sent, span);
+            }
+            Verdict::Stale | Verdict::NotDue => self.is_lost(held),
+        }
+    }
+
+    pub(super) fn is_lost(&mut self, held: Held) {
+        if let Some(lost) = self.running.remove(&held) {
+            lost.set();
+            Counters::count(&self.shared.control.counters.stale, 1);
+        }
+    }
+
+    fn settled(&mut self, command: Command, verdict: Verdict, sent: Instant) {
+        let Command {
+            held,
+            ref wish,
+            perhaps_done,
+            ..
+        } = command;
+        let answer = match (verdict, wish) {
+            (Verdict::Done, Wish::Start(_)) => Ok(()),
+            (Verdict::Stale | Verdict::NotDue, Wish::Start(_)) => {
+                // It was taken from here before, or the queue was paused: what is still held comes again.
+                self.is_lost(held);
+                if verdict == Verdict::NotDue {
+                    self.pending.push(Command::new(held, Wish::Release, None));
+                }
+                Err(SettleError::Stale)
+            }
+            (Verdict::Done, Wish::Extend(span)) => {
+                self.running.extended(held, sent, *span);
+                Ok(())
+            }
+            (Verdict::Done, _) => {
+                self.running.remove(&held);
+                Ok(())
+            }
+            // An extension, carried out or not, gives no lease away: another party has it.
+            (Verdict::Stale | Verdict::NotDue, wish)
+                if perhaps_done && !matches!(wish, Wish::Extend(_)) =>
+            {
+                self.running.remove(&held);
+                Err(SettleError::Unknown)
+            }
+            (Verdict::Stale | Verdict::NotDue, _) => {
+                self.is_lost(held);
+                Err(SettleError::Stale)
+            }
+        };
+        command.answer(answer);
+    }
+}

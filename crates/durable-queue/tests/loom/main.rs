@@ -1,0 +1,194 @@
+//! Models of the pump's protocol: each names the racing parties and the harm they must not do.
+//!
+//! The store is the simulated one, whose steps are those of any store: one lock, no waiting. Time is
+//! moved by the model alone, for the queue and for the store. No job is rescued: whatever a model
+//! waits for has come before anything is shut down, and time is not moved on for it.
+//!
+//! Run with `cargo xtask loom`.
+#![cfg(anthill_loom)]
+#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+#![expect(clippy::similar_names, reason = "a taker and what is taken")]
+
+mod ahead;
+mod calls;
+mod close;
+mod leases;
+mod lost;
+mod sleep;
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
+
+use durable_queue::store::{Claim, Turn};
+use durable_queue::testing::{Call, Fault, ManualStoreClock, SimStore};
+use durable_queue::{
+    Builder, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, LEASE, Merge, Put, SettleError,
+    ShutDown, Store, Token, When,
+};
+use sync_shim::model::{JoinHandle, spawn};
+use sync_shim::{ManualClock, Parker};
+
+type Queue = DurableQueue<Vec<u8>, SimStore>;
+
+struct World {
+    clock: ManualClock,
+    queue: Queue,
+}
+
+fn world() -> World {
+    world_with(|_| Fault::None)
+}
+
+/// Whose jobs are handed out at their times without asking the store.
+fn world_without_confirmation() -> World {
+    world_of(false, |_| Fault::None)
+}
+
+fn world_with(plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
+    world_of(true, plan)
+}
+
+fn world_of(confirm: bool, plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
+    // Renewals would be parties of their own.
+    world_built(plan, |queue| queue.heartbeat(false).confirm(confirm))
+}
+
+fn world_built(
+    plan: impl Fn(Call) -> Fault + Send + Sync + 'static,
+    set: impl FnOnce(Builder<Vec<u8>, SimStore>) -> Builder<Vec<u8>, SimStore>,
+) -> World {
+    let clock = ManualClock::new();
+    let store = SimStore::with_faults(ManualStoreClock::new(&clock), plan);
+    let queue = set(Queue::builder("queue", store).clock(clock.clone()));
+    World {
+        clock,
+        queue: queue.build().unwrap(),
+    }
+}
+
+/// All ways in which a call fails.
+const FAULTS: [Fault; 4] = [
+    Fault::Before,
+    Fault::After,
+    Fault::Twice,
+    Fault::Refused(ErrorKind::Busy),
+];
+
+/// The call of this kind with this number, from 0, fails.
+fn fails(failing: Call, number: usize, fault: Fault) -> impl Fn(Call) -> Fault + Send + Sync {
+    let count = AtomicUsize::new(0);
+    // Relaxed: a number of its own for each call is all that is wanted.
+    move |call| {
+        if call == failing && count.fetch_add(1, Relaxed) == number {
+            fault
+        } else {
+            Fault::None
+        }
+    }
+}
+
+/// The pump rests after it.
+fn is_error(fault: Fault) -> bool {
+    !matches!(fault, Fault::Twice)
+}
+
+impl World {
+    fn push(&self, name: u8, when: impl Into<When>) -> durable_queue::JobId {
+        self.queue.push(vec![name], when).unwrap()
+    }
+
+    /// Another thread with a handle of the queue.
+    fn beside<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Queue) -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let queue = self.queue.clone();
+        spawn(move || work(&queue))
+    }
+
+    /// Another thread takes a job and acknowledges it: which one.
+    fn taker(&self) -> JoinHandle<u8> {
+        self.beside(take_and_ack)
+    }
+
+    /// The same, if it has a lease.
+    fn trier(&self) -> JoinHandle<(u8, Result<(), SettleError>)> {
+        self.beside(|queue| {
+            let taken = queue.take().unwrap();
+            (taken[0], taken.ack())
+        })
+    }
+
+    fn push_keyed(&self, name: u8, when: impl Into<When>) {
+        assert!(matches!(push_keyed(&self.queue, name, when), Put::New(_)));
+    }
+
+    /// Ends the pump's rest after it has met this, if it rests.
+    fn rest_after(&self, fault: Fault) {
+        if is_error(fault) {
+            self.clock.wait_for_sleepers(1);
+            self.clock.advance(FIRST_PAUSE);
+        }
+    }
+
+    /// The end, once all that the model waits for has come.
+    fn end(self) {
+        assert_eq!(self.queue.shutdown(LEASE), ShutDown::Finished);
+    }
+
+    fn left(&self) -> u32 {
+        self.queue.store_stats().unwrap().jobs
+    }
+}
+
+fn push_keyed(queue: &Queue, name: u8, when: impl Into<When>) -> Put {
+    queue
+        .push_keyed("key", vec![name], when, Merge::Latest)
+        .unwrap()
+}
+
+fn take_and_ack(queue: &Queue) -> u8 {
+    let taken = queue.take().unwrap();
+    let name = taken[0];
+    taken.ack().unwrap();
+    name
+}
+
+/// Claims and starts what is due, as another process would.
+fn steal(store: &SimStore) -> usize {
+    let claim = Claim {
+        token: Token::random(),
+        max: 1,
+        start: 1,
+        ahead: 0,
+        horizon: HORIZON,
+        lease: LEASE,
+        urgent_first: true,
+    };
+    let Turn { claimed, .. } = store.turn("queue", &[], Some(claim)).unwrap();
+    claimed.unwrap().leases.len()
+}
+
+/// Wakes a thread that runs a future.
+struct Unpark(Parker);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let parker = Parker::new();
+    let waker = Waker::from(Arc::new(Unpark(parker.clone())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => parker.park(),
+        }
+    }
+}
