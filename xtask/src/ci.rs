@@ -3,30 +3,29 @@
 //! It needs a stable toolchain, a C compiler and the package registry. It ends with a line per step
 //! and stops at the first that fails.
 //!
-//! It installs nothing, and its last line names the stores' tests that were left out. With `CI=true` it
-//! installs the servers that are missing, and fails if a test was left out.
+//! It installs nothing, and its last line names the stores' tests that were left out. With `CI=true` it fails if a test was
+//! left out.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use xshell::cmd;
 
 use crate::workspace::{Workspace, package};
 use crate::{
-    api, bench, deps, examples, flags, fuzz, hygiene, loom, models, packages, shuttle, stores,
-    test, versions,
+    api, bench, deps, examples, flags, hygiene, loom, models, packages, shuttle, stores, test,
+    versions,
 };
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
 const SUITES_OF_STORES: &str = "stores";
 /// How to run the tests that were left out.
-const INCLUDE: &str =
-    "`CI=true cargo xtask ci --only stores` installs what these tests need, and runs them";
+const INCLUDE: &str = "apt-get install postgresql redis-server pgbouncer openssl, then `cargo xtask ci --only stores`";
 
 const STEPS: [Step; 20] = [
     ("format", format),
-    ("hygiene", hygiene::run),
+    ("hygiene", |workspace| hygiene::run(workspace, false)),
     ("dependencies", |workspace| deps::run(workspace, true)),
     ("licences", packages::check_rules),
     ("clippy", clippy),
@@ -35,16 +34,16 @@ const STEPS: [Step; 20] = [
     ("public interfaces", |workspace| api::run(workspace, false)),
     ("each crate alone", each_alone),
     ("packages", packages::pack),
-    ("tests", |workspace| test::run(workspace, false)),
-    ("tests on one core", |workspace| test::run(workspace, true)),
+    ("tests", |workspace| test::run(workspace, true, false)),
+    ("tests on one core", test::one_core_in_ci),
     ("stack", stack),
     (SUITES_OF_STORES, stores::in_ci),
     ("two versions", versions::in_ci),
     ("models", all_models),
     ("random schedules", shuttle::in_ci),
     ("examples", examples::smoke),
-    ("benches", benches),
-    ("fuzz targets", fuzz::lint),
+    ("benches", bench::check),
+    ("fuzz targets", fuzz_targets),
 ];
 
 /// Runs the steps, or those whose name contains `only`.
@@ -54,38 +53,29 @@ pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     ensure!(!steps.is_empty(), "no step has such a name");
 
     let begin = Instant::now();
-    let mut times: Vec<(&str, Duration)> = Vec::new();
-    let mut outcome = Ok(());
+    let mut times = Vec::new();
     for (name, step) in &steps {
         println!("== {name}");
         let step_begin = Instant::now();
-        outcome = step(workspace).with_context(|| format!("step `{name}`"));
-        times.push((name, step_begin.elapsed()));
+        let outcome = step(workspace).with_context(|| format!("step `{name}`"));
+        let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
+        let seconds = step_begin.elapsed().as_secs_f32();
+        times.push(format!("{verdict:<6} {seconds:>6.1} s  {name}"));
         if outcome.is_err() {
-            break;
+            println!("\n{}", times.join("\n"));
+            return outcome;
         }
     }
-    println!();
-    let last = times.len() - 1;
-    for (index, (name, time)) in times.iter().enumerate() {
-        let verdict = if index == last && outcome.is_err() {
-            "FAILED"
-        } else {
-            "ok"
-        };
-        println!("{verdict:<6} {:>6.1} s  {name}", time.as_secs_f32());
-    }
-    outcome?;
+    println!("\n{}", times.join("\n"));
     let count = steps.len();
     let seconds = begin.elapsed().as_secs();
-    let left_out = if steps.iter().any(|(name, _)| *name == SUITES_OF_STORES) {
-        format!(
+    let mut left_out = String::new();
+    if steps.iter().any(|(name, _)| *name == SUITES_OF_STORES) {
+        left_out = format!(
             "; {}",
             test::summary(&stores::left_out(workspace)?, INCLUDE)
-        )
-    } else {
-        String::new()
-    };
+        );
+    }
     println!("ci: all {count} steps passed, {seconds} s{left_out}");
     Ok(())
 }
@@ -118,12 +108,12 @@ fn docs(workspace: &Workspace) -> Result<()> {
 /// Features of the program of durable queues: with one store it need not have the others, nor TLS.
 const STORES: [&str; 4] = ["postgres", "redis", "postgres,tls", "redis,tls"];
 
-/// Features that another crate of the workspace switches on must not be needed.
+/// Features that another crate of the workspace switches on must not be needed. (The step `packages` builds each crate with its
+/// default features.)
 fn each_alone(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
     for folder in workspace.crates()? {
         let name = package(&folder);
-        cmd!(shell, "cargo check -p {name}").run()?;
         cmd!(shell, "cargo check -p {name} --no-default-features").run()?;
     }
     let name = package("durable-queue-cli");
@@ -156,8 +146,19 @@ fn all_models(workspace: &Workspace) -> Result<()> {
     loom::run(workspace, &flags)
 }
 
-fn benches(workspace: &Workspace) -> Result<()> {
-    bench::lint(workspace)?;
-    bench::smoke(workspace)?;
-    bench::smoke_stores(workspace)
+fn fuzz_targets(workspace: &Workspace) -> Result<()> {
+    const MANIFEST: &str = "fuzz/Cargo.toml";
+    let shell = workspace.shell()?;
+    shell.set_var("CARGO_TARGET_DIR", workspace.target.join("fuzz"));
+    // Lints link nothing, so the C++ half of libFuzzer, and a compiler for it, are not needed.
+    shell.set_var(
+        "CUSTOM_LIBFUZZER_PATH",
+        workspace.target.join("no-libfuzzer.a"),
+    );
+    cmd!(shell, "cargo fmt --manifest-path {MANIFEST} --check").run()?;
+    Ok(cmd!(
+        shell,
+        "cargo clippy --manifest-path {MANIFEST} --all-targets -- -D warnings"
+    )
+    .run()?)
 }

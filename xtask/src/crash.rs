@@ -25,7 +25,7 @@ const RESTARTS: &str = "a_server_that_dies_and_comes_back";
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
     let seed = flags.seed.unwrap_or(SEED).to_string();
     if let Some(disturbances) = flags.proxy {
-        return stores::with_servers(workspace, |shell| {
+        return stores::with_servers(workspace, |shell, _| {
             let _disturbances = shell.push_env("DURABLE_DISTURBANCES", disturbances.to_string());
             let _seed = shell.push_env("ANTHILL_SEED", &seed);
             let test = ["--nocapture", PROXY];
@@ -33,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
         });
     }
     if let Some(restarts) = flags.restarts {
-        return stores::with_servers(workspace, |shell| {
+        return stores::with_servers(workspace, |shell, _| {
             let _restarts = shell.push_env("DURABLE_CRASHES", restarts.to_string());
             let _seed = shell.push_env("ANTHILL_SEED", &seed);
             let restart = stores::restart_of_postgres(workspace, shell)?;
@@ -52,5 +52,5 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
     if store == "sqlite" {
         return Ok(kill(&workspace.shell()?)?);
     }
-    stores::with_servers(workspace, |shell| Ok(kill(shell)?))
+    stores::with_servers(workspace, |shell, _| Ok(kill(shell)?))
 }

@@ -68,19 +68,12 @@ fn examples(workspace: &Workspace, folder: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for path in workspace.files(&folder)? {
         let path = path.strip_prefix(&folder)?;
-        let depth = path.components().count();
-        if path.extension().is_none_or(|extension| extension != "rs") {
-            continue;
-        }
-        let name = match depth {
-            1 => path
-                .file_stem()
-                .and_then(|stem| stem.to_str())
-                .map(str::to_owned),
-            2 if path.ends_with("main.rs") => path.parent().and_then(file_name),
+        let program = match path.components().count() {
+            1 => path.with_extension(""),
+            2 if path.ends_with("main.rs") => path.with_file_name(""),
             _ => continue,
         };
-        names.push(name.context("an example's name is text")?);
+        names.push(file_name(&program).context("an example's name is text")?);
     }
     Ok(names)
 }

@@ -1,22 +1,23 @@
 //! The command line: what may be asked, not what it does.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::bail;
+use anyhow::ensure;
 
 xflags::xflags! {
     /// Every chore of the workspace.
     cmd xtask {
-        /// Everything a change must pass, in at most 25 minutes on two cores. With CI=true it installs the
-        /// servers that are missing, and leaves out no test of a store.
+        /// Everything a change must pass, in about 20 minutes on two cores. With CI=true it fails if a test of a store is
+        /// left out.
         cmd ci {
             /// Only the steps whose name contains this.
             optional --only step: String
         }
 
-        /// All tests and doc tests of the workspace, with all features.
+        /// The tests and doc tests of the pools and queues in memory: 200 s of processor time, 0.5 GB.
         cmd test {
+            /// Also durable queues (which need a C compiler), the example programs and this program.
+            optional --all
             /// Pin the tests to one core.
             optional --one-core
         }
@@ -43,14 +44,12 @@ xflags::xflags! {
 
         /// The concurrency mutants: each must be killed by a model or a test.
         cmd cmutants {
-            /// Only the mutants whose id contains this, or one of these with commas between; docs/mutants.md keeps the rows of the others.
+            /// Only the mutants whose id contains this, or one of these with commas between.
             optional --only id: String
-            /// Only those that have no row in docs/mutants.md yet.
+            /// Only those that were never tried: xtask/cmutants/fates.tsv has no line of them.
             optional --new
             /// Mutants tried at a time, each in a copy of the tree (default 1).
             optional --jobs jobs: usize
-            /// Name the mutants and run none.
-            optional --list
             /// Also run the mutants that are listed as equivalent: nothing may kill one.
             optional --all
         }
@@ -91,54 +90,12 @@ xflags::xflags! {
             optional --seed seed: u64
         }
 
-        /// Anthill beside its peers (benches/compare), then the benches of the crates.
-        cmd bench {
-            /// Few cases, three short rounds, nothing oversubscribed; all within two minutes.
-            optional --quick
-            /// Only the cases and benches whose name contains this; may be given repeatedly. With
-            /// `+spin` behind it only those beside a spinning process per core.
-            repeated --only case: String
-            /// Only the pools whose name contains this, and ours; may be given repeatedly.
-            repeated --peer name: String
-            /// Leave out the rows beside a spinning process per core.
-            optional --alone
-            /// How often each case runs on each pool (default 7, or 3 with --quick).
-            optional --rounds rounds: usize
-            /// Write the figures of the comparison there, as an array of objects.
-            optional --json file: PathBuf
-            /// Write the report there, as a page of tables.
-            optional --markdown file: PathBuf
-            /// Write the report there, as one page of plots: FOLDER/index.html.
-            optional --html folder: PathBuf
-            /// Leave out the benches of the crates: only the comparison runs.
-            optional --no-crates
-            /// Leave out the comparison: only the benches of the crates run.
-            optional --crates
-            /// Our durable stores beside their peers instead (benches/stores), on real servers, which
-            /// are started and stopped.
-            optional --stores
-            /// What each call of our durable stores costs next to more and more jobs, keys and queues instead: the
-            /// table of docs/benchmarks/stores.md, which is written anew, unless --quick, --only or --peer is given.
-            optional --slopes
-            /// What a call site costs to compile instead, ours and the peers': processor time and machine code.
-            optional --sites
-            /// With --stores: ours and the yardsticks alone. The peers take a quarter of an hour to build.
-            optional --no-peers
-        }
-
-        /// The fuzz targets of fuzz/.
-        cmd fuzz {
-            /// Only this target.
-            optional target: String
-            /// How long each target runs (default 60).
-            optional --seconds seconds: u64
-            /// Install cargo-fuzz if it is missing.
-            optional --install
-        }
+        /// Anthill compared with its peers, in about 45 minutes: `cargo xtask bench --help` lists what else there is.
+        cmd bench {}
 
         /// The tests under a sanitizer: asan, tsan or memcheck; without a name asan and tsan.
         cmd sanitize {
-            optional tool: Sanitizer
+            optional tool: String
             /// Only this crate.
             optional -p, --package package: String
             /// Get what is missing (through apt-get).
@@ -160,22 +117,19 @@ xflags::xflags! {
             optional --update
         }
 
-        /// Licences, bans, sources and advisories, by cargo-deny.
-        cmd deny {
-            /// Install cargo-deny if it is missing, which takes minutes.
-            optional --install
-        }
-
         /// Real servers below target/stores, for the tests of durable-queue's stores: up or down.
         cmd stores {
             /// up: starts those that are installed. down: stops them and deletes what they hold.
-            required what: UpDown
+            required what: String
             /// Only this one: postgres or redis.
             optional --only server: String
         }
 
-        /// The rules of this repository that no compiler checks.
-        cmd hygiene {}
+        /// The rules of this repository that no compiler checks, and the figures of its size.
+        cmd hygiene {
+            /// Also the figures that need a program to be built.
+            optional --build
+        }
     }
 }
 
@@ -187,52 +141,8 @@ impl FromStr for Bound {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        if text != "none" && text.parse::<usize>().is_err() {
-            bail!("the bound is a number or `none`");
-        }
+        let is_bound = text == "none" || text.parse::<usize>().is_ok();
+        ensure!(is_bound, "the bound is a number or `none`");
         Ok(Self(text.to_owned()))
-    }
-}
-
-/// What is to become of servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum UpDown {
-    Up,
-    Down,
-}
-
-impl FromStr for UpDown {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        match text {
-            "up" => Ok(Self::Up),
-            "down" => Ok(Self::Down),
-            _ => bail!("servers go up or down"),
-        }
-    }
-}
-
-/// A tool that watches the tests at run time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sanitizer {
-    /// `AddressSanitizer` and its leak check.
-    Asan,
-    /// `ThreadSanitizer`, with an instrumented standard library.
-    Tsan,
-    /// Valgrind's memcheck.
-    Memcheck,
-}
-
-impl FromStr for Sanitizer {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        match text {
-            "asan" => Ok(Self::Asan),
-            "tsan" => Ok(Self::Tsan),
-            "memcheck" => Ok(Self::Memcheck),
-            _ => bail!("the sanitizers are asan, tsan and memcheck"),
-        }
     }
 }

@@ -6,7 +6,7 @@
 //! 1. A chore ends with one summary line and exit code 0, or with a one-line error: exit code 1
 //!    when a check failed, 2 when a tool is missing (the line says how to get it) or the command
 //!    line is not understood.
-//! 2. No chore installs anything unless it is asked with `--install`, or runs in CI (`CI=true`).
+//! 2. No chore installs anything unless it is asked with `--install`.
 //! 3. Build products stay below the target directory; each set of compiler flags has its own
 //!    folder there, so that chores do not evict each other's artifacts.
 
@@ -18,9 +18,7 @@ mod crash;
 mod deps;
 mod examples;
 mod flags;
-mod fuzz;
 mod hygiene;
-mod install;
 mod loom;
 mod models;
 mod packages;
@@ -32,18 +30,24 @@ mod stores;
 mod stress;
 mod syscalls;
 mod test;
-mod tsan;
 mod versions;
 mod workspace;
 
+use std::env;
 use std::process::ExitCode;
 
 use flags::XtaskCmd;
 use workspace::{MissingTool, Workspace};
 
 fn main() -> ExitCode {
-    let flags = flags::Xtask::from_env_or_exit();
-    match run(flags.subcommand) {
+    // Its flags are those of another program.
+    let mut arguments = env::args_os().skip(1);
+    let outcome = if arguments.next().is_some_and(|it| it == "bench") {
+        Workspace::locate().and_then(|it| bench::run(&it, &arguments.collect::<Vec<_>>()))
+    } else {
+        run(flags::Xtask::from_env_or_exit().subcommand)
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -57,21 +61,19 @@ fn run(chore: XtaskCmd) -> anyhow::Result<()> {
     let workspace = Workspace::locate()?;
     match chore {
         XtaskCmd::Ci(flags) => ci::run(&workspace, flags.only.as_deref()),
-        XtaskCmd::Test(flags) => test::run(&workspace, flags.one_core),
+        XtaskCmd::Test(flags) => test::run(&workspace, flags.all, flags.one_core),
         XtaskCmd::Loom(flags) => loom::run(&workspace, &flags),
-        XtaskCmd::Shuttle(flags) => shuttle::run(&workspace, &flags),
+        XtaskCmd::Shuttle(flags) => shuttle::run(&workspace, &flags, None),
         XtaskCmd::Cmutants(flags) => cmutants::run(&workspace, &flags),
         XtaskCmd::Stress(flags) => stress::run(&workspace, &flags),
         XtaskCmd::Crash(flags) => crash::run(&workspace, &flags),
         XtaskCmd::Versions(flags) => versions::run(&workspace, &flags),
-        XtaskCmd::Bench(flags) => bench::run(&workspace, &flags),
-        XtaskCmd::Fuzz(flags) => fuzz::run(&workspace, &flags),
+        XtaskCmd::Bench(_) => bench::run(&workspace, &[]),
         XtaskCmd::Sanitize(flags) => sanitize::run(&workspace, &flags),
         XtaskCmd::Syscalls(_) => syscalls::run(&workspace),
         XtaskCmd::Api(flags) => api::run(&workspace, flags.update),
         XtaskCmd::Deps(flags) => deps::run(&workspace, flags.check),
-        XtaskCmd::Deny(flags) => packages::deny(&workspace, flags.install),
         XtaskCmd::Stores(flags) => stores::run(&workspace, &flags),
-        XtaskCmd::Hygiene(_) => hygiene::run(&workspace),
+        XtaskCmd::Hygiene(flags) => hygiene::run(&workspace, flags.build),
     }
 }

@@ -1,6 +1,6 @@
 //! What others take: each crate as a package, and what comes with it.
 //!
-//! Not for: advisories, which need a database from the network: `cargo xtask deny`.
+//! Not for: advisories, which need a database from the network: `cargo deny check`.
 
 use std::env;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use spdx::{Expression, LicenseReq, ParseMode};
 use xshell::{Shell, cmd};
 
-use crate::workspace::{MissingTool, Workspace, file_name, package, succeeds};
+use crate::workspace::{Workspace, file_name, package};
 
 /// What is allowed, also for cargo-deny. Relative to the root.
 const RULES: &str = "deny.toml";
@@ -227,27 +227,6 @@ fn is_allowed(license: &str, allowed: &[String]) -> bool {
     parsed.is_ok_and(|expression| expression.evaluate(is_listed))
 }
 
-/// Runs cargo-deny, advisories included if their database is there or can be had.
-pub(crate) fn deny(workspace: &Workspace, install: bool) -> Result<()> {
-    let shell = workspace.shell()?;
-    let installed = || succeeds("cargo", &["deny", "--version"]);
-    if install && !installed() {
-        cmd!(shell, "cargo install --locked cargo-deny").run()?;
-    }
-    if !installed() {
-        let remedy = "cargo-deny is missing: cargo install --locked cargo-deny (or pass --install)";
-        return Err(MissingTool(remedy.to_owned()).into());
-    }
-    cmd!(shell, "cargo deny check licenses bans sources").run()?;
-    if cmd!(shell, "cargo deny fetch db").run().is_ok() {
-        cmd!(shell, "cargo deny check advisories").run()?;
-        println!("deny: nothing found");
-    } else {
-        println!("deny: nothing found; NO ADVISORIES CHECKED, for their database is not to be had");
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,65 +248,41 @@ mod tests {
     }
 
     #[test]
-    fn ours_may_not_depend_on_what_only_a_wrapper_may() {
-        let rules = Rules {
-            licenses: Licenses {
-                allow: vec!["MIT".to_owned()],
-            },
-            bans: Bans {
-                deny: vec![Ban {
-                    name: "loom".to_owned(),
-                    wrappers: vec!["shim".to_owned()],
-                }],
-            },
-        };
-        let of = |name: &str, source: Option<&str>, kind: Option<&str>| {
-            let package = Package {
-                name: name.to_owned(),
-                license: Some("MIT".to_owned()),
-                source: source.map(str::to_owned),
-                rust_version: None,
-                dependencies: vec![Dependency {
-                    name: "loom".to_owned(),
-                    kind: kind.map(str::to_owned),
-                }],
+    fn banned_dependencies_unknown_sources_and_newer_compilers_are_offences() {
+        let rules =
+            "licenses.allow = ['MIT']\nbans.deny = [{ crate = 'loom', wrappers = ['shim'] }]";
+        let rules: Rules = toml::from_str(rules).expect("well-formed");
+        let of = |name: &str, source: Option<&str>, kind: Option<&str>, rust: &str| {
+            let (name, license, rust_version) = (
+                name.to_owned(),
+                Some("MIT".to_owned()),
+                Some(rust.to_owned()),
+            );
+            let to = Dependency {
+                name: "loom".to_owned(),
+                kind: kind.map(str::to_owned),
             };
-            offences(&rules, &[package])
+            Package {
+                name,
+                license,
+                source: source.map(str::to_owned),
+                rust_version,
+                dependencies: vec![to],
+            }
         };
-        assert_eq!(of("pool", None, None), ["pool: it may not depend on loom"]);
-        assert_eq!(of("pool", None, Some("build")).len(), 1);
-        assert_eq!(of("pool", None, Some("dev")), [""; 0]);
-        assert_eq!(of("shim", None, None), [""; 0]);
-        assert_eq!(of("theirs", Some("registry+x"), None), [""; 0]);
+        let ours = || of("shim", None, None, "1.88");
+        let theirs = |source, rust| offences(&rules, &[ours(), of("it", Some(source), None, rust)]);
+        let alone = |name, kind| offences(&rules, &[of(name, None, kind, "1.88")]);
+        assert_eq!(alone("pool", None), ["pool: it may not depend on loom"]);
+        assert_eq!(alone("pool", Some("build")).len(), 1);
+        assert_eq!(alone("pool", Some("dev")), [""; 0]);
+        assert_eq!(alone("shim", None), [""; 0]);
+        assert_eq!(theirs("registry+x", "1.88.0"), [""; 0]);
+        assert_eq!(theirs("registry+x", "1.9"), [""; 0]);
+        assert_eq!(theirs("git+x", "1.88"), ["it: it comes from no registry"]);
         assert_eq!(
-            of("theirs", Some("git+x"), None),
-            ["theirs: it comes from no registry"]
+            theirs("registry+x", "1.89"),
+            ["it: it needs Rust 1.89, more than ours"]
         );
-    }
-
-    #[test]
-    fn what_needs_a_newer_compiler_than_ours_is_an_offence() {
-        let rules = Rules {
-            licenses: Licenses {
-                allow: vec!["MIT".to_owned()],
-            },
-            bans: Bans { deny: Vec::new() },
-        };
-        let package = |source: Option<&str>, version: &str| Package {
-            name: "it".to_owned(),
-            license: Some("MIT".to_owned()),
-            source: source.map(str::to_owned),
-            rust_version: Some(version.to_owned()),
-            dependencies: Vec::new(),
-        };
-        let with = |version| {
-            offences(
-                &rules,
-                &[package(None, "1.88"), package(Some("registry+x"), version)],
-            )
-        };
-        assert_eq!(with("1.88.0"), [""; 0]);
-        assert_eq!(with("1.9"), [""; 0]);
-        assert_eq!(with("1.89"), ["it: it needs Rust 1.89, more than ours"]);
     }
 }

@@ -22,6 +22,17 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// One that printed this and ended as the program does.
+    #[cfg(test)]
+    pub(crate) fn of(program: &str, output: &str) -> Self {
+        let status = Command::new(program).status();
+        Self {
+            status: Some(status.expect("it is on every Unix")),
+            output: output.to_owned(),
+            time: Duration::ZERO,
+        }
+    }
+
     /// Whether it ended by itself and said that all is well.
     pub(crate) fn success(&self) -> bool {
         self.status.is_some_and(|status| status.success())
@@ -116,6 +127,20 @@ pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
     Ok(tests)
 }
 
+impl Test {
+    /// A process that runs this test alone.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary.path);
+        command.args(["--exact", &self.test, "--nocapture", "--test-threads=1"]);
+        command
+    }
+
+    /// Where its output goes.
+    pub(crate) fn log(&self, logs: &Path) -> PathBuf {
+        logs.join(format!("{self}.log").replace("::", "."))
+    }
+}
+
 /// The test binaries named in cargo's messages, one JSON object per line. The programs that they run
 /// are named there too.
 pub(crate) fn test_binaries(messages: &str) -> Vec<TestBinary> {
@@ -141,20 +166,22 @@ mod tests {
 
     #[test]
     fn only_messages_with_an_executable_of_tests_name_a_test_binary() {
-        let messages = concat!(
-            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/a/Cargo.toml","executable":null}"#,
-            "\n",
-            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/b/Cargo.toml","profile":{"test":false},"executable":"/t/b"}"#,
-            "\n",
-            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/b/Cargo.toml","profile":{"test":true},"executable":"/t/b-1"}"#,
-            "\n",
-            r#"{"reason":"build-finished","success":true}"#,
-        );
+        let message = |name: &str, executable: &str, test: bool| {
+            format!(
+                r#"{{"manifest_path":"/w/{name}/Cargo.toml","executable":{executable},"profile":{{"test":{test}}}}}"#
+            )
+        };
+        let messages = [
+            message("a", "null", true),
+            message("b", "\"/t/b\"", false),
+            message("b", "\"/t/b-1\"", true),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
         let expected = TestBinary {
             package: "b".to_owned(),
             path: "/t/b-1".into(),
         };
-        assert_eq!(test_binaries(messages), [expected]);
+        assert_eq!(test_binaries(&messages.join("\n")), [expected]);
     }
 
     #[test]

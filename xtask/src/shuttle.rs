@@ -1,6 +1,6 @@
 //! `cargo xtask shuttle`: random schedules of the public interface, more threads than loom can take.
 //!
-//! A scenario is a `#[test]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a crate. Each
+//! A scenario is a `#[testkit::scenario]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a crate. Each
 //! runs in a process of its own, in schedules that its seeds decide, and prints
 //! `schedules NAME: explored N (seeds from S)`. One that fails prints its seed: `--seed` repeats it.
 
@@ -26,22 +26,22 @@ const ON_DEMAND: u64 = 20_000;
 /// For a scenario in ci, which takes a second or two.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Explores so many schedules of each scenario as a gate has time for.
+/// As many schedules as a gate has time for.
 pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     let flags = flags::Shuttle {
         iters: Some(IN_CI),
         only: None,
         seed: None,
     };
-    explore(workspace, &flags, Some(LIMIT))
+    run(workspace, &flags, Some(LIMIT))
 }
 
 /// Explores what is asked for.
-pub(crate) fn run(workspace: &Workspace, flags: &flags::Shuttle) -> Result<()> {
-    explore(workspace, flags, None)
-}
-
-fn explore(workspace: &Workspace, flags: &flags::Shuttle, limit: Option<Duration>) -> Result<()> {
+pub(crate) fn run(
+    workspace: &Workspace,
+    flags: &flags::Shuttle,
+    limit: Option<Duration>,
+) -> Result<()> {
     let begin = Instant::now();
     let mut command = cargo(workspace, "test")?;
     command.args([PROFILE, "--no-run"]);
@@ -53,15 +53,13 @@ fn explore(workspace: &Workspace, flags: &flags::Shuttle, limit: Option<Duration
     let logs = target(workspace).join("logs");
     let (schedules, seed) = (flags.iters.unwrap_or(ON_DEMAND), flags.seed.unwrap_or(0));
     let scenario = |(): &(), test: Test| {
-        let mut command = Command::new(&test.binary.path);
+        let mut command = test.command();
         command
-            .args(["--exact", &test.test, "--nocapture", "--test-threads=1"])
             .env("ANTHILL_SHUTTLE_SCHEDULES", schedules.to_string())
             .env("ANTHILL_SHUTTLE_SEED", seed.to_string())
             // It would take the place of all our seeds.
             .env_remove("SHUTTLE_RANDOM_SEED");
-        let log = logs.join(format!("{test}.log").replace("::", "."));
-        let ended = process::run_logged(&mut command, &log, limit)?;
+        let ended = process::run_logged(&mut command, &test.log(&logs), limit)?;
         let explored = explored(&ended);
         report(&test, &ended, explored);
         Ok(explored)
@@ -89,12 +87,7 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
 }
 
 fn cargo(workspace: &Workspace, subcommand: &str) -> Result<Command> {
-    let mut crates = workspace.crates()?;
-    crates.retain(|name| {
-        let tests = workspace.root.join("crates").join(name).join("tests");
-        tests.join("shuttle.rs").exists() || tests.join("shuttle/main.rs").exists()
-    });
-    ensure!(!crates.is_empty(), "no crate has a tests/shuttle.rs");
+    let crates = workspace.crates_with("shuttle")?;
     let mut command = Command::new("cargo");
     command
         .args([subcommand, "--quiet", "--test", "shuttle", RUNTIME])
@@ -133,21 +126,13 @@ fn report(test: &Test, ended: &Ended, explored: Option<u64>) {
 mod tests {
     use super::*;
 
-    fn ended(command: &str, output: &str) -> Ended {
-        Ended {
-            status: Some(Command::new(command).status().expect("it is on every Unix")),
-            output: output.to_owned(),
-            time: Duration::ZERO,
-        }
-    }
-
     #[test]
     fn a_scenario_counts_only_if_it_passed_and_said_what_it_explored() {
         let line = "\nschedules a b: explored 50 (seeds from 7)\ntest x ... ok\n";
-        assert_eq!(explored(&ended("true", line)), Some(50));
-        assert_eq!(explored(&ended("false", line)), None);
-        assert_eq!(explored(&ended("true", "test x ... ok")), None);
+        assert_eq!(explored(&Ended::of("true", line)), Some(50));
+        assert_eq!(explored(&Ended::of("false", line)), None);
+        assert_eq!(explored(&Ended::of("true", "test x ... ok")), None);
         let none = "\nschedules a: explored 0 (seeds from 0)\n";
-        assert_eq!(explored(&ended("true", none)), None);
+        assert_eq!(explored(&Ended::of("true", none)), None);
     }
 }

@@ -24,7 +24,6 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::flags;
-use crate::install::{self, Program};
 use crate::test::{LEFT_OUT, WHOLE};
 use crate::workspace::{MissingTool, Workspace, succeeds};
 
@@ -38,7 +37,9 @@ struct Server {
     /// Names its address, for the tests.
     variable: &'static str,
     /// What starts it: the first of its names that is installed.
-    program: Program,
+    programs: &'static [&'static str],
+    /// The Debian package that contains it.
+    package: &'static str,
     start: fn(&Place<'_>) -> Result<String>,
     stop: fn(&Place<'_>) -> Result<()>,
 }
@@ -47,34 +48,18 @@ const SERVERS: [Server; 2] = [
     Server {
         name: "postgres",
         variable: "DURABLE_POSTGRES_URL",
-        program: Program {
-            names: &["pg_ctl"],
-            package: "postgresql",
-        },
+        programs: &["pg_ctl"],
+        package: "postgresql",
         start: start_postgres,
         stop: stop_postgres,
     },
     Server {
         name: "redis",
         variable: "DURABLE_REDIS_URL",
-        program: Program {
-            names: &["redis-server", "valkey-server"],
-            package: "redis-server",
-        },
+        programs: &["redis-server", "valkey-server"],
+        package: "redis-server",
         start: start_redis,
         stop: stop_redis,
-    },
-];
-
-/// Programs that tests start themselves: a pooler, and one that makes certificates.
-const OF_TESTS: [Program; 2] = [
-    Program {
-        names: &["pgbouncer"],
-        package: "pgbouncer",
-    },
-    Program {
-        names: &["openssl"],
-        package: "openssl",
     },
 ];
 
@@ -90,7 +75,7 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     /// If the server is installed.
     fn of(workspace: &Workspace, shell: &'a Shell, server: &Server) -> Option<Self> {
-        let (programs, program) = find(server.program.names)?;
+        let (programs, program) = find(server.programs)?;
         Some(Self {
             shell,
             folder: workspace.target.join("stores").join(server.name),
@@ -105,39 +90,25 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Stores) -> Result<()> {
     let only = flags.only.as_deref();
     let is_known = only.is_none_or(|only| SERVERS.iter().any(|server| server.name == only));
     ensure!(is_known, "the servers are postgres and redis");
-    match flags.what {
-        flags::UpDown::Up => {
-            let urls = up(workspace, only)?;
-            if urls.is_empty() {
-                let remedy = "no server is installed: apt-get install postgresql redis-server";
-                return Err(MissingTool(remedy.to_owned()).into());
-            }
-            print!("{}", lines(&urls));
-            println!(
-                "stores: {} up, as {} says",
-                urls.len(),
-                env_file(workspace).display()
-            );
-            Ok(())
-        }
-        flags::UpDown::Down => down(workspace, only),
+    if flags.what == "down" {
+        return down(workspace, only);
     }
-}
-
-/// Whether `up` was called, and `down` was not.
-pub(crate) fn are_up(workspace: &Workspace) -> bool {
-    env_file(workspace).exists()
+    ensure!(flags.what == "up", "servers go up or down");
+    let urls = up(workspace, only)?;
+    if urls.is_empty() {
+        let remedy = "no server is installed: apt-get install postgresql redis-server";
+        return Err(MissingTool(remedy.to_owned()).into());
+    }
+    print!("{}", lines(&urls));
+    let file = env_file(workspace);
+    println!("stores: {} up, as {} says", urls.len(), file.display());
+    Ok(())
 }
 
 /// Starts the servers that are installed and not up. Answers with their variables and addresses,
-/// and says which are left out. A run of CI installs missing servers first, or fails.
+/// and says which are left out.
 pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'static str, String)>> {
     let shell = workspace.shell()?;
-    if install::is_ci() {
-        let programs = SERVERS.iter().map(|server| server.program);
-        let programs: Vec<Program> = programs.chain(OF_TESTS).collect();
-        install::complete(&shell, &programs)?;
-    }
     let known = read_env(workspace);
     let mut urls = Vec::new();
     for server in &SERVERS {
@@ -150,7 +121,7 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
             let Some(place) = Place::of(workspace, &shell, server) else {
                 println!(
                     "stores: {} is not installed, so its tests are left out: apt-get install {}",
-                    server.name, server.program.package
+                    server.name, server.package
                 );
                 continue;
             };
@@ -193,11 +164,16 @@ pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     let file = left_out_file(workspace);
     fs::create_dir_all(&workspace.target)?;
     fs::write(&file, "")?;
-    with_servers(workspace, |shell| {
+    with_servers(workspace, |shell, _| {
         shell.set_var(LEFT_OUT, &file);
         suites(workspace, shell)
     })?;
-    check_left_out(install::is_ci(), &left_out(workspace)?)
+    check_left_out(is_ci(), &left_out(workspace)?)
+}
+
+/// CI systems set this variable.
+fn is_ci() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 
 fn check_left_out(is_ci: bool, left_out: &str) -> Result<()> {
@@ -219,28 +195,28 @@ fn left_out_file(workspace: &Workspace) -> PathBuf {
     workspace.target.join("stores-left-out.txt")
 }
 
-/// With a shell in which the tests find the servers, for as long as that takes.
-pub(crate) fn with_servers(
+/// Runs `work` with a shell in which tests find the servers, and with the servers' variables. Stops the servers
+/// afterwards, unless they were up before.
+pub(crate) fn with_servers<T>(
     workspace: &Workspace,
-    tests: impl FnOnce(&Shell) -> Result<()>,
-) -> Result<()> {
-    let was_up = are_up(workspace);
+    work: impl FnOnce(&Shell, &[(&'static str, String)]) -> Result<T>,
+) -> Result<T> {
+    let were_up = env_file(workspace).exists();
     let urls = up(workspace, None)?;
     let shell = workspace.shell()?;
     for (variable, url) in &urls {
         shell.set_var(variable, url);
     }
-    let tests = tests(&shell);
-    if !was_up {
+    let done = work(&shell, &urls);
+    if !were_up {
         down(workspace, None)?;
     }
-    tests?;
     println!(
         "stores: {} of {} servers were there",
         urls.len(),
         SERVERS.len()
     );
-    Ok(())
+    done
 }
 
 /// All at once; then, alone, what kills a server.
@@ -360,7 +336,7 @@ fn password() -> String {
 /// `PostgreSQL` refuses to run as root: then it runs as a user without rights, who gets the folder.
 fn without_rights(place: &Place<'_>) -> Result<(&'static str, Vec<&'static str>)> {
     let Place { shell, folder, .. } = place;
-    if !install::is_root(shell)? {
+    if cmd!(shell, "id -u").quiet().read()? != "0" {
         return Ok(("env", Vec::new()));
     }
     let mut users = ["postgres", "nobody"].into_iter();
@@ -513,13 +489,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_program_that_is_installed_is_taken_and_none_if_there_is_none() {
-        let found = find(&["no-server-has-this-name", "cargo", "rustc"]);
-        assert_eq!(found.map(|(_, program)| program), Some("cargo"));
-        assert_eq!(find(&["no-server-has-this-name"]), None);
-    }
-
-    #[test]
     fn the_newest_postgresql_is_found_where_debian_puts_it() {
         let debian = env::temp_dir().join(format!("xtask-stores-{}", std::process::id()));
         for version in ["9.6", "14", "17"] {
@@ -532,6 +501,10 @@ mod tests {
         let found = find_in(&debian_postgres(&debian), &["pg_ctl"]);
         fs::remove_dir_all(&debian).expect("it is there");
         assert_eq!(found, Some((debian.join("17/bin"), "pg_ctl")));
+        // The first of the names that is installed.
+        let found = find(&["no-server-has-this-name", "cargo", "rustc"]);
+        assert_eq!(found.map(|(_, program)| program), Some("cargo"));
+        assert_eq!(find(&["no-server-has-this-name"]), None);
         assert_eq!(debian_postgres(&debian), [""; 0].map(PathBuf::from));
     }
 

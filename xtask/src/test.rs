@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test and doc test, with all features.
+//! `cargo xtask test`: the tests and doc tests of the pools and queues in memory; with `--all` those of all packages.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -8,49 +8,70 @@ use std::time::Instant;
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
-use crate::workspace::{Workspace, require};
+use crate::process;
+use crate::workspace::{Workspace, package, require};
 
-/// The runtimes of the sanitizers are there for this one.
+/// The sanitizers' runtimes exist for this one.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Names the file in which tests write down what they leave out (`testkit::left_out`).
 pub(crate) const LEFT_OUT: &str = "TESTKIT_LEFT_OUT";
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
+/// Begins the names of crates that need a C compiler, and whose clients take most of the time to compile.
+const HEAVY: &str = "durable-queue";
+/// What `--all` builds, also where one package's tests or examples are run: alone it would have its dependencies with
+/// other features, and these be built again. For the same reason without this program, which cargo has built already.
+pub(crate) const WHOLE: [&str; 4] = ["--workspace", "--exclude", "xtask", "--all-features"];
+const XTASK: [&str; 2] = ["--package", "xtask"];
 
 /// Runs the tests, pinned to the first core if `one_core`.
-pub(crate) fn run(workspace: &Workspace, one_core: bool) -> Result<()> {
+pub(crate) fn run(workspace: &Workspace, all: bool, one_core: bool) -> Result<()> {
     if one_core {
         require_pinning()?;
     }
     let begin = Instant::now();
-    let place = if one_core { " on one core" } else { "" };
-    let phases: &[Phase] = if one_core {
-        &[TESTS]
-    } else {
-        &[TESTS, DOC_TESTS]
-    };
     let shell = workspace.shell()?;
     let left_out = workspace.target.join("left-out.txt");
     fs::create_dir_all(&workspace.target)?;
     fs::write(&left_out, "")?;
     let _left_out = shell.push_env(LEFT_OUT, &left_out);
-    // What is built once gains nothing by being built incrementally: it takes longer, and 4 GB.
+    // What is built once gains nothing by being built incrementally: it takes longer, and twice the disk.
     let incremental = env::var(INCREMENTAL).unwrap_or_else(|_| "0".to_owned());
     let _incremental = shell.push_env(INCREMENTAL, incremental);
 
-    let count = 1 + phases.len();
-    println!("test: phase 1 of {count}, compiling all crates, their tests and examples");
-    build(&shell)?;
-    for (index, phase) in phases.iter().enumerate() {
-        let seconds = begin.elapsed().as_secs();
-        let (number, what) = (index + 2, phase.what);
-        println!("test: phase {number} of {count}, {what}{place} (after {seconds} s)");
-        phase.run(&shell, one_core)?;
+    let mut crates = workspace.crates()?;
+    crates.retain(|name| !name.starts_with(HEAVY));
+    let light = crates.iter().flat_map(|name| ["--package", package(name)]);
+    let light: Vec<&str> = light.chain(["--all-features"]).collect();
+    let (packages, names) = if all {
+        (&WHOLE[..], "all packages".to_owned())
+    } else {
+        (&light[..], crates.join(", "))
+    };
+    let place = if one_core { " on one core" } else { "" };
+    let steps: &[Step] = if one_core {
+        &[COMPILE, TESTS]
+    } else {
+        &[COMPILE, TESTS, DOC_TESTS]
+    };
+    println!("test: {names}");
+    for (index, step) in steps.iter().enumerate() {
+        let (number, count, seconds) = (index + 1, steps.len(), begin.elapsed().as_secs());
+        println!(
+            "test: step {number} of {count}, {}{place} (after {seconds} s)",
+            step.what
+        );
+        step.run(&shell, packages, one_core)?;
+        if all && !step.is(&DOC_TESTS) {
+            step.run(&shell, &XTASK, one_core)?;
+        }
     }
     let seconds = begin.elapsed().as_secs();
-    println!(
-        "test: all passed{place}, {seconds} s; {}",
+    let summary = if all {
         summary(&fs::read_to_string(&left_out)?, INCLUDE)
-    );
+    } else {
+        "`--all` adds durable queues and the example programs; CONTRIBUTING.md lists the long proofs".to_owned()
+    };
+    println!("test: all passed{place}, {seconds} s; {summary}");
     Ok(())
 }
 
@@ -67,87 +88,88 @@ pub(crate) fn summary(left_out: &str, include: &str) -> String {
     format!("left out: {}. {include}", parts.join(", "))
 }
 
-/// A part of a run.
-struct Phase {
+struct Step {
     what: &'static str,
     /// For `cargo test`.
     option: &'static str,
-    /// A program has no documentation with examples.
-    also_of_xtask: bool,
 }
 
-const TESTS: Phase = Phase {
+/// Some tests run an example, so all targets are compiled.
+const COMPILE: Step = Step {
+    what: "compiling crates, tests and examples",
+    option: "--no-run",
+};
+const TESTS: Step = Step {
     what: "running the tests",
     option: "--tests",
-    also_of_xtask: true,
 };
-const DOC_TESTS: Phase = Phase {
+const DOC_TESTS: Step = Step {
     what: "compiling and running the examples in the documentation",
     option: "--doc",
-    also_of_xtask: false,
 };
 
-impl Phase {
-    fn run(&self, shell: &Shell, one_core: bool) -> Result<()> {
-        let option = self.option;
-        let pinning: &[&str] = if one_core {
-            &["taskset", "-c", "0"]
-        } else {
-            &[]
+impl Step {
+    fn is(&self, other: &Self) -> bool {
+        self.option == other.option
+    }
+
+    fn run(&self, shell: &Shell, packages: &[&str], one_core: bool) -> Result<()> {
+        // Compiling takes minutes, so it shows its progress; on one core it would only cost time.
+        let cargo: &[&str] = match (self.is(&COMPILE), one_core) {
+            (true, _) => &["cargo", "test"],
+            (false, true) => &["taskset", "-c", "0", "cargo", "test", "--quiet"],
+            (false, false) => &["cargo", "test", "--quiet"],
         };
-        let test = |packages: &[&str]| {
-            let words = [pinning, &["cargo", "test", "--quiet", option], packages].concat();
-            shell.cmd(words[0]).args(&words[1..]).run()
-        };
-        test(&WHOLE)?;
-        if self.also_of_xtask {
-            test(&XTASK)?;
+        let words = [cargo, &[self.option], packages].concat();
+        Ok(shell.cmd(words[0]).args(&words[1..]).run()?)
+    }
+}
+
+/// Runs the test binaries of the crates in memory on the first core, as `--all` has built them: wake-ups are theirs.
+pub(crate) fn one_core_in_ci(workspace: &Workspace) -> Result<()> {
+    require_pinning()?;
+    let shell = workspace.shell()?;
+    let mut command = cmd!(shell, "cargo test --quiet --no-run {WHOLE...}").into();
+    let binaries = process::build_tests(&mut command)?;
+    let crates = workspace.crates()?;
+    for binary in binaries {
+        if crates.contains(&binary.package) && !binary.package.starts_with(HEAVY) {
+            // Tests may look for files of their crate, as they may under `cargo test`.
+            let _folder = shell.push_dir(workspace.folder(&binary.package));
+            let path = binary.path;
+            cmd!(shell, "taskset -c 0 {path} --quiet").run()?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
-/// What is built, also where one package's tests or examples are run: alone it would have its
-/// dependencies with other features, and these be built again. For the same reason without this program,
-/// which cargo has built alone before it runs it.
-pub(crate) const WHOLE: [&str; 4] = ["--workspace", "--exclude", "xtask", "--all-features"];
-const XTASK: [&str; 2] = ["--package", "xtask"];
-
-/// Builds the tests. Apart from running them, because compiling on one core only costs time.
+/// Builds all tests.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
-    cmd!(shell, "cargo test {WHOLE...} --no-run").run()?;
-    cmd!(shell, "cargo test {XTASK...} --no-run").run()?;
-    Ok(())
+    COMPILE.run(shell, &WHOLE, false)
 }
 
-/// Runs the tests once. On one core without the doc tests: to compile them takes most of the time, and
-/// they have no threads that more cores would part.
+/// Runs all tests once. On one core without the doc tests: they have no threads that more cores would part.
 pub(crate) fn pass(shell: &Shell, one_core: bool) -> Result<()> {
-    TESTS.run(shell, one_core)?;
+    TESTS.run(shell, &WHOLE, one_core)?;
     if !one_core {
-        DOC_TESTS.run(shell, one_core)?;
+        DOC_TESTS.run(shell, &WHOLE, one_core)?;
     }
     Ok(())
 }
 
-/// Runs the tests of these packages with a sanitizer's flags, and first builds the examples, which
-/// some of them run. Not the doc tests, which rustdoc
-/// would link without the runtime.
+/// Runs the tests of these packages with a sanitizer's flags, and first builds the examples, which some of them run. Not
+/// the doc tests, which rustdoc would link without the runtime.
 pub(crate) fn sanitized(
     shell: &Shell,
     packages: &[&str],
     options: &[&str],
     harness: &[&str],
 ) -> Result<()> {
-    let common = ["--all-features", "--target", TRIPLE];
+    let common = &[&["--all-features", "--target", TRIPLE], options, packages].concat();
+    cmd!(shell, "cargo build --examples {common...}").run()?;
     cmd!(
         shell,
-        "cargo build --examples {common...} {options...} {packages...}"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo test --no-fail-fast --tests {common...} {options...} {packages...} -- {harness...}"
+        "cargo test --no-fail-fast --tests {common...} -- {harness...}"
     )
     .run()?;
     Ok(())

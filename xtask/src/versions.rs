@@ -100,7 +100,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Versions) -> Result<()> 
     if stores == ["sqlite"] {
         run_all(&workspace.shell()?)?;
     } else {
-        stores::with_servers(workspace, run_all)?;
+        stores::with_servers(workspace, |shell, _| run_all(shell))?;
     }
     println!(
         "versions: processes of {} and of this tree have shared {}",

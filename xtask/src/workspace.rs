@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use xshell::Shell;
 
 /// The tree that this program was started in.
@@ -40,6 +40,17 @@ impl Workspace {
     /// some their [`package`]s.
     pub(crate) fn crates(&self) -> Result<Vec<String>> {
         self.packages_in("crates")
+    }
+
+    /// The folders of the library crates that have this test target.
+    pub(crate) fn crates_with(&self, test: &str) -> Result<Vec<String>> {
+        let mut crates = self.crates()?;
+        crates.retain(|name| {
+            let tests = self.root.join("crates").join(name).join("tests");
+            tests.join(format!("{test}.rs")).exists() || tests.join(test).join("main.rs").exists()
+        });
+        ensure!(!crates.is_empty(), "no crate has a tests/{test}.rs");
+        Ok(crates)
     }
 
     /// The folders of the examples that are packages of their own, sorted.

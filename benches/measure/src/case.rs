@@ -41,16 +41,6 @@ impl Run {
     }
 }
 
-/// How a report may draw the cases of a group.
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Chart {
-    Bars,
-    /// A line per pool over `x`.
-    Scaling,
-    Latency,
-}
-
 /// See the module's documentation. Its fields are the columns of `compare list`.
 #[derive(Serialize)]
 pub struct Case {
@@ -62,11 +52,6 @@ pub struct Case {
     pub quick: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quick_pools: Vec<&'static str>,
-    pub chart: Chart,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub series: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub x: Option<u32>,
     /// Its pools only sleep, so they may do it at the same time.
     pub together: bool,
     #[serde(skip)]
@@ -89,9 +74,6 @@ impl Case {
             pools: pools.to_vec(),
             quick: false,
             quick_pools: Vec::new(),
-            chart: Chart::Bars,
-            series: None,
-            x: None,
             together: false,
             run: Box::new(run),
         }
@@ -107,22 +89,9 @@ impl Case {
         self
     }
 
-    pub fn chart(mut self, chart: Chart) -> Self {
-        self.chart = chart;
-        self
-    }
-
     /// Lets its pools run at the same time.
     pub fn together(mut self) -> Self {
         self.together = true;
-        self
-    }
-
-    /// Makes it the point `x` of the line `series`.
-    pub fn point(mut self, series: impl Into<String>, x: u32) -> Self {
-        self.chart = Chart::Scaling;
-        self.series = Some(series.into());
-        self.x = Some(x);
         self
     }
 }

@@ -3,20 +3,31 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::meter::{Spent, peak_memory};
 use crate::percentiles::Percentiles;
 
+/// The better direction of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Times, bytes, counts of costs.
+    #[default]
+    Lower,
+    /// Rates and shares.
+    Higher,
+}
+
 /// One line of the output.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     #[serde(rename = "metric")]
-    name: Cow<'static, str>,
-    unit: &'static str,
-    value: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    better: Option<&'static str>,
+    pub name: Cow<'static, str>,
+    pub unit: Cow<'static, str>,
+    pub value: f64,
+    #[serde(default)]
+    pub better: Better,
 }
 
 /// The figures so far. The first one is the headline.
@@ -37,9 +48,9 @@ impl Report {
     ) -> Self {
         self.0.push(Metric {
             name: name.into(),
-            unit,
+            unit: unit.into(),
             value,
-            better: None,
+            better: Better::Lower,
         });
         self
     }
@@ -48,9 +59,9 @@ impl Report {
     pub fn rate(mut self, name: &'static str, unit: &'static str, value: f64) -> Self {
         self.0.push(Metric {
             name: name.into(),
-            unit,
+            unit: unit.into(),
             value,
-            better: Some("higher"),
+            better: Better::Higher,
         });
         self
     }

@@ -1,8 +1,8 @@
-//! Models of the lock: each has two racing parties, and names the harm they must not do.
+//! Models of the lock: each one names two racing parties and the harm they must not do.
 //!
-//! The data under a [`SpinLock`] is in a cell that loom watches, so a section that overlaps
-//! another, or does not see all of it, fails the model; a sleeper that is not woken is a deadlock,
-//! which loom reports. Where a turn may be reserved, a model runs without and with.
+//! The data under a [`SpinLock`] is in a cell that loom watches: a section that overlaps another or misses its
+//! writes fails the model. A sleeper that is not woken is a deadlock, which loom reports. Models with a
+//! reserved turn run without and with fair wakes.
 
 #![cfg(anthill_loom)]
 
@@ -26,108 +26,82 @@ fn both_ways(name: &'static str, bound: Option<usize>, body: fn()) {
     }
 }
 
-#[test]
-fn sections_neither_overlap_nor_miss_one_another() {
-    both_ways(
-        "sections_neither_overlap_nor_miss_one_another",
-        None,
-        || {
-            let lock = Arc::new(SpinLock::new(0));
-            let other = adder(&lock, 1);
-            *lock.lock() += 1;
-            other.join().expect("the other ends well");
-            assert_eq!(*lock.lock(), 2);
-        },
+#[testkit::model(check = both_ways)]
+fn sections_exclude_one_another_and_publish_their_writes() {
+    let lock = Arc::new(SpinLock::new(0));
+    let other = adder(&lock, 1);
+    *lock.lock() += 1;
+    other.join().expect("the other ends well");
+    assert_eq!(*lock.lock(), 2);
+}
+
+#[testkit::model]
+fn try_lock_racing_try_lock_acquires_exclusively_or_not_at_all() {
+    let lock = Arc::new(SpinLock::new(0));
+    let other = {
+        let lock = Arc::clone(&lock);
+        spawn(move || lock.try_lock().map(|mut count| *count += 1).is_some())
+    };
+    let mine = lock.try_lock().map(|mut count| *count += 1).is_some();
+    let theirs = other.join().expect("the other ends well");
+    assert!(mine || theirs, "the lock was free, so one try acquires it");
+    assert_eq!(*lock.lock(), u32::from(mine) + u32::from(theirs));
+}
+
+#[testkit::model(preemptions = 3, check = both_ways)]
+fn two_sleepers_of_a_held_lock_both_acquire_it() {
+    let lock = Arc::new(SpinLock::new(0));
+    let mut held = lock.lock();
+    let waiters = [(); 2].map(|()| adder(&lock, 1));
+    *held += 1;
+    drop(held);
+    for waiter in waiters {
+        waiter.join().expect("a waiter ends well");
+    }
+    assert_eq!(*lock.lock(), 3);
+}
+
+#[testkit::model(preemptions = 3, check = both_ways)]
+fn a_thread_that_overtakes_a_sleeper_does_not_strand_it() {
+    let lock = Arc::new(SpinLock::new(0));
+    let waiters = [(); 2].map(|()| adder(&lock, 1));
+    (0..2).for_each(|_| *lock.lock() += 1);
+    for waiter in waiters {
+        waiter.join().expect("a waiter ends well");
+    }
+    assert_eq!(*lock.lock(), 4);
+}
+
+/// Two sleepers, each woken and overtaken in turn. The first one acquires the lock at its second wake-up and
+/// must still mark it contended, for the other sleeps again. The yields let the others run while the lock is
+/// held, which would otherwise take three pre-emptions.
+#[testkit::model(preemptions = 1)]
+fn a_sleeper_woken_twice_does_not_strand_another_sleeper() {
+    let lock = Arc::new(SpinLock::new(0));
+    let waiters = [(); 2].map(|()| adder(&lock, 1));
+    for _ in 0..3 {
+        let mut held = lock.lock();
+        yield_now();
+        *held += 1;
+    }
+    for waiter in waiters {
+        waiter.join().expect("a waiter ends well");
+    }
+    assert_eq!(*lock.lock(), 5);
+}
+
+#[testkit::model(preemptions = 3)]
+fn another_thread_cannot_take_a_turn_reserved_for_a_sleeper() {
+    set_fair_wakes(true);
+    let lock = Arc::new(SpinLock::new(0));
+    let sleeper = adder(&lock, 1);
+    drop(lock.lock());
+    // Refused: the other thread holds the lock, or it slept and its turn is reserved.
+    let refused = lock.try_lock().is_none();
+    let had_its_turn = *lock.lock() == 1;
+    assert!(
+        had_its_turn || !refused,
+        "another thread took the reserved turn"
     );
-}
-
-#[test]
-fn a_try_gets_the_lock_alone_or_not_at_all() {
-    check("a_try_gets_the_lock_alone_or_not_at_all", None, || {
-        let lock = Arc::new(SpinLock::new(0));
-        let other = {
-            let lock = Arc::clone(&lock);
-            spawn(move || lock.try_lock().map(|mut count| *count += 1).is_some())
-        };
-        let mine = lock.try_lock().map(|mut count| *count += 1).is_some();
-        let theirs = other.join().expect("the other ends well");
-        assert!(mine || theirs, "it was free, so one got it");
-        assert_eq!(*lock.lock(), u32::from(mine) + u32::from(theirs));
-    });
-}
-
-#[test]
-fn two_threads_that_sleep_on_a_held_lock_both_get_in() {
-    both_ways(
-        "two_threads_that_sleep_on_a_held_lock_both_get_in",
-        Some(3),
-        || {
-            let lock = Arc::new(SpinLock::new(0));
-            let mut held = lock.lock();
-            let waiters = [(); 2].map(|()| adder(&lock, 1));
-            *held += 1;
-            drop(held);
-            for waiter in waiters {
-                waiter.join().expect("a waiter ends well");
-            }
-            assert_eq!(*lock.lock(), 3);
-        },
-    );
-}
-
-#[test]
-fn a_thread_that_passes_a_sleeper_does_not_strand_it() {
-    both_ways(
-        "a_thread_that_passes_a_sleeper_does_not_strand_it",
-        Some(3),
-        || {
-            let lock = Arc::new(SpinLock::new(0));
-            let waiters = [(); 2].map(|()| adder(&lock, 1));
-            (0..2).for_each(|_| *lock.lock() += 1);
-            for waiter in waiters {
-                waiter.join().expect("a waiter ends well");
-            }
-            assert_eq!(*lock.lock(), 4);
-        },
-    );
-}
-
-/// Two sleepers, each woken and passed in turn: one that was woken before, and gets the lock at its
-/// second wake-up, still takes it as contended, for the other sleeps again. The yields have the
-/// others run while the lock is held, which would else take three pre-emptions.
-#[test]
-fn a_sleeper_woken_for_the_second_time_does_not_strand_the_other() {
-    check(
-        "a_sleeper_woken_for_the_second_time_does_not_strand_the_other",
-        Some(1),
-        || {
-            let lock = Arc::new(SpinLock::new(0));
-            let waiters = [(); 2].map(|()| adder(&lock, 1));
-            for _ in 0..3 {
-                let mut held = lock.lock();
-                yield_now();
-                *held += 1;
-            }
-            for waiter in waiters {
-                waiter.join().expect("a waiter ends well");
-            }
-            assert_eq!(*lock.lock(), 5);
-        },
-    );
-}
-
-#[test]
-fn a_turn_reserved_for_a_sleeper_is_not_taken_by_another() {
-    let name = "a_turn_reserved_for_a_sleeper_is_not_taken_by_another";
-    check(name, Some(3), || {
-        set_fair_wakes(true);
-        let lock = Arc::new(SpinLock::new(0));
-        let sleeper = adder(&lock, 1);
-        drop(lock.lock());
-        // Refused: the other one has the lock, or it slept and its turn is reserved.
-        let refused = lock.try_lock().is_none();
-        let had_its_turn = *lock.lock() == 1;
-        assert!(had_its_turn || !refused, "it was passed");
-        sleeper.join().expect("the sleeper ends well");
-    });
+    sleeper.join().expect("the sleeper ends well");
 }

@@ -18,6 +18,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// Returns the key's hash, and the key with its clone for a guard.
     #[inline]
     pub(crate) fn prepare(&self, key: K) -> (u64, Pair<K>) {
+        // USER CODE: the key's `Hash` and `Clone`. A panic comes out before anything has changed.
         let hash = self.hasher.hash_one(&key);
         let twin = key.clone();
         (hash, Some((key, twin)))
@@ -25,6 +26,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     #[inline]
     pub(crate) fn add(&self, key: K) -> Result<Added, ShutDown<K>> {
+        // USER CODE: the key's `Hash` and `Clone`, and below, under the lock, its `Eq`, which must not use the queue.
         let hash = self.hasher.hash_one(&key);
         let twin = key.clone();
         let mut state = self.state.lock();
@@ -55,6 +57,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         self.tick(&mut state);
         if !state.is_open() {
             self.settle(state);
+            // USER CODE: the drop of the copy of a key that was merged or refused.
             drop_quietly(twin);
             return Err(ShutDown(key));
         }
@@ -157,6 +160,7 @@ pub(crate) fn settled_with<K, T>(added: Option<T>, pair: Pair<K>) -> Result<T, S
         }
         (None, pair) => {
             let (key, twin) = pair.expect("the pair of a rejected add was not taken");
+            // USER CODE: the drop of the copy of a key that was merged or refused.
             drop_quietly(twin);
             Err(ShutDown(key))
         }
@@ -168,6 +172,7 @@ pub(crate) fn settled_with<K, T>(added: Option<T>, pair: Pair<K>) -> Result<T, S
 #[inline]
 fn drop_pair<K>((key, twin): (K, K)) {
     if std::mem::needs_drop::<K>() {
+        // USER CODE: the drops of a merged key and of its copy.
         drop_quietly(key);
         drop_quietly(twin);
     }

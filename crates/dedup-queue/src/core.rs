@@ -111,6 +111,7 @@ impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
     }
 
     fn now(&self) -> u64 {
+        // USER CODE: `Clock::now`, under the lock in some sections, before anything is changed: it must be quick and not call back.
         self.epoch.nanos(self.clock.now())
     }
 
@@ -159,9 +160,11 @@ impl<K: Key, S: Hasher, C: Clock> Driver for Core<K, S, C> {
     }
 
     fn run_user_code(&self, effects: &mut Effects<K>) {
+        // USER CODE: wakers of getters and drains. Threads are woken and alarms are set before; panics end here.
         effects.wakes.wake_all();
         self.report(effects.metric_changes);
         for (key, twin) in effects.garbage.drain(..) {
+            // USER CODE: the drops of keys that expired, were removed or are done.
             drop_quietly(key);
             drop_quietly(twin);
         }
@@ -204,6 +207,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
 
     fn report(&self, changes: MetricChanges) {
         if changes.adds > 0 {
+            // USER CODE: `Metrics`, here and in the calls below: only this caller waits for it; panics end in `with_metrics`.
             self.with_metrics(|metrics, name| metrics.adds_total(name, changes.adds));
         }
         if changes.depth != 0 {
@@ -293,6 +297,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     #[inline]
     pub(crate) fn note_taken(&self, waited: u64) {
         self.with_metrics(|metrics, name| {
+            // USER CODE: `Metrics`, by the holder of the key.
             metrics.queue_duration_seconds(name, Duration::from_nanos(waited));
         });
     }

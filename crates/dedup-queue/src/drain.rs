@@ -180,6 +180,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 _ if !self.process().is_current() => self.stop_drain(id, Outcome::Forked),
                 None => parker.park(),
                 Some(when) => {
+                    // USER CODE: `Clock::park_until`. A panic removes the waiter; its leftovers are the next drain's.
                     if !self.clock.park_until(&parker, when) {
                         self.stop_drain(id, Outcome::TimedOut);
                         deadline = None; // The result is available.
@@ -223,7 +224,8 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     /// Abandons the drain. Its result goes to the next one.
     fn give_up_drain(&self, id: DrainId) {
         let waiter = self.update(|state| state.drain_waiters.leave(id));
-        drop_quietly(waiter); // May be a user's waker: the lock is free.
+        // USER CODE: the drop of a waker.
+        drop_quietly(waiter);
     }
 
     fn leftovers(&self, rest: Remaining<K>) -> Leftovers<K> {
@@ -278,6 +280,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Drained<K>> {
         // Cloned before the lock is taken. The rest is dropped after it is released, and quietly: a
         // panicking waker must not lose a result that has been fetched.
+        // USER CODE: the waker's clone. A panic comes out before anything is done.
         let mut waiter = Waiter::Task(context.waker().clone());
         let core = self.queue.core();
         let (id, answer) = match self.progress {
@@ -288,6 +291,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
             }
             Progress::Waits(id) => {
                 let answer = core.ask(id, Some(&mut waiter));
+                // USER CODE: the drop of a stale waker. A panic must not cost the caller the leftovers.
                 drop_quietly(waiter);
                 (id, answer)
             }

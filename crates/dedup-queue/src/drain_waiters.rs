@@ -227,7 +227,7 @@ mod tests {
         });
     }
 
-    #[test]
+    #[testkit::test]
     fn asking_for_one_of_many_drains_does_not_look_at_the_others() {
         grows_slowly(|drains, ids| {
             let ids: Vec<_> = ids.collect();

@@ -101,6 +101,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         let retry = if most.is_some_and(|most| failures >= most.get()) {
             None
         } else {
+            // USER CODE: `RateLimiter::delay`, by the holder of the key or by an adder. A panic leaves the key done and nothing counted.
             let delay = said.unwrap_or_else(|| self.config.limiter.delay(key, failures, now));
             Some((delay, self.epoch.after(now, delay)))
         };
@@ -112,6 +113,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     }
 
     fn give_up(&self, key: Option<K>, failures: u32) {
+        // USER CODE: the dead-letter hook and the drop of its key, which is let go by then. A panic is the caller's.
         match (&self.config.dead_letter, key) {
             (Some(hook), Some(key)) => hook(key, failures),
             (_, key) => _ = drop_quietly(key),
@@ -138,6 +140,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             let plan = self.plan(key.as_ref()?, failures.saturating_add(1), now, said);
             // A key that is given up may be dirty: then the queue keeps this one.
             let for_hook = match (&plan.retry, &self.config.dead_letter) {
+                // USER CODE: the key's `Clone`, by its holder. A panic leaves the key done and nothing counted.
                 (None, Some(_)) => key.clone(),
                 _ => None,
             };
@@ -214,6 +217,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     pub(crate) fn note_again(&self, ended: Ended<K>, is_open: bool, delay: Duration) -> Retried {
         let is_ready = ended.ready;
         self.note_worked(ended.worked);
+        // USER CODE: the drop of the worker's copy: the key is let go. A panic is the caller's.
         drop(ended.key);
         self.with_metrics(Metrics::retries_total);
         if is_ready {

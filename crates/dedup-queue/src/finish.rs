@@ -70,6 +70,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
     #[inline]
     pub(crate) fn note_worked(&self, worked: u64) {
         self.with_metrics(|metrics, name| {
+            // USER CODE: `Metrics`: the key is let go by then.
             metrics.work_duration_seconds(name, Duration::from_nanos(worked));
         });
     }
@@ -85,6 +86,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
         };
         drop(state);
         if std::mem::needs_drop::<K>() {
+            // USER CODE: the drop of the worker's copy: the key is let go.
             drop_quietly(own);
         }
         *key = None;
@@ -115,6 +117,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             discard(payload);
         }
         self.note_worked(ended.worked);
+        // USER CODE: the drop of the worker's copy: the key is let go. A panic is the caller's.
         drop(ended.key);
     }
 }

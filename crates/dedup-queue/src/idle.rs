@@ -82,6 +82,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// ```
     pub fn wait_idle_async(&self) -> impl Future<Output = bool> + Send + Unpin + use<K, S, C, L> {
         let mut wait = IdleWait::new(self);
+        // USER CODE: the waker's clone. A panic is the poller's.
         poll_fn(move |context| wait.poll(Waiter::Task(context.waker().clone())))
     }
 
@@ -95,6 +96,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
             match deadline {
                 None => parker.park(),
                 Some(when) => {
+                    // USER CODE: `Clock::park_until`. A panic removes the waiter.
                     if !self.clock().park_until(&parker, when) {
                         return wait.give_up();
                     }
@@ -130,6 +132,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> IdleWait<K, S, C, L> {
             })
         });
         let answer = core.update(|state| state.idle_waiters.ask(id, waiter.as_mut()));
+        // USER CODE: the drop of a stale waker.
         drop_quietly(waiter);
         if answer.is_some() {
             self.id = None;
@@ -149,7 +152,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> IdleWait<K, S, C, L> {
         let core = self.queue.core();
         let waiter = core.update(|state| state.idle_waiters.leave(id));
         let was_waiting = waiter.is_some();
-        drop_quietly(waiter); // May be a user's waker: the lock is free.
+        // USER CODE: the drop of a waker.
+        drop_quietly(waiter);
         !was_waiting
     }
 }

@@ -194,6 +194,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     where
         K: Borrow<Q>,
     {
+        // USER CODE: the key's `Hash`, and under the lock its `Eq`, which must not use the queue.
         let hash = self.core.hasher.hash_one(key);
         let is = |other: &K| other.borrow() == key;
         self.core
@@ -240,6 +241,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
             state.keys.unfinished()
         });
         self.core.with_metrics(|metrics, name| {
+            // USER CODE: `Metrics`, without the lock.
             metrics.unfinished_work_seconds(name, Duration::from_nanos(sum));
             let longest = Duration::from_nanos(longest);
             metrics.longest_running_processor_seconds(name, longest);
@@ -347,6 +349,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
     where
         K: Borrow<Q>,
     {
+        // USER CODE: as in `remove`.
         let hash = self.core.hasher.hash_one(key);
         let is = |other: &K| other.borrow() == key;
         let pending = self

@@ -1,10 +1,7 @@
-//! What a queue keeps of what is over: keys, failures, waiters, drains. A binary of its own, for an
-//! allocator of its own.
+//! The memory that a queue keeps of finished keys, failures, waiters and drains. A binary of its own, because
+//! it has its own allocator.
 #![cfg(not(anthill_loom))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails with its helper")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,7 +14,7 @@ use dedup_queue::{
     Clock, DedupRetryQueue, Exponential, GetError, KeyQueue, ManualClock, Metrics, Retrying,
 };
 
-/// The system's allocator; counts the bytes that each thread has in use.
+/// The system's allocator, which counts the bytes that each thread has in use.
 struct Counting;
 
 thread_local!(static IN_USE: Cell<isize> = const { Cell::new(0) });
@@ -26,23 +23,23 @@ fn count(old: usize, new: usize) {
     IN_USE.set(IN_USE.get() + new.cast_signed() - old.cast_signed());
 }
 
-// SAFETY: the system's allocator with a counter beside it, which allocates nothing.
+// SAFETY: the system's allocator; the counter allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(0, layout.size());
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(layout.size(), 0);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(memory, layout) };
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(layout.size(), size);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
@@ -52,7 +49,7 @@ static ALLOCATOR: Counting = Counting;
 
 type Queue = KeyQueue<u32, RandomState, ManualClock, Retrying>;
 
-/// Passes, fails or waits. Not more than a few chunks of records and nodes of trees stay of each.
+/// Keys that succeed, fail or wait. At most a few chunks of records and tree nodes stay of each.
 const MANY: u32 = 50_000;
 const LITTLE: isize = 150_000;
 const MS: Duration = Duration::from_millis(1);
@@ -74,8 +71,8 @@ fn queue(metered: bool) -> (Queue, ManualClock) {
     (queue, clock)
 }
 
-/// Runs it on a queue in which one key is held and another one delayed all the while, which came when
-/// half of the others had come.
+/// Runs the closure on a queue in which one key is held throughout and another one is delayed, added when half
+/// of the others have been.
 fn nothing_stays(what: &str, metered: bool, run: fn(&Queue, &ManualClock)) {
     let (queue, clock) = queue(metered);
     let before = IN_USE.get();
@@ -85,7 +82,7 @@ fn nothing_stays(what: &str, metered: bool, run: fn(&Queue, &ManualClock)) {
     drop(queue.drain_deadline(clock.now()));
 }
 
-/// Adds so many keys, and one that stays after half of them.
+/// Adds this many keys, and one more after half of them, which stays.
 fn add_all(queue: &Queue, mut add: impl FnMut(u32)) {
     (0..MANY / 2).for_each(&mut add);
     queue.add_after(MANY, Duration::MAX).unwrap();
@@ -93,7 +90,7 @@ fn add_all(queue: &Queue, mut add: impl FnMut(u32)) {
 }
 
 #[test]
-fn nothing_stays_of_keys_that_are_gone_next_to_one_that_stays() {
+fn finished_keys_leave_no_memory_behind_next_to_a_held_one() {
     for metered in [false, true] {
         nothing_stays("taken", metered, |queue, _| {
             add_all(queue, |key| _ = queue.add(key).unwrap());
@@ -142,7 +139,7 @@ fn nothing_stays_of_keys_that_are_gone_next_to_one_that_stays() {
 }
 
 #[test]
-fn nothing_stays_of_keys_that_a_drain_has_returned() {
+fn keys_returned_by_a_drain_leave_no_memory_behind() {
     nothing_stays("left over", false, |queue, clock| {
         add_all(queue, |key| _ = queue.add(key).unwrap());
         (0..MANY).for_each(|key| _ = queue.add_after(key + MANY, MS).unwrap());
@@ -154,7 +151,7 @@ fn nothing_stays_of_keys_that_a_drain_has_returned() {
 }
 
 #[test]
-fn nothing_stays_of_waits_that_were_given_up() {
+fn waits_that_were_given_up_leave_no_memory_behind() {
     fn poll<F: Future + Unpin>(future: &mut F) {
         let polled = Pin::new(future).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending());

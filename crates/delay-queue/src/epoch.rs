@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_is_as_early_as_points_of_time_can_be() {
+    fn the_epoch_is_the_earliest_representable_instant() {
         for uptime in [0, 1, 2, 3, 1_000, 86_400_000_000_123, PAST - 1, PAST] {
             assert_eq!(earlier(uptime, minus), 0);
         }

@@ -97,7 +97,8 @@ pub fn feed<T: Send + 'static, C: Clock>(
         };
         let out = out.with(unsent.value.value);
         let cleared = shared.section(|state, effects| state.check_in(out, effects));
-        drop_quietly(cleared); // User code: the lock is free.
+        // USER CODE: the drop of a value that was cleared while it was offered.
+        drop_quietly(cleared);
         if unsent.is_final {
             return;
         }

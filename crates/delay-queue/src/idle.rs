@@ -230,8 +230,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn waits_that_end_in_any_way_leave_nothing() {
+    #[testkit::test]
+    fn waits_that_end_in_any_way_leave_no_waiter_behind() {
         let queue = DelayQueue::new();
         let id = queue.push((), Duration::MAX).expect("the queue is open");
         let mut context = Context::from_waker(Waker::noop());

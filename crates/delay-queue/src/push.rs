@@ -219,6 +219,7 @@ impl<T, C: Clock> Shared<T, C> {
         // The values and the waker are user code: the lock is free. Two panics at once would abort
         // the process.
         if let Some(Pusher { value, waiter, .. }) = pusher {
+            // USER CODE: the drop of the waker; the values' drops follow, whose panic is the caller's.
             drop_quietly(waiter);
             drop(value);
         }
@@ -267,6 +268,7 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Cloned before the lock is taken and dropped after it is released: both are user code.
+        // USER CODE: the waker's clone. A panic is the caller's, and leaves the future in the queue.
         let mut waker = Some(context.waker().clone());
         let mut waiter = || Waiter::Task(waker.take().expect("the waiter is used once"));
         let this = &mut *self;
@@ -297,8 +299,10 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
                         _ => (wait, None, None),
                     }
                 });
-                drop_quietly(old_waiter); // User code: the lock is free.
+                // USER CODE: the drop of the old waker. A panic must not cost the caller its answer.
+                drop_quietly(old_waiter);
                 if let Some(left) = left {
+                    // USER CODE: the drop of a waker that was not woken.
                     drop_quietly(left.waiter);
                     return Poll::Ready(Err(PushError::Forked(left.value)));
                 }
@@ -313,6 +317,7 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
             }
             Stage::Over => panic!("a push was polled after it was ready"),
         };
+        // USER CODE: the drop of a clone that is not needed. A panic must not cost the caller the value.
         drop_quietly(waker); // A panic here must not lose the caller's value.
         polled
     }

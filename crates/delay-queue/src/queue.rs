@@ -388,7 +388,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// If the destructor of a value panics, after all values have been dropped.
     pub fn clear(&self) {
         let heap = self.0.section(State::take_all);
-        drop_all(heap); // User code: the lock is free.
+        // USER CODE: the drops of values. All are dropped, then the first panic goes on.
+        drop_all(heap);
     }
 
     /// Closes the queue: rejects all further pushes, including those that wait.
@@ -532,6 +533,8 @@ impl<T, C: Clock> Driver for Shared<T, C> {
 
     #[inline]
     fn now(&self) -> u64 {
+        // USER CODE: `Clock::now`, under the lock in some sections: it must be quick and not call back. A panic comes out before anything
+        // has changed.
         self.epoch.nanos(self.config.clock.now())
     }
 
@@ -603,6 +606,7 @@ impl<T, C: Clock> Driver for Shared<T, C> {
     }
 
     fn run_user_code(&self, effects: &mut Effects) {
+        // USER CODE: wakers, on the thread of any operation. Threads are woken and alarms are set before; a panic ends here.
         effects.wakes().wake_all();
     }
 }
@@ -622,7 +626,8 @@ impl<T, C: Clock> Shared<T, C> {
             };
             let (heap, cleared) = self.section(closed);
             for out in cleared {
-                drop_quietly(out); // User code: the lock is free.
+                // USER CODE: the drop of a value that was cleared while it was lent.
+                drop_quietly(out);
             }
             if let Some(heap) = heap {
                 return heap;

@@ -144,6 +144,7 @@ impl<T, C: Clock> Shared<T, C> {
     /// woken. Returns `false` if the deadline passed first.
     pub(crate) fn spin_until(&self, due: u64, parker: &Parker, deadline: Option<Instant>) -> bool {
         loop {
+            // USER CODE: `Clock::now`, by an enqueued thread that leads. A panic dequeues it and passes the lead on.
             let now = self.config.clock.now();
             if self.epoch.nanos(now) >= due
                 // Relaxed: the value only ends the spin. Entries are read under the lock.

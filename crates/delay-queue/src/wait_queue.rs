@@ -216,7 +216,7 @@ mod tests {
 
     /// Compares the list with a `VecDeque`: pushers come, are served and leave at random.
     #[test]
-    fn pushers_leave_first_come_first_served_whoever_withdraws() {
+    fn pushers_leave_first_come_first_served_when_others_withdraw() {
         let mut rng = Rng::from_env();
         let mut queue = WaitQueue::new();
         let (mut twin, mut served) = (VecDeque::new(), Vec::new());
@@ -269,7 +269,7 @@ mod tests {
 
     /// Results do not accumulate, however waiting pushers and their futures end.
     #[test]
-    fn an_answer_that_nobody_collects_is_not_kept() {
+    fn an_uncollected_answer_is_not_kept() {
         let queue = DelayQueue::builder()
             .bound(1)
             .build()

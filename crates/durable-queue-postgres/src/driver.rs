@@ -338,7 +338,7 @@ mod tests {
         })
     }
 
-    #[test]
+    #[testkit::test]
     fn an_answer_that_comes_in_pieces_has_longer_than_the_limit() {
         let answer = driven(|clock, waker, is_there| {
             for _ in 0..5 {
@@ -355,7 +355,7 @@ mod tests {
         assert!(matches!(answer, Some(Ok(()))));
     }
 
-    #[test]
+    #[testkit::test]
     fn a_call_ends_at_its_limit_if_nothing_comes() {
         let answer = driven(|clock, _, _| {
             clock.wait_for_sleepers(1);

@@ -202,8 +202,6 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::thread;
 
-    use testkit::{LIMIT, watchdog};
-
     use super::*;
     use crate::job::JobId;
 
@@ -292,105 +290,93 @@ mod tests {
         pushed.into_iter().map(id).collect()
     }
 
-    #[test]
+    #[testkit::test]
     fn pushes_that_wait_go_together_and_each_has_its_own_answer() {
-        watchdog(LIMIT, || {
-            let store = Store::new(MOST, |_| None);
-            let ids = ids(store.push_together(&[b"a", b"b", b"c", b"d"]));
-            assert_eq!(ids, [b'a', b'b', b'c', b'd'].map(u64::from));
-            // Each leader has a follower that leads; which of the two takes the others is open.
-            let sizes = store.sizes.lock().expect("no panic").clone();
-            assert!(
-                sizes.len() <= LEADERS * 2 && sizes.iter().sum::<usize>() == 6,
-                "{sizes:?}"
-            );
-            assert!(store.is_at_rest());
-        });
+        let store = Store::new(MOST, |_| None);
+        let ids = ids(store.push_together(&[b"a", b"b", b"c", b"d"]));
+        assert_eq!(ids, [b'a', b'b', b'c', b'd'].map(u64::from));
+        // Each leader has a follower that leads; which of the two takes the others is open.
+        let sizes = store.sizes.lock().expect("no panic").clone();
+        assert!(
+            sizes.len() <= LEADERS * 2 && sizes.iter().sum::<usize>() == 6,
+            "{sizes:?}"
+        );
+        assert!(store.is_at_rest());
     }
 
-    #[test]
+    #[testkit::test]
     fn a_call_takes_no_more_than_its_share_and_the_rest_is_led_by_others() {
-        watchdog(LIMIT, || {
-            let store = Store::new(2, |_| None);
-            let ids = ids(store.push_together(&[&b"x"[..]; 9]));
-            assert_eq!(ids.len(), 9);
-            let sizes = store.sizes.lock().expect("no panic").clone();
-            assert!(sizes.iter().all(|size| *size <= 2), "{sizes:?}");
-            assert!(store.is_at_rest());
-        });
+        let store = Store::new(2, |_| None);
+        let ids = ids(store.push_together(&[&b"x"[..]; 9]));
+        assert_eq!(ids.len(), 9);
+        let sizes = store.sizes.lock().expect("no panic").clone();
+        assert!(sizes.iter().all(|size| *size <= 2), "{sizes:?}");
+        assert!(store.is_at_rest());
     }
 
-    #[test]
+    #[testkit::test]
     fn a_call_carries_no_more_bytes_than_its_share_and_a_large_job_waits_for_no_other() {
-        watchdog(LIMIT, || {
-            let store = Store::new(MOST, |jobs| {
-                let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
-                (jobs.len() > 1 && bytes > BYTES).then(|| StoreError::new(ErrorKind::Full))
-            });
-            let half = vec![b'h'; BYTES / 2 + 1];
-            let ids = ids(store.push_together(&[&half, &half, b"a", &half, b"b"]));
-            assert_eq!(ids, [b'h', b'h', b'a', b'h', b'b'].map(u64::from));
-            assert!(store.is_at_rest());
-
-            store.combiner.state.lock().leaders = LEADERS; // None of them ever ends.
-            assert!(store.push(&vec![b'l'; BYTES + 1]).is_ok());
+        let store = Store::new(MOST, |jobs| {
+            let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+            (jobs.len() > 1 && bytes > BYTES).then(|| StoreError::new(ErrorKind::Full))
         });
+        let half = vec![b'h'; BYTES / 2 + 1];
+        let ids = ids(store.push_together(&[&half, &half, b"a", &half, b"b"]));
+        assert_eq!(ids, [b'h', b'h', b'a', b'h', b'b'].map(u64::from));
+        assert!(store.is_at_rest());
+
+        store.combiner.state.lock().leaders = LEADERS; // None of them ever ends.
+        assert!(store.push(&vec![b'l'; BYTES + 1]).is_ok());
     }
 
-    #[test]
+    #[testkit::test]
     fn a_job_that_the_store_refuses_is_refused_alone() {
-        watchdog(LIMIT, || {
-            let store = Store::new(MOST, |jobs| {
-                let is_bad = jobs.iter().any(|job| job.payload == b"bad");
-                is_bad.then(|| StoreError::new(ErrorKind::TooLarge))
-            });
-            let pushed = store.push_together(&[b"a", b"bad", b"b"]);
-            let kinds: Vec<_> = pushed
-                .into_iter()
-                .map(|pushed| pushed.expect("no panic").err().map(|error| error.kind()))
-                .collect();
-            assert_eq!(kinds, [None, Some(ErrorKind::TooLarge), None]);
-            assert!(store.is_at_rest());
+        let store = Store::new(MOST, |jobs| {
+            let is_bad = jobs.iter().any(|job| job.payload == b"bad");
+            is_bad.then(|| StoreError::new(ErrorKind::TooLarge))
         });
+        let pushed = store.push_together(&[b"a", b"bad", b"b"]);
+        let kinds: Vec<_> = pushed
+            .into_iter()
+            .map(|pushed| pushed.expect("no panic").err().map(|error| error.kind()))
+            .collect();
+        assert_eq!(kinds, [None, Some(ErrorKind::TooLarge), None]);
+        assert!(store.is_at_rest());
     }
 
-    #[test]
+    #[testkit::test]
     fn a_lost_answer_is_that_of_all_and_nothing_is_entered_twice() {
-        watchdog(LIMIT, || {
-            let store = Store::new(MOST, |jobs| {
-                let is_late = jobs.iter().any(|job| job.payload != b"leader");
-                is_late.then(|| StoreError::lost_answer(ErrorKind::Unavailable))
-            });
-            for pushed in store.push_together(&[b"a", b"b", b"c"]) {
-                let error = pushed.expect("no panic").expect_err("it is lost");
-                assert_eq!(error.carried_out(), CarriedOut::Perhaps);
-            }
-            assert!(store.calls.load(SeqCst) <= LEADERS as u64 * 2);
-            assert!(store.is_at_rest());
+        let store = Store::new(MOST, |jobs| {
+            let is_late = jobs.iter().any(|job| job.payload != b"leader");
+            is_late.then(|| StoreError::lost_answer(ErrorKind::Unavailable))
         });
+        for pushed in store.push_together(&[b"a", b"b", b"c"]) {
+            let error = pushed.expect("no panic").expect_err("it is lost");
+            assert_eq!(error.carried_out(), CarriedOut::Perhaps);
+        }
+        assert!(store.calls.load(SeqCst) <= LEADERS as u64 * 2);
+        assert!(store.is_at_rest());
     }
 
-    #[test]
+    #[testkit::test]
     fn a_store_that_panics_strands_nobody() {
-        watchdog(LIMIT, || {
-            let store = Store::new(MOST, |jobs| {
-                let is_any = jobs.iter().any(|job| job.payload != b"leader");
-                assert!(!is_any, "a store panics");
-                None
-            });
-            let mut panics = 0;
-            for pushed in store.push_together(&[b"a", b"b", b"c"]) {
-                match pushed {
-                    Ok(put) => {
-                        let error = put.expect_err("its leader has no answer");
-                        assert_eq!(error.carried_out(), CarriedOut::Perhaps);
-                    }
-                    Err(_) => panics += 1,
-                }
-            }
-            assert!((1..=LEADERS * 2).contains(&panics), "{panics}");
-            assert!(store.is_at_rest());
-            assert!(store.push(b"leader").is_ok());
+        let store = Store::new(MOST, |jobs| {
+            let is_any = jobs.iter().any(|job| job.payload != b"leader");
+            assert!(!is_any, "a store panics");
+            None
         });
+        let mut panics = 0;
+        for pushed in store.push_together(&[b"a", b"b", b"c"]) {
+            match pushed {
+                Ok(put) => {
+                    let error = put.expect_err("its leader has no answer");
+                    assert_eq!(error.carried_out(), CarriedOut::Perhaps);
+                }
+                Err(_) => panics += 1,
+            }
+        }
+        assert!((1..=LEADERS * 2).contains(&panics), "{panics}");
+        assert!(store.is_at_rest());
+        assert!(store.push(b"leader").is_ok());
     }
 }

@@ -19,7 +19,8 @@ impl<R: Runner> Shared<R> {
         let sections: Vec<_> = self.members.iter().map(section).collect();
         drop(alike);
         let (results, effects) = sections.into_iter().unzip();
-        Deferred::run_all(effects); // May be user code: no lock is held.
+        // USER CODE: wakers, listeners and captures of tasks taken out, by the releasing thread. Their own waits return `WouldDeadlock`.
+        Deferred::run_all(effects);
         results
     }
 
@@ -53,7 +54,8 @@ impl<R: Runner> Shared<R> {
     pub(crate) fn reboot_all(&self) -> bool {
         let was_released = self.each(PoolHandle::reboot).contains(&true);
         if was_released {
-            self.strategy.reset(); // User code: no lock is held.
+            // USER CODE: `Strategy::reset`. A panic is the caller's; the pools are open by then.
+            self.strategy.reset();
         }
         was_released
     }

@@ -132,6 +132,7 @@ impl<R: Runner> Shared<R> {
         // User code: no lock is held, and if it panics nothing has changed.
         let choice = self
             .strategy
+            // USER CODE: `Strategy::choose`. A panic is the caller's, and nothing has changed.
             .choose(&Loads::of_pools(&self.loads, &self.waiter_count));
         let pools = self.members.len();
         let choice = if choice < pools {

@@ -277,7 +277,7 @@ mod tests {
 
     /// It meets the first pool released; before it comes to the second, both may be released and
     /// rebooted, and the first have room then, whose freeing it would not hear of.
-    #[test]
+    #[testkit::test]
     fn a_waiter_that_meets_a_released_pool_does_not_wait_in_those_that_are_not() {
         let each = Pool::builder().capacity(1).queue_depth(0);
         let pool = MultiPool::builder(each).pools(2).build();

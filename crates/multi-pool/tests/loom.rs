@@ -80,187 +80,145 @@ fn end(pool: &MultiPool) {
 
 /// The choice of a pool against a release of both: the task runs or comes back, never both, never
 /// neither.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_submit_racing_a_release_of_all_pools_runs_or_comes_back() {
-    check(
-        "a_submit_racing_a_release_of_all_pools_runs_or_comes_back",
-        Some(3),
-        || {
-            let (pool, runs) = (pair(untimed()), Runs::new());
-            let submitter = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || pool.submit(task).is_ok())
-            };
-            pool.release();
-            let accepted = submitter.join().unwrap();
-            end(&pool);
-            assert_eq!(runs.count(), usize::from(accepted));
-        },
-    );
+    let (pool, runs) = (pair(untimed()), Runs::new());
+    let submitter = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || pool.submit(task).is_ok())
+    };
+    pool.release();
+    let accepted = submitter.join().unwrap();
+    end(&pool);
+    assert_eq!(runs.count(), usize::from(accepted));
 }
 
 /// A waiter in two lines against two completions: it is served once, and no room is lost.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_waiter_in_two_lines_racing_two_completions_is_served_once() {
-    check(
-        "a_waiter_in_two_lines_racing_two_completions_is_served_once",
-        Some(2),
-        || {
-            let (pool, runs) = (pair(untimed()), Runs::new());
-            pool.submit(runs.task()).unwrap();
-            pool.submit(runs.task()).unwrap();
-            pool.submit(runs.task()).unwrap();
-            assert!(lines_are_empty(&pool));
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 3);
-            have_room_and_end(&pool);
-        },
-    );
+    let (pool, runs) = (pair(untimed()), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.submit(runs.task()).unwrap();
+    assert!(lines_are_empty(&pool));
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 3);
+    have_room_and_end(&pool);
 }
 
 /// A ticket's time-out against the hand-over by either pool: the task runs or comes back.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn a_tickets_deadline_racing_the_hand_over_loses_no_task() {
-    check(
-        "a_tickets_deadline_racing_the_hand_over_loses_no_task",
-        Some(1),
-        || {
-            let clock = ManualClock::new();
-            let (pool, runs) = (pair(untimed().clock(clock.clone())), Runs::new());
-            pool.submit(|| {}).unwrap();
-            pool.submit(|| {}).unwrap();
-            let time = spawn(move || clock.advance(SECOND));
-            let accepted = match pool.submit_timeout(runs.task(), SECOND) {
-                Ok(()) => 1,
-                Err(SubmitError::TimedOut(_)) => 0,
-                Err(other) => panic!("{other:?}"),
-            };
-            assert!(lines_are_empty(&pool));
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), accepted);
-            time.join().unwrap();
-            have_room_and_end(&pool);
-        },
-    );
+    let clock = ManualClock::new();
+    let (pool, runs) = (pair(untimed().clock(clock.clone())), Runs::new());
+    pool.submit(|| {}).unwrap();
+    pool.submit(|| {}).unwrap();
+    let time = spawn(move || clock.advance(SECOND));
+    let accepted = match pool.submit_timeout(runs.task(), SECOND) {
+        Ok(()) => 1,
+        Err(SubmitError::TimedOut(_)) => 0,
+        Err(other) => panic!("{other:?}"),
+    };
+    assert!(lines_are_empty(&pool));
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), accepted);
+    time.join().unwrap();
+    have_room_and_end(&pool);
 }
 
 /// The cancelling of a waiter's token against the hand-over by either pool: the task is accepted or
 /// comes back, and no place is left behind.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn a_cancelled_token_racing_the_hand_over_by_two_pools_has_one_answer() {
-    check(
-        "a_cancelled_token_racing_the_hand_over_by_two_pools_has_one_answer",
-        Some(1),
-        || {
-            let (pool, runs, token) = (pair(untimed()), Runs::new(), CancelToken::new());
-            pool.submit(|| {}).unwrap();
-            pool.submit(|| {}).unwrap();
-            let canceller = {
-                let token = token.clone();
-                spawn(move || token.cancel())
-            };
-            let accepted = match pool.task().cancelled_by(&token).submit(runs.task()) {
-                Ok(()) => 1,
-                Err(SubmitError::Cancelled(_)) => 0,
-                Err(other) => panic!("{other:?}"),
-            };
-            assert!(lines_are_empty(&pool));
-            pool.wait_idle().unwrap();
-            canceller.join().unwrap();
-            // An accepted one may be cancelled before it starts.
-            let unrun = usize::try_from(pool.stats().cancelled).unwrap();
-            assert_eq!(runs.count() + unrun, accepted);
-            for index in 0..2 {
-                assert_eq!(pool.stats_of(index).unwrap().in_flight, 0);
-            }
-            pool.release();
-            pool.wait_released().unwrap();
-        },
-    );
+    let (pool, runs, token) = (pair(untimed()), Runs::new(), CancelToken::new());
+    pool.submit(|| {}).unwrap();
+    pool.submit(|| {}).unwrap();
+    let canceller = {
+        let token = token.clone();
+        spawn(move || token.cancel())
+    };
+    let accepted = match pool.task().cancelled_by(&token).submit(runs.task()) {
+        Ok(()) => 1,
+        Err(SubmitError::Cancelled(_)) => 0,
+        Err(other) => panic!("{other:?}"),
+    };
+    assert!(lines_are_empty(&pool));
+    pool.wait_idle().unwrap();
+    canceller.join().unwrap();
+    // An accepted one may be cancelled before it starts.
+    let unrun = usize::try_from(pool.stats().cancelled).unwrap();
+    assert_eq!(runs.count() + unrun, accepted);
+    for index in 0..2 {
+        assert_eq!(pool.stats_of(index).unwrap().in_flight, 0);
+    }
+    pool.release();
+    pool.wait_released().unwrap();
 }
 
 /// The cancelling of a token against a waiter that takes its places and sleeps where no room comes:
 /// it wakes, with its task.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_waiter_that_sleeps_in_two_lines_is_woken_by_its_token() {
-    check(
-        "a_waiter_that_sleeps_in_two_lines_is_woken_by_its_token",
-        Some(2),
-        || {
-            let (pool, token) = (pair(untimed()), CancelToken::new());
-            let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
-            let canceller = {
-                let token = token.clone();
-                spawn(move || token.cancel())
-            };
-            let refused = pool.task().cancelled_by(&token).submit(|| ());
-            assert!(matches!(refused, Err(SubmitError::Cancelled(_))));
-            assert!(lines_are_empty(&pool));
-            canceller.join().unwrap();
-            drop(permits);
-            have_room_and_end(&pool);
-        },
-    );
+    let (pool, token) = (pair(untimed()), CancelToken::new());
+    let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
+    let canceller = {
+        let token = token.clone();
+        spawn(move || token.cancel())
+    };
+    let refused = pool.task().cancelled_by(&token).submit(|| ());
+    assert!(matches!(refused, Err(SubmitError::Cancelled(_))));
+    assert!(lines_are_empty(&pool));
+    canceller.join().unwrap();
+    drop(permits);
+    have_room_and_end(&pool);
 }
 
 /// A future in two lines, dropped, against the hand-over: its task runs or is dropped, and no room
 /// is lost with it.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_future_dropped_in_two_lines_racing_the_hand_over_loses_no_room() {
-    check(
-        "a_future_dropped_in_two_lines_racing_the_hand_over_loses_no_room",
-        Some(2),
-        || {
-            let (pool, runs, kept) = (pair(untimed()), Runs::new(), Arc::new(()));
-            pool.submit(|| {}).unwrap();
-            pool.submit(|| {}).unwrap();
-            {
-                let (task, held) = (runs.task(), Arc::clone(&kept));
-                let mut future = pin!(pool.submit_async(move || {
-                    task();
-                    drop(held);
-                }));
-                let mut context = Context::from_waker(Waker::noop());
-                // Discarded: the task may be accepted or wait, and what runs is counted.
-                // Discarded: it may have entered at once, or wait; either way its task is counted below.
-                let _ = future.as_mut().poll(&mut context);
-            }
-            assert!(lines_are_empty(&pool));
-            pool.wait_idle().unwrap();
-            assert_eq!(pool.stats().completed, 2 + runs.count() as u64);
-            have_room_and_end(&pool);
-            assert_eq!(Arc::strong_count(&kept), 1);
-        },
-    );
+    let (pool, runs, kept) = (pair(untimed()), Runs::new(), Arc::new(()));
+    pool.submit(|| {}).unwrap();
+    pool.submit(|| {}).unwrap();
+    {
+        let (task, held) = (runs.task(), Arc::clone(&kept));
+        let mut future = pin!(pool.submit_async(move || {
+            task();
+            drop(held);
+        }));
+        let mut context = Context::from_waker(Waker::noop());
+        // Discarded: the task may be accepted or wait, and what runs is counted.
+        // Discarded: it may have entered at once, or wait; either way its task is counted below.
+        let _ = future.as_mut().poll(&mut context);
+    }
+    assert!(lines_are_empty(&pool));
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats().completed, 2 + runs.count() as u64);
+    have_room_and_end(&pool);
+    assert_eq!(Arc::strong_count(&kept), 1);
 }
 
 /// A waiter that takes its places against a release of both pools: it gets its task back or it
 /// runs.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn a_waiter_in_two_lines_racing_a_release_gets_its_task_back_or_it_runs() {
-    check(
-        "a_waiter_in_two_lines_racing_a_release_gets_its_task_back_or_it_runs",
-        Some(1),
-        || {
-            let (pool, runs) = (pair(untimed()), Runs::new());
-            pool.submit(|| {}).unwrap();
-            pool.submit(|| {}).unwrap();
-            let releaser = {
-                let pool = pool.clone();
-                spawn(move || _ = pool.release())
-            };
-            let accepted = pool.submit(runs.task()).is_ok();
-            assert!(lines_are_empty(&pool));
-            releaser.join().unwrap();
-            end(&pool);
-            assert_eq!(runs.count(), usize::from(accepted));
-        },
-    );
+    let (pool, runs) = (pair(untimed()), Runs::new());
+    pool.submit(|| {}).unwrap();
+    pool.submit(|| {}).unwrap();
+    let releaser = {
+        let pool = pool.clone();
+        spawn(move || _ = pool.release())
+    };
+    let accepted = pool.submit(runs.task()).is_ok();
+    assert!(lines_are_empty(&pool));
+    releaser.join().unwrap();
+    end(&pool);
+    assert_eq!(runs.count(), usize::from(accepted));
 }
 
 /// A wait for rest against a task that submits the next to the other pool, and so on: no look at
 /// the pools one after the other is deceived by it.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn a_wait_for_rest_racing_tasks_that_go_round_is_not_deceived() {
     fn hop(pool: &WeakMultiPool, runs: &Runs, hops: usize) {
         runs.task()();
@@ -270,115 +228,89 @@ fn a_wait_for_rest_racing_tasks_that_go_round_is_not_deceived() {
             pool.submit(move || hop(&weak, &runs, hops - 1)).unwrap();
         }
     }
-    check(
-        "a_wait_for_rest_racing_tasks_that_go_round_is_not_deceived",
-        Some(1),
-        || {
-            let (pool, runs) = (pair(untimed()), Runs::new());
-            pool.submit(|| {}).unwrap(); // So that the first turn is the second pool's.
-            pool.wait_idle().unwrap();
-            let (weak, counted) = (pool.downgrade(), runs.clone());
-            pool.submit(move || hop(&weak, &counted, 3)).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 4);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (pair(untimed()), Runs::new());
+    pool.submit(|| {}).unwrap(); // So that the first turn is the second pool's.
+    pool.wait_idle().unwrap();
+    let (weak, counted) = (pool.downgrade(), runs.clone());
+    pool.submit(move || hop(&weak, &counted, 3)).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 4);
+    end(&pool);
 }
 
 /// A waiter against the end of an idle worker: it finds room where it wanted to wait, and no
 /// worker for its task, and has a worker started.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_waiter_racing_the_last_workers_expiry_has_one_started() {
-    check(
-        "a_waiter_racing_the_last_workers_expiry_has_one_started",
-        Some(2),
-        || {
-            let clock = ManualClock::new();
-            let each = Pool::builder().capacity(1).keep_alive(SECOND);
-            let builder = MultiPool::builder(each.clock(clock.clone())).pools(1);
-            let (pool, runs) = (builder.build().unwrap(), Runs::new());
-            pool.submit(runs.task()).unwrap();
-            let time = spawn(move || clock.advance(SECOND));
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!((runs.count(), pool.waiting()), (2, 0));
-            time.join().unwrap();
-            end(&pool);
-        },
-    );
+    let clock = ManualClock::new();
+    let each = Pool::builder().capacity(1).keep_alive(SECOND);
+    let builder = MultiPool::builder(each.clock(clock.clone())).pools(1);
+    let (pool, runs) = (builder.build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    let time = spawn(move || clock.advance(SECOND));
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!((runs.count(), pool.waiting()), (2, 0));
+    time.join().unwrap();
+    end(&pool);
 }
 
 /// A release against a reboot: both pools are open afterwards, or both are released.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_release_racing_a_reboot_leaves_both_pools_alike() {
-    check(
-        "a_release_racing_a_reboot_leaves_both_pools_alike",
-        Some(3),
-        || {
-            let pool = pair(untimed());
-            pool.release();
-            let rebooter = {
-                let pool = pool.clone();
-                spawn(move || _ = pool.reboot())
-            };
-            pool.release();
-            rebooter.join().unwrap();
-            let answers = [(); 2].map(|()| pool.try_submit(|| {}).is_ok());
-            assert_eq!(answers, [!pool.is_released(); 2]);
-            end(&pool);
-        },
-    );
+    let pool = pair(untimed());
+    pool.release();
+    let rebooter = {
+        let pool = pool.clone();
+        spawn(move || _ = pool.reboot())
+    };
+    pool.release();
+    rebooter.join().unwrap();
+    let answers = [(); 2].map(|()| pool.try_submit(|| {}).is_ok());
+    assert_eq!(answers, [!pool.is_released(); 2]);
+    end(&pool);
 }
 
 /// Two that come to a full multi-pool that lets one wait: one waits, the other is refused.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn two_waiters_racing_for_the_only_place_take_it_once() {
-    check(
-        "two_waiters_racing_for_the_only_place_take_it_once",
-        Some(2),
-        || {
-            let each = untimed().max_waiting(1);
-            let pool = MultiPool::builder(each).pools(1).build().unwrap();
-            let gate = Parker::new();
-            let shut = gate.clone();
-            pool.submit(move || shut.park()).unwrap();
-            let both = Arc::new(AtomicUsize::new(0));
-            let wait = |pool: MultiPool, both: Arc<AtomicUsize>| {
-                let mut future = pin!(pool.submit_async(|| {}));
-                let mut context = Context::from_waker(Waker::noop());
-                let waits = future.as_mut().poll(&mut context).is_pending();
-                both.fetch_add(usize::from(waits), Relaxed);
-                assert!(pool.waiting() <= 1);
-            };
-            let other = {
-                let (pool, both) = (pool.clone(), Arc::clone(&both));
-                spawn(move || wait(pool, both))
-            };
-            wait(pool.clone(), Arc::clone(&both));
-            other.join().unwrap();
-            assert!(both.load(Relaxed) > 0);
-            gate.unpark();
-            have_room_and_end_of(&pool, 1);
-        },
-    );
+    let each = untimed().max_waiting(1);
+    let pool = MultiPool::builder(each).pools(1).build().unwrap();
+    let gate = Parker::new();
+    let shut = gate.clone();
+    pool.submit(move || shut.park()).unwrap();
+    let both = Arc::new(AtomicUsize::new(0));
+    let wait = |pool: MultiPool, both: Arc<AtomicUsize>| {
+        let mut future = pin!(pool.submit_async(|| {}));
+        let mut context = Context::from_waker(Waker::noop());
+        let waits = future.as_mut().poll(&mut context).is_pending();
+        both.fetch_add(usize::from(waits), Relaxed);
+        assert!(pool.waiting() <= 1);
+    };
+    let other = {
+        let (pool, both) = (pool.clone(), Arc::clone(&both));
+        spawn(move || wait(pool, both))
+    };
+    wait(pool.clone(), Arc::clone(&both));
+    other.join().unwrap();
+    assert!(both.load(Relaxed) > 0);
+    gate.unpark();
+    have_room_and_end_of(&pool, 1);
 }
 
 /// Two tunings: whichever comes last, all pools have the same capacity.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn two_tunings_racing_leave_both_pools_alike() {
-    check("two_tunings_racing_leave_both_pools_alike", Some(3), || {
-        let pool = pair(untimed());
-        let tuner = {
-            let pool = pool.clone();
-            spawn(move || pool.tune(2).unwrap())
-        };
-        pool.tune(3).unwrap();
-        tuner.join().unwrap();
-        let [first, second] = [0, 1].map(|index| pool.stats_of(index).unwrap().capacity);
-        assert_eq!(first, second);
-        end(&pool);
-    });
+    let pool = pair(untimed());
+    let tuner = {
+        let pool = pool.clone();
+        spawn(move || pool.tune(2).unwrap())
+    };
+    pool.tune(3).unwrap();
+    tuner.join().unwrap();
+    let [first, second] = [0, 1].map(|index| pool.stats_of(index).unwrap().capacity);
+    assert_eq!(first, second);
+    end(&pool);
 }
 
 /// Chooses one pool always.
@@ -392,138 +324,108 @@ impl Strategy for Always {
 
 /// A submit that does not wait, against the end of a task in the pool that is chosen: that one or
 /// the other, which lies before it, has room.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_try_racing_a_completion_finds_the_room_in_any_pool() {
-    check(
-        "a_try_racing_a_completion_finds_the_room_in_any_pool",
-        Some(2),
-        || {
-            let builder = MultiPool::builder(untimed()).pools(2);
-            let pool = builder.strategy(Always(1)).build().unwrap();
-            pool.submit(|| {}).unwrap();
-            assert!(pool.try_submit(|| {}).is_ok());
-            have_room_and_end(&pool);
-        },
-    );
+    let builder = MultiPool::builder(untimed()).pools(2);
+    let pool = builder.strategy(Always(1)).build().unwrap();
+    pool.submit(|| {}).unwrap();
+    assert!(pool.try_submit(|| {}).is_ok());
+    have_room_and_end(&pool);
 }
 
 /// A waiter that stands in the wait queue of a pool without a worker, since the system refused to start
 /// one, against the submit that gets it started: the waiter is served first. The task that holds
 /// the other pool ends only when the waiter's has run.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn a_waiter_racing_a_late_first_worker_is_served_by_it() {
-    check(
-        "a_waiter_racing_a_late_first_worker_is_served_by_it",
-        Some(1),
-        || {
-            let starts = AtomicUsize::new(0);
-            let each = untimed().thread_gate(move || {
-                // The second start is refused: that of the waiter, at the second pool.
-                if starts.fetch_add(1, Relaxed) == 1 {
-                    Err(io::Error::from(io::ErrorKind::WouldBlock))
-                } else {
-                    Ok(())
-                }
-            });
-            let (pool, runs) = (pair(each), Runs::new());
-            let gate = Parker::new();
-            let shut = gate.clone();
-            pool.submit(move || shut.park()).unwrap();
-            let open = runs.task();
-            let mut future = pin!(pool.submit_async(move || {
-                open();
-                gate.unpark();
-            }));
-            let mut context = Context::from_waker(Waker::noop());
-            // Discarded: it may have entered at once, or wait; either way its task is counted below.
-            let _ = future.as_mut().poll(&mut context);
-            let late = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || pool.try_submit(task).is_ok())
-            };
-            let late = usize::from(late.join().unwrap());
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1 + late);
-            end(&pool);
-        },
-    );
+    let starts = AtomicUsize::new(0);
+    let each = untimed().thread_gate(move || {
+        // The second start is refused: that of the waiter, at the second pool.
+        if starts.fetch_add(1, Relaxed) == 1 {
+            Err(io::Error::from(io::ErrorKind::WouldBlock))
+        } else {
+            Ok(())
+        }
+    });
+    let (pool, runs) = (pair(each), Runs::new());
+    let gate = Parker::new();
+    let shut = gate.clone();
+    pool.submit(move || shut.park()).unwrap();
+    let open = runs.task();
+    let mut future = pin!(pool.submit_async(move || {
+        open();
+        gate.unpark();
+    }));
+    let mut context = Context::from_waker(Waker::noop());
+    // Discarded: it may have entered at once, or wait; either way its task is counted below.
+    let _ = future.as_mut().poll(&mut context);
+    let late = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || pool.try_submit(task).is_ok())
+    };
+    let late = usize::from(late.join().unwrap());
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1 + late);
+    end(&pool);
 }
 
 /// Cancel against the worker that pops the entry, in a pool that is not the first: one of them has
 /// the task, and that pool's room is given back once.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_the_worker_of_the_other_pool_frees_its_room_once() {
-    check(
-        "a_cancel_racing_the_worker_of_the_other_pool_frees_its_room_once",
-        Some(2),
-        || {
-            let runs = Runs::new();
-            let pools = MultiPool::builder(untimed()).pools(2).strategy(Always(1));
-            let pool = pools.build().unwrap();
-            let handle = pool.spawn(runs.task()).unwrap();
-            let cancelled = u64::from(handle.cancel());
-            if cancelled == 1 {
-                let stats = pool.stats_of(1).unwrap();
-                assert_eq!((stats.in_flight, stats.queued, stats.cancelled), (0, 0, 1));
-                pool.try_submit(runs.task()).unwrap();
-            } else {
-                handle.join().unwrap();
-            }
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
-            assert_eq!(pool.stats_of(0).unwrap().submitted, 0);
-            pool.release();
-            pool.wait_released().unwrap();
-            let stats = pool.stats_of(1).unwrap();
-            assert_eq!(stats.submitted, stats.completed + cancelled);
-        },
-    );
+    let runs = Runs::new();
+    let pools = MultiPool::builder(untimed()).pools(2).strategy(Always(1));
+    let pool = pools.build().unwrap();
+    let handle = pool.spawn(runs.task()).unwrap();
+    let cancelled = u64::from(handle.cancel());
+    if cancelled == 1 {
+        let stats = pool.stats_of(1).unwrap();
+        assert_eq!((stats.in_flight, stats.queued, stats.cancelled), (0, 0, 1));
+        pool.try_submit(runs.task()).unwrap();
+    } else {
+        handle.join().unwrap();
+    }
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    assert_eq!(pool.stats_of(0).unwrap().submitted, 0);
+    pool.release();
+    pool.wait_released().unwrap();
+    let stats = pool.stats_of(1).unwrap();
+    assert_eq!(stats.submitted, stats.completed + cancelled);
 }
 
 /// A waiter for a permit of both pools, against the two permits that are dropped: it has the room of
 /// one of them, once, and no place is left behind.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_reservation_of_two_pools_racing_a_dropped_permit_has_its_room_once() {
-    check(
-        "a_reservation_of_two_pools_racing_a_dropped_permit_has_its_room_once",
-        Some(2),
-        || {
-            let pool = pair(untimed());
-            let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
-            let other = spawn(move || drop(permits));
-            let permit = pool.reserve().unwrap();
-            other.join().unwrap();
-            assert!(lines_are_empty(&pool));
-            assert_eq!(pool.stats().reserved, 1);
-            drop(permit);
-            assert_eq!(pool.stats().reserved, 0);
-            have_room_and_end(&pool);
-        },
-    );
+    let pool = pair(untimed());
+    let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
+    let other = spawn(move || drop(permits));
+    let permit = pool.reserve().unwrap();
+    other.join().unwrap();
+    assert!(lines_are_empty(&pool));
+    assert_eq!(pool.stats().reserved, 1);
+    drop(permit);
+    assert_eq!(pool.stats().reserved, 0);
+    have_room_and_end(&pool);
 }
 
 /// A future that waits for a permit of both pools, dropped, against the hand-over: the room of
 /// neither is lost.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_dropped_reservation_of_two_pools_racing_the_hand_over_loses_no_room() {
-    check(
-        "a_dropped_reservation_of_two_pools_racing_the_hand_over_loses_no_room",
-        Some(2),
-        || {
-            let pool = pair(untimed());
-            let [first, second] = [pool.reserve().unwrap(), pool.reserve().unwrap()];
-            let other = spawn(move || drop(first));
-            {
-                let mut future = pin!(pool.reserve_async());
-                let mut context = Context::from_waker(Waker::noop());
-                // Discarded: it waits, or has its permit.
-                let _ = future.as_mut().poll(&mut context);
-            }
-            other.join().unwrap();
-            assert!(lines_are_empty(&pool));
-            assert_eq!(pool.stats().reserved, 1);
-            drop(second);
-            have_room_and_end(&pool);
-        },
-    );
+    let pool = pair(untimed());
+    let [first, second] = [pool.reserve().unwrap(), pool.reserve().unwrap()];
+    let other = spawn(move || drop(first));
+    {
+        let mut future = pin!(pool.reserve_async());
+        let mut context = Context::from_waker(Waker::noop());
+        // Discarded: it waits, or has its permit.
+        let _ = future.as_mut().poll(&mut context);
+    }
+    other.join().unwrap();
+    assert!(lines_are_empty(&pool));
+    assert_eq!(pool.stats().reserved, 1);
+    drop(second);
+    have_room_and_end(&pool);
 }

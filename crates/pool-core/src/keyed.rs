@@ -433,7 +433,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
             credit.reserve();
             lane.push(|| Task::new(work));
             drop(lanes);
-            drop_quietly(key); // User code: the lock is free, and the task is accepted.
+            // USER CODE: the drop of a key that has a lane already. The task is accepted by then.
+            drop_quietly(key);
             return Ok(());
         }
         let lane = lanes.open(hash, key);
@@ -473,7 +474,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
                 permit.keep();
                 drop(lanes);
             }
-            drop_quietly(key); // User code: the lock is free, and the task is accepted.
+            // USER CODE: the drop of a key that has a lane already. The task is accepted by then.
+            drop_quietly(key);
         } else {
             let lane = lanes.open(hash, key);
             drop(lanes);
@@ -505,7 +507,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
         lane.push_with_turn(|| Task::new(work));
         drop(lanes);
         self.core.entered(searchers);
-        drop_quietly(key); // User code: the lock is free, and the task is accepted.
+        // USER CODE: the drop of a key that has a lane already. The task is accepted by then.
+        drop_quietly(key);
         Ok(())
     }
 

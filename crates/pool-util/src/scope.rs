@@ -514,7 +514,7 @@ mod tests {
     use super::*;
     use crate::subqueue::tests::site_that_panics;
 
-    #[test]
+    #[testkit::test]
     fn a_scope_runs_all_its_tasks_though_its_wait_unwinds() {
         let (scope, ran) = (Scope::open(site_that_panics()), AtomicUsize::new(0));
         let submit = || scope.submit(|| ran.fetch_add(1, SeqCst));

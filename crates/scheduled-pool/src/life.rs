@@ -69,7 +69,8 @@ impl<S: Executor> Core<S> {
             keep(&**entry);
             entry.run_user_code();
         }
-        drop(kept); // Last: the drop of the pool's handle may wait for the pool's end.
+        // USER CODE: the drop of the pool's handle, which may wait for the pool's end: it comes last.
+        drop(kept);
     }
 
     /// Waits until nothing is accepted, every schedule has ended, and the timer thread is gone. `false`
@@ -123,7 +124,7 @@ mod tests {
 
     use crate::ScheduledPool;
 
-    #[test]
+    #[testkit::test]
     fn a_wait_whose_time_is_up_leaves_no_event_behind() {
         let built = Pool::builder().capacity(1).build();
         let scheduled = ScheduledPool::new(built.expect("a capacity is all that is needed"));

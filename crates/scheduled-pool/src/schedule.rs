@@ -193,7 +193,8 @@ impl<B: Body, S: Executor> Schedule<B, S> {
     fn conclude(&self, effects: Effects) {
         let kept = self.core.perform(effects);
         self.run_user_code();
-        drop(kept); // Last: the drop of the pool's handle may wait for the pool's end.
+        // USER CODE: the drop of the pool's handle, which may wait for the pool's end: it comes last.
+        drop(kept);
     }
 
     fn after_panic(body: &B, payload: Payload, env: &TaskContext) -> Option<Joined<B::Out>> {
@@ -330,7 +331,9 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
         }
         let lateness = self.core.now().saturating_sub(due);
         let result = match &self.recorded {
+            // USER CODE: the task. A panic is the handle's; a join of an unstarted schedule is refused.
             None => env.execute(B::name(), || body.call()),
+            // USER CODE: the task, between its hooks.
             Some(recorded) => recorded.execute(B::name(), env, || body.call()),
         };
         let ended = if self.plan.is_series() {
@@ -501,9 +504,11 @@ impl<B: Body, S: Executor> Entry for Schedule<B, S> {
         };
         drop(slot);
         if let Some(waiter) = waiter {
+            // USER CODE: the handle's waker, after the end of the schedule is known to all others. A panic ends there.
             waiter.wake();
         }
         drop_quietly(body);
+        // USER CODE: the drop of a value without a handle.
         drop_quietly(outcome);
     }
 }
@@ -511,7 +516,8 @@ impl<B: Body, S: Executor> Entry for Schedule<B, S> {
 impl<B: Body, S: Executor> Promised<B::Out> for Schedule<B, S> {
     fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<B::Out>> {
         let (outcome, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
-        drop(unneeded); // May be a waker, which is user code: the lock is free.
+        // USER CODE: the drop of a stale waker.
+        drop(unneeded);
         outcome
     }
 }

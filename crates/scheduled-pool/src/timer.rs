@@ -90,6 +90,7 @@ impl<S: Executor> Core<S> {
     }
 
     pub(crate) fn now(&self) -> u64 {
+        // USER CODE: `Clock::now`, on the timer thread and on callers': it must be quick and not panic.
         self.epoch.nanos(self.clock.now())
     }
 
@@ -194,6 +195,7 @@ impl<S: Executor> Core<S> {
         }
         effects.wakes.wake_threads();
         let kept = effects.keep.map(|(keep, releases)| keep(releases));
+        // USER CODE: wakers, by the caller. Threads are woken before; panics end here.
         effects.wakes.wake_all();
         kept
     }
@@ -205,6 +207,7 @@ impl<S: Executor> Core<S> {
 
     fn sleep(&self, until: u64) {
         match self.epoch.instant(until) {
+            // USER CODE: `Clock::park_until`, on the timer thread: it must not panic.
             Some(when) => _ = self.clock.park_until(&self.parker, when),
             None => self.parker.park(),
         }

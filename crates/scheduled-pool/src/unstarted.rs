@@ -141,6 +141,7 @@ impl UnstartedSchedule {
 
 impl Drop for UnstartedSchedule {
     fn drop(&mut self) {
+        // USER CODE: the captures of a schedule that `release_now` returned. A panic ends here.
         drop_quietly(self.task.take());
     }
 }

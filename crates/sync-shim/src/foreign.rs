@@ -39,6 +39,7 @@ pub fn drop_quietly<T>(value: T) -> bool {
 
 /// Calls a waker and drops it. Catches its panic.
 pub fn wake(waker: Waker) {
+    // USER CODE: a waker. A panic ends here, and its payload is dropped with the same care.
     if let Err(payload) = guarded(|| waker.wake()) {
         discard(payload);
     }

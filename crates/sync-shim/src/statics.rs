@@ -199,8 +199,8 @@ pub(crate) fn put_thread_parker(parker: &Parker) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_thread_keeps_its_number_and_no_other_has_it() {
+    #[testkit::test]
+    fn each_thread_has_a_unique_number_that_stays() {
         let numbers = || [thread_number(), thread_number()];
         let (ours, theirs) = (numbers(), std::thread::spawn(numbers).join());
         let theirs = theirs.expect("the thread does not panic");

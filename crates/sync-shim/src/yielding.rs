@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn after_long_yields_in_a_row_more_and_more_are_left_out() {
+    fn consecutive_long_yields_are_skipped_more_and_more() {
         let own = OwnYields::new();
         assert_eq!(skipped(&own), 0);
         for expected in [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 2048] {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_finds_our_own_threads_makes_the_next_back_off_short_again() {
+    fn a_yield_to_our_own_threads_shortens_the_next_back_off() {
         let policy = YieldPolicy::new();
         for end in [10, 20, 30] {
             policy.check_processor_share(YIELD, at(end, 0), 2);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn long_yields_cost_nothing_where_our_own_threads_run() {
+    fn long_yields_to_our_own_threads_cause_no_back_off() {
         let policy = YieldPolicy::new();
         policy.check_processor_share(YIELD, at(10, 100), 2);
         policy.check_processor_share(YIELD, at(20, 115), 2);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn long_yields_far_apart_are_no_loss() {
+    fn long_yields_far_apart_cause_no_back_off() {
         let policy = YieldPolicy::new();
         policy.check_processor_share(YIELD, at(10, 0), 2);
         policy.check_processor_share(YIELD, at(31, 0), 2);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn no_back_off_is_endless_however_long_a_yield_took_and_when_milliseconds_begin_anew() {
+    fn the_back_off_is_finite_after_any_yield_and_across_a_wrap_of_the_milliseconds() {
         let policy = YieldPolicy::new();
         let end = 1_u64 << 32;
         policy.check_processor_share(Duration::MAX, at(end - 10, 0), 1);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_was_used_shows_in_the_process_time() {
+    fn used_processor_time_shows_in_the_process_time() {
         let before = processor_time();
         while cfg!(unix) && processor_time() == before {
             std::hint::spin_loop();

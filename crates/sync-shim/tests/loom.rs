@@ -1,4 +1,4 @@
-//! Models of what waits here: each has two racing parties, and names the harm they must not do.
+//! Models of the primitives: each one names two racing parties and the harm they must not do.
 
 #![cfg(anthill_loom)]
 
@@ -14,10 +14,10 @@ use sync_shim::{Clock, Condvar, Futex, ManualClock, Mutex, MutexGuard, Parker};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Plain data: a model fails if two threads reach it unordered.
+/// Plain data: a model fails if two threads access it without synchronization.
 struct Plain(UnsafeCell<u32>);
 
-// SAFETY: not sound at all, and that is its use: loom reports every unordered access.
+// SAFETY: deliberately unsound: loom reports every unordered access.
 unsafe impl Sync for Plain {}
 
 impl Plain {
@@ -36,339 +36,282 @@ impl Plain {
     }
 }
 
-#[test]
-fn a_wait_inside_a_wait_strands_neither_of_them() {
-    check("a_wait_inside_a_wait_strands_neither_of_them", None, || {
-        let outer = Parker::of_thread();
-        let giver = {
-            let outer = (*outer).clone();
-            spawn(move || outer.unpark())
-        };
-        // Enrolled, not yet parked: here user code runs, and may wait itself.
-        let inner = Parker::of_thread();
-        let inner_giver = {
-            let inner = (*inner).clone();
-            spawn(move || inner.unpark())
-        };
-        inner.park();
-        drop(inner);
-        outer.park();
-        giver.join().expect("the giver ends well");
-        inner_giver.join().expect("the giver ends well");
+#[testkit::model]
+fn a_nested_wait_strands_neither_wait() {
+    let outer = Parker::of_thread();
+    let giver = {
+        let outer = (*outer).clone();
+        spawn(move || outer.unpark())
+    };
+    // After enrolment and before parking, user code runs, which may wait itself.
+    let inner = Parker::of_thread();
+    let inner_giver = {
+        let inner = (*inner).clone();
+        spawn(move || inner.unpark())
+    };
+    inner.park();
+    drop(inner);
+    outer.park();
+    giver.join().expect("the giver ends well");
+    inner_giver.join().expect("the giver ends well");
+}
+
+#[testkit::model]
+fn a_token_given_before_or_during_a_park_publishes_earlier_writes() {
+    let (parker, data) = (Parker::new(), Plain::new());
+    let giver = {
+        let (parker, data) = (parker.clone(), Arc::clone(&data));
+        spawn(move || {
+            data.add(1);
+            parker.unpark();
+        })
+    };
+    parker.park();
+    assert_eq!(data.get(), 1);
+    giver.join().expect("the giver ends well");
+    assert!(!parker.take_token(), "one token was given");
+}
+
+#[testkit::model]
+fn a_token_taken_without_parking_publishes_earlier_writes() {
+    let (parker, data) = (Parker::new(), Plain::new());
+    let giver = {
+        let (parker, data) = (parker.clone(), Arc::clone(&data));
+        spawn(move || {
+            data.add(1);
+            parker.unpark();
+        })
+    };
+    if parker.take_token() {
+        assert_eq!(data.get(), 1);
+    } else {
+        parker.park();
+    }
+    giver.join().expect("the giver ends well");
+    assert!(!parker.take_token());
+}
+
+#[testkit::model]
+fn two_racing_unparks_wake_the_owner_once_or_twice() {
+    let parker = Parker::new();
+    let givers = [(); 2].map(|()| {
+        let parker = parker.clone();
+        spawn(move || parker.unpark())
     });
+    parker.park();
+    for giver in givers {
+        giver.join().expect("a giver ends well");
+    }
+    let left = parker.take_token(); // Both tokens may have merged into one.
+    assert!(!(left && parker.take_token()), "two tokens were given");
 }
 
-#[test]
-fn a_token_given_before_or_while_parking_is_found_with_what_came_before_it() {
-    check(
-        "a_token_given_before_or_while_parking_is_found_with_what_came_before_it",
-        None,
-        || {
-            let (parker, data) = (Parker::new(), Plain::new());
-            let giver = {
-                let (parker, data) = (parker.clone(), Arc::clone(&data));
-                spawn(move || {
-                    data.add(1);
-                    parker.unpark();
-                })
-            };
-            parker.park();
-            assert_eq!(data.get(), 1);
-            giver.join().expect("the giver ends well");
-            assert!(!parker.take_token(), "one token was given");
-        },
+#[testkit::model(preemptions = 3)]
+fn a_deadline_racing_a_token_neither_loses_it_nor_oversleeps() {
+    let (parker, clock) = (Parker::new(), ManualClock::new());
+    let when = clock.now() + SECOND;
+    let giver = {
+        let parker = parker.clone();
+        spawn(move || parker.unpark())
+    };
+    let time = {
+        let clock = clock.clone();
+        spawn(move || clock.advance(SECOND))
+    };
+    let woken = clock.park_until(&parker, when);
+    assert!(woken || clock.now() >= when, "it woke too early");
+    giver.join().expect("the giver ends well");
+    time.join().expect("the clock ends well");
+    assert_ne!(
+        woken,
+        parker.take_token(),
+        "the token ended the wait or is still there"
     );
+    assert_eq!(clock.sleepers(), 0);
 }
 
-#[test]
-fn a_token_taken_without_parking_carries_what_came_before_it() {
-    check(
-        "a_token_taken_without_parking_carries_what_came_before_it",
-        None,
-        || {
-            let (parker, data) = (Parker::new(), Plain::new());
-            let giver = {
-                let (parker, data) = (parker.clone(), Arc::clone(&data));
-                spawn(move || {
-                    data.add(1);
-                    parker.unpark();
-                })
-            };
-            if parker.take_token() {
-                assert_eq!(data.get(), 1);
-            } else {
-                parker.park();
-            }
-            giver.join().expect("the giver ends well");
-            assert!(!parker.take_token());
-        },
-    );
-}
-
-#[test]
-fn two_givers_wake_the_owner_once_or_twice_but_never_not_at_all() {
-    check(
-        "two_givers_wake_the_owner_once_or_twice_but_never_not_at_all",
-        None,
-        || {
-            let parker = Parker::new();
-            let givers = [(); 2].map(|()| {
-                let parker = parker.clone();
-                spawn(move || parker.unpark())
-            });
-            parker.park();
-            for giver in givers {
-                giver.join().expect("a giver ends well");
-            }
-            let left = parker.take_token(); // Two tokens may have been one.
-            assert!(!(left && parker.take_token()), "two tokens, not three");
-        },
-    );
-}
-
-#[test]
-fn a_deadline_racing_a_token_loses_no_token_and_does_not_sleep_past() {
-    check(
-        "a_deadline_racing_a_token_loses_no_token_and_does_not_sleep_past",
-        Some(3),
-        || {
-            let (parker, clock) = (Parker::new(), ManualClock::new());
-            let when = clock.now() + SECOND;
-            let giver = {
-                let parker = parker.clone();
-                spawn(move || parker.unpark())
-            };
-            let time = {
-                let clock = clock.clone();
-                spawn(move || clock.advance(SECOND))
-            };
-            let woken = clock.park_until(&parker, when);
-            assert!(woken || clock.now() >= when, "it woke too early");
-            giver.join().expect("the giver ends well");
-            time.join().expect("the clock ends well");
-            assert_ne!(woken, parker.take_token(), "one token, here or there");
-            assert_eq!(clock.sleepers(), 0);
-        },
-    );
-}
-
-#[test]
+#[testkit::model]
 fn a_token_that_ends_a_timed_sleep_leaves_no_sleeper_behind() {
-    check(
-        "a_token_that_ends_a_timed_sleep_leaves_no_sleeper_behind",
-        None,
-        || {
-            let (parker, clock) = (Parker::new(), ManualClock::new());
-            let giver = {
-                let parker = parker.clone();
-                spawn(move || parker.unpark())
-            };
-            assert!(clock.park_until(&parker, clock.now() + SECOND));
-            assert_eq!(clock.sleepers(), 0);
-            giver.join().expect("the giver ends well");
-        },
-    );
+    let (parker, clock) = (Parker::new(), ManualClock::new());
+    let giver = {
+        let parker = parker.clone();
+        spawn(move || parker.unpark())
+    };
+    assert!(clock.park_until(&parker, clock.now() + SECOND));
+    assert_eq!(clock.sleepers(), 0);
+    giver.join().expect("the giver ends well");
 }
 
-#[test]
-fn a_clock_moved_while_a_thread_goes_to_sleep_still_wakes_it() {
-    check(
-        "a_clock_moved_while_a_thread_goes_to_sleep_still_wakes_it",
-        None,
-        || {
-            let (parker, clock) = (Parker::new(), ManualClock::new());
-            let when = clock.now() + SECOND;
-            let time = {
-                let clock = clock.clone();
-                spawn(move || {
-                    clock.advance(SECOND / 2);
-                    clock.advance(SECOND / 2);
-                })
-            };
-            assert!(!clock.park_until(&parker, when));
-            assert!(clock.now() >= when);
-            time.join().expect("the clock ends well");
-        },
-    );
+#[testkit::model]
+fn an_advance_racing_a_thread_that_goes_to_sleep_wakes_it() {
+    let (parker, clock) = (Parker::new(), ManualClock::new());
+    let when = clock.now() + SECOND;
+    let time = {
+        let clock = clock.clone();
+        spawn(move || {
+            clock.advance(SECOND / 2);
+            clock.advance(SECOND / 2);
+        })
+    };
+    assert!(!clock.park_until(&parker, when));
+    assert!(clock.now() >= when);
+    time.join().expect("the clock ends well");
 }
 
-#[test]
-fn a_late_poke_of_an_earlier_wait_ends_no_later_one() {
-    check(
-        "a_late_poke_of_an_earlier_wait_ends_no_later_one",
-        Some(3),
-        || {
-            let (parker, clock) = (Parker::new(), ManualClock::new());
-            let begin = clock.now();
-            let time = {
-                let clock = clock.clone();
-                spawn(move || {
-                    clock.advance(SECOND);
-                    clock.wait_for_sleepers(1);
-                    clock.advance(SECOND);
-                })
-            };
-            // The first wait may see the time by itself, its poke still under way.
-            assert!(!clock.park_until(&parker, begin + SECOND));
-            assert!(!clock.park_until(&parker, begin + 2 * SECOND));
-            assert!(clock.now() >= begin + 2 * SECOND, "it woke too early");
-            time.join().expect("the clock ends well");
-        },
-    );
+#[testkit::model(preemptions = 3)]
+fn a_late_wake_up_of_a_timed_wait_does_not_end_the_next_timed_wait() {
+    let (parker, clock) = (Parker::new(), ManualClock::new());
+    let begin = clock.now();
+    let time = {
+        let clock = clock.clone();
+        spawn(move || {
+            clock.advance(SECOND);
+            clock.wait_for_sleepers(1);
+            clock.advance(SECOND);
+        })
+    };
+    // The first wait may see the new time by itself while its wake-up is still on the way.
+    assert!(!clock.park_until(&parker, begin + SECOND));
+    assert!(!clock.park_until(&parker, begin + 2 * SECOND));
+    assert!(clock.now() >= begin + 2 * SECOND, "it woke too early");
+    time.join().expect("the clock ends well");
 }
 
-#[test]
-fn a_park_is_not_ended_by_the_poke_of_a_wait_before_it() {
-    check(
-        "a_park_is_not_ended_by_the_poke_of_a_wait_before_it",
-        Some(3),
-        || {
-            let (parker, clock) = (Parker::new(), ManualClock::new());
-            let when = clock.now() + SECOND;
-            let given = Arc::new(AtomicU32::new(0));
-            let time = {
-                let (parker, clock, given) = (parker.clone(), clock.clone(), Arc::clone(&given));
-                spawn(move || {
-                    clock.advance(SECOND);
-                    given.store(1, Relaxed); // Ordered by the token.
-                    parker.unpark();
-                })
-            };
-            // The wait may see the time by itself, its poke still under way; or the token.
-            if !clock.park_until(&parker, when) {
-                parker.park();
-            }
-            assert_eq!(given.load(Relaxed), 1, "no token was given");
-            time.join().expect("the clock ends well");
-        },
-    );
+#[testkit::model(preemptions = 3)]
+fn a_late_wake_up_of_a_timed_wait_does_not_end_the_next_park() {
+    let (parker, clock) = (Parker::new(), ManualClock::new());
+    let when = clock.now() + SECOND;
+    let given = Arc::new(AtomicU32::new(0));
+    let time = {
+        let (parker, clock, given) = (parker.clone(), clock.clone(), Arc::clone(&given));
+        spawn(move || {
+            clock.advance(SECOND);
+            given.store(1, Relaxed); // Ordered by the token.
+            parker.unpark();
+        })
+    };
+    // The wait may end by the time, with its wake-up still on the way, or by the token.
+    if !clock.park_until(&parker, when) {
+        parker.park();
+    }
+    assert_eq!(given.load(Relaxed), 1, "no token was given");
+    time.join().expect("the clock ends well");
 }
 
-#[test]
-fn everybody_who_waits_for_sleepers_learns_of_them() {
-    check(
-        "everybody_who_waits_for_sleepers_learns_of_them",
-        Some(3),
-        || {
-            let clock = ManualClock::new();
-            let watchers = [(); 2].map(|()| {
-                let clock = clock.clone();
-                spawn(move || clock.wait_for_sleepers(1))
-            });
-            let alarm = clock.wake_at(clock.now() + SECOND, Waker::noop().clone());
-            for watcher in watchers {
-                watcher.join().expect("a watcher ends well");
-            }
-            drop(alarm);
-        },
-    );
+#[testkit::model(preemptions = 3)]
+fn two_threads_that_wait_for_a_sleeper_both_see_it() {
+    let clock = ManualClock::new();
+    let watchers = [(); 2].map(|()| {
+        let clock = clock.clone();
+        spawn(move || clock.wait_for_sleepers(1))
+    });
+    let alarm = clock.wake_at(clock.now() + SECOND, Waker::noop().clone());
+    for watcher in watchers {
+        watcher.join().expect("a watcher ends well");
+    }
+    drop(alarm);
 }
 
-#[test]
-fn a_changed_word_is_seen_before_or_during_the_sleep_on_it() {
+/// Explores a model without and with fair wakes.
+fn both_ways(name: &str, bound: Option<usize>, body: fn(bool)) {
     for fair in [false, true] {
-        let name = "a_changed_word_is_seen_before_or_during_the_sleep_on_it";
-        check(&format!("{name} (fair: {fair})"), None, move || {
+        check(&format!("{name} (fair: {fair})"), bound, move || {
             set_fair_wakes(fair);
-            let word = Arc::new(Futex::new(0));
-            let waker = {
-                let word = Arc::clone(&word);
-                spawn(move || {
-                    word.store(1, Relaxed);
-                    word.wake_one_fairly(1, 2);
-                })
-            };
-            while word.load(Relaxed) == 0 {
-                word.wait(0, None);
-            }
-            waker.join().expect("the waker ends well");
-            assert!(fair || word.load(Relaxed) == 1, "nothing was reserved");
+            body(fair);
         });
     }
 }
 
-#[test]
+#[testkit::model(check = both_ways)]
+fn a_store_and_a_wake_racing_a_wait_end_it(fair: bool) {
+    let word = Arc::new(Futex::new(0));
+    let waker = {
+        let word = Arc::clone(&word);
+        spawn(move || {
+            word.store(1, Relaxed);
+            word.wake_one_fairly(1, 2);
+        })
+    };
+    while word.load(Relaxed) == 0 {
+        word.wait(0, None);
+    }
+    waker.join().expect("the waker ends well");
+    assert!(fair || word.load(Relaxed) == 1, "nothing was reserved");
+}
+
+#[testkit::model]
 fn a_condition_changed_under_the_lock_wakes_its_waiter() {
-    check(
-        "a_condition_changed_under_the_lock_wakes_its_waiter",
-        None,
-        || {
-            let shared = Arc::new((Mutex::new(0), Condvar::new()));
-            let notifier = {
-                let shared = Arc::clone(&shared);
-                spawn(move || {
-                    *shared.0.lock() += 1;
-                    shared.1.notify_one();
-                })
-            };
-            let mut value = shared.0.lock();
-            while *value == 0 {
-                shared.1.wait(&mut value);
-            }
-            drop(value);
-            notifier.join().expect("the notifier ends well");
-        },
-    );
+    let shared = Arc::new((Mutex::new(0), Condvar::new()));
+    let notifier = {
+        let shared = Arc::clone(&shared);
+        spawn(move || {
+            *shared.0.lock() += 1;
+            shared.1.notify_one();
+        })
+    };
+    let mut value = shared.0.lock();
+    while *value == 0 {
+        shared.1.wait(&mut value);
+    }
+    drop(value);
+    notifier.join().expect("the notifier ends well");
 }
 
-#[test]
+#[testkit::model]
 fn an_alarm_racing_the_clock_fires_once_or_is_taken_back() {
-    check(
-        "an_alarm_racing_the_clock_fires_once_or_is_taken_back",
-        None,
-        || {
-            let clock = ManualClock::new();
-            let when = clock.now() + SECOND;
-            let fired = Arc::new(AtomicU32::new(0));
-            let time = {
-                let clock = clock.clone();
-                spawn(move || clock.advance(SECOND))
-            };
-            let alarm = {
-                let fired = Arc::clone(&fired);
-                clock.wake_at(
-                    when,
-                    testkit::waker_fn(move || {
-                        fired.fetch_add(1, Relaxed);
-                    }),
-                )
-            };
-            time.join().expect("the clock ends well");
-            assert_eq!(fired.load(Relaxed), 1, "set before or after, it is due");
-            drop(alarm);
-            assert_eq!(clock.sleepers(), 0);
-        },
+    let clock = ManualClock::new();
+    let when = clock.now() + SECOND;
+    let fired = Arc::new(AtomicU32::new(0));
+    let time = {
+        let clock = clock.clone();
+        spawn(move || clock.advance(SECOND))
+    };
+    let alarm = {
+        let fired = Arc::clone(&fired);
+        clock.wake_at(
+            when,
+            testkit::waker_fn(move || {
+                fired.fetch_add(1, Relaxed);
+            }),
+        )
+    };
+    time.join().expect("the clock ends well");
+    assert_eq!(
+        fired.load(Relaxed),
+        1,
+        "the alarm is due whether it was set before or after the advance"
     );
+    drop(alarm);
+    assert_eq!(clock.sleepers(), 0);
 }
 
-#[test]
-fn whoever_waits_for_two_sleepers_sees_both() {
-    check("whoever_waits_for_two_sleepers_sees_both", Some(3), || {
-        let clock = ManualClock::new();
-        let watcher = {
-            let clock = clock.clone();
-            spawn(move || {
-                clock.wait_for_sleepers(2);
-                assert_eq!(clock.sleepers(), 2);
-            })
-        };
-        let when = clock.now() + SECOND;
-        let alarms = [(); 2].map(|()| clock.wake_at(when, Waker::noop().clone()));
-        watcher.join().expect("the watcher ends well");
-        drop(alarms);
-    });
+#[testkit::model(preemptions = 3)]
+fn a_wait_for_two_sleepers_sees_both() {
+    let clock = ManualClock::new();
+    let watcher = {
+        let clock = clock.clone();
+        spawn(move || {
+            clock.wait_for_sleepers(2);
+            assert_eq!(clock.sleepers(), 2);
+        })
+    };
+    let when = clock.now() + SECOND;
+    let alarms = [(); 2].map(|()| clock.wake_at(when, Waker::noop().clone()));
+    watcher.join().expect("the watcher ends well");
+    drop(alarms);
 }
 
-/// A model's time, and the condition that its alarm thread sleeps on. Moved under the alarms' lock.
+/// The time of a model, and the condition variable that its alarm thread sleeps on. Advances under the alarms'
+/// lock.
 struct Twin {
     begin: Instant,
     moved: Mutex<Moved>,
     changed: Condvar,
-    /// What holds the next notification up. No step of the model, so that it adds none to others.
+    /// Delays the next notification. No step of the model, so other models stay as small as they are.
     stall: std::sync::Mutex<Option<Stall>>,
 }
 
-/// A thread that is held up between its decision to notify and the notification.
+/// A thread that is stopped between its decision to notify and the notification.
 #[derive(Clone)]
 struct Stall {
     began: Parker,
@@ -378,7 +321,7 @@ struct Stall {
 #[derive(Clone, Copy)]
 struct Moved {
     now: Instant,
-    /// What the thread sleeps for.
+    /// The time until which the alarm thread sleeps.
     until: Option<Instant>,
 }
 
@@ -414,7 +357,7 @@ impl Twin {
     }
 }
 
-/// Alarms over a modelled clock, and the threads they have started.
+/// Alarms on a modelled clock, and the alarm threads started for them.
 #[derive(Clone)]
 struct Rig {
     alarms: Arc<Alarms<Twin>>,
@@ -422,7 +365,7 @@ struct Rig {
     begin: Instant,
 }
 
-/// Far beyond what any model's clock comes to.
+/// Later than any model advances its clock.
 const LATE: Duration = Duration::from_secs(3600);
 
 impl Rig {
@@ -454,10 +397,10 @@ impl Rig {
             Ok(())
         };
         let key = self.alarms.set(0, self.begin + since_begin, waker, start);
-        key.expect("there is a thread, or one is started")
+        key.expect("an alarm thread runs or can be started")
     }
 
-    /// As `set`, with a parker that finds a token once it has rung.
+    /// As `set`; the alarm gives a parker its token.
     fn set_parker(&self, since_begin: Duration) -> Parker {
         let parker = Parker::new();
         let inner = parker.clone();
@@ -465,8 +408,8 @@ impl Rig {
         parker
     }
 
-    /// As `set`, by a thread that is held up before it notifies the alarm thread. Returns when it is, or
-    /// when it has seen that there is no need to.
+    /// As `set`, by a thread that stops before it notifies the alarm thread. Returns once it has stopped, or
+    /// has found that no notification is needed.
     fn set_by_one_held_up(&self, since_begin: Duration) -> (JoinHandle<Key>, Stall) {
         let (began, ended) = (Parker::new(), Parker::new());
         let stall = Stall { began, ended };
@@ -484,8 +427,8 @@ impl Rig {
         (setter, stall)
     }
 
-    /// Moves time, and wakes the thread if what it sleeps for has come; for nothing else, so that
-    /// no step of time stands in for a notification that is missing.
+    /// Advances time and wakes the alarm thread if its time has come, but not otherwise: an advance must not
+    /// replace a missing notification.
     fn advance_to(&self, since_begin: Duration) {
         self.alarms.with_lock(|twin| {
             let mut moved = twin.moved.lock();
@@ -496,7 +439,7 @@ impl Rig {
         });
     }
 
-    /// All is rung or taken back: the threads end after their keep-alive, and not before.
+    /// Ends the alarm threads: all alarms are rung or taken back, and the keep-alive passes.
     fn end(&self, last: Duration) {
         self.advance_to(last + KEEP_ALIVE);
         let threads = std::mem::take(&mut *self.threads.lock());
@@ -506,192 +449,138 @@ impl Rig {
     }
 }
 
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_alarm_set_racing_the_alarm_threads_end_is_rung() {
-    check(
-        "an_alarm_set_racing_the_alarm_threads_end_is_rung",
-        Some(3),
-        || {
-            let rig = Rig::new();
-            rig.set_parker(Duration::ZERO).park();
-            let time = {
-                let rig = rig.clone();
-                spawn(move || rig.advance_to(KEEP_ALIVE))
-            };
-            // Before, while or after the thread ends: it serves this one, or another is started.
-            rig.set_parker(Duration::ZERO).park();
-            time.join().expect("the clock ends well");
-            rig.end(KEEP_ALIVE);
-        },
-    );
+    let rig = Rig::new();
+    rig.set_parker(Duration::ZERO).park();
+    let time = {
+        let rig = rig.clone();
+        spawn(move || rig.advance_to(KEEP_ALIVE))
+    };
+    // Before, while or after the thread ends: it serves this alarm, or another thread is started.
+    rig.set_parker(Duration::ZERO).park();
+    time.join().expect("the clock ends well");
+    rig.end(KEEP_ALIVE);
 }
 
-#[test]
-fn an_earlier_alarm_racing_the_alarm_threads_sleep_is_not_slept_over() {
-    check(
-        "an_earlier_alarm_racing_the_alarm_threads_sleep_is_not_slept_over",
-        None,
-        || {
-            let rig = Rig::new();
-            let late = rig.set(LATE, Waker::noop().clone());
-            rig.set_parker(Duration::ZERO).park();
-            rig.alarms.take_back(0, late);
-            rig.end(Duration::ZERO);
-        },
-    );
+#[testkit::model]
+fn an_earlier_alarm_racing_the_alarm_threads_sleep_is_rung_in_time() {
+    let rig = Rig::new();
+    let late = rig.set(LATE, Waker::noop().clone());
+    rig.set_parker(Duration::ZERO).park();
+    rig.alarms.take_back(0, late);
+    rig.end(Duration::ZERO);
 }
 
-#[test]
+#[testkit::model(preemptions = 3)]
 fn two_alarms_racing_the_alarm_threads_sleep_are_both_rung() {
-    check(
-        "two_alarms_racing_the_alarm_threads_sleep_are_both_rung",
-        Some(3),
-        || {
-            let rig = Rig::new();
-            let late = rig.set(LATE, Waker::noop().clone());
-            let other = {
-                let rig = rig.clone();
-                spawn(move || rig.set_parker(SECOND).park())
-            };
-            // Due already, and so the earlier one, whichever comes first.
-            rig.set_parker(Duration::ZERO).park();
-            rig.advance_to(SECOND);
-            other.join().expect("the other ends well");
-            rig.alarms.take_back(0, late);
-            rig.end(SECOND);
-        },
-    );
+    let rig = Rig::new();
+    let late = rig.set(LATE, Waker::noop().clone());
+    let other = {
+        let rig = rig.clone();
+        spawn(move || rig.set_parker(SECOND).park())
+    };
+    // Already due, and therefore earlier, whichever alarm is set first.
+    rig.set_parker(Duration::ZERO).park();
+    rig.advance_to(SECOND);
+    other.join().expect("the other ends well");
+    rig.alarms.take_back(0, late);
+    rig.end(SECOND);
 }
 
-#[test]
-fn an_earlier_alarm_racing_a_notification_under_way_does_not_wait_for_that() {
-    check(
-        "an_earlier_alarm_racing_a_notification_under_way_does_not_wait_for_that",
-        Some(3),
-        || {
-            let rig = Rig::new();
-            let late = rig.set(LATE, Waker::noop().clone());
-            let (setter, stall) = rig.set_by_one_held_up(SECOND);
-            rig.set_parker(Duration::ZERO).park();
-            stall.ended.unpark();
-            let other = setter.join().expect("the other ends well");
-            rig.alarms.take_back(0, late);
-            rig.alarms.take_back(0, other);
-            rig.end(Duration::ZERO);
-        },
-    );
+#[testkit::model(preemptions = 3)]
+fn an_earlier_alarm_does_not_wait_for_a_notification_under_way() {
+    let rig = Rig::new();
+    let late = rig.set(LATE, Waker::noop().clone());
+    let (setter, stall) = rig.set_by_one_held_up(SECOND);
+    rig.set_parker(Duration::ZERO).park();
+    stall.ended.unpark();
+    let other = setter.join().expect("the other ends well");
+    rig.alarms.take_back(0, late);
+    rig.alarms.take_back(0, other);
+    rig.end(Duration::ZERO);
 }
 
-#[test]
+#[testkit::model]
 fn an_alarm_taken_back_racing_the_alarm_threads_sleep_lets_the_thread_end() {
-    check(
-        "an_alarm_taken_back_racing_the_alarm_threads_sleep_lets_the_thread_end",
-        None,
-        || {
-            let rig = Rig::new();
-            let late = rig.set(LATE, Waker::noop().clone());
-            rig.alarms.take_back(0, late);
-            rig.end(Duration::ZERO); // After its keep-alive, and not an hour later.
-        },
-    );
+    let rig = Rig::new();
+    let late = rig.set(LATE, Waker::noop().clone());
+    rig.alarms.take_back(0, late);
+    rig.end(Duration::ZERO); // After its keep-alive, not an hour later.
 }
 
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_alarm_set_after_one_was_taken_back_is_rung_at_its_time() {
-    check(
-        "an_alarm_set_after_one_was_taken_back_is_rung_at_its_time",
-        Some(3),
-        || {
-            let rig = Rig::new();
-            let late = rig.set(LATE, Waker::noop().clone());
-            rig.alarms.take_back(0, late);
-            let time = {
-                let rig = rig.clone();
-                spawn(move || rig.advance_to(SECOND))
-            };
-            rig.set_parker(SECOND).park();
-            time.join().expect("the clock ends well");
-            rig.end(SECOND);
-        },
-    );
+    let rig = Rig::new();
+    let late = rig.set(LATE, Waker::noop().clone());
+    rig.alarms.take_back(0, late);
+    let time = {
+        let rig = rig.clone();
+        spawn(move || rig.advance_to(SECOND))
+    };
+    rig.set_parker(SECOND).park();
+    time.join().expect("the clock ends well");
+    rig.end(SECOND);
 }
 
-#[test]
-fn an_alarm_taken_back_racing_its_ring_is_rung_or_dropped_and_not_both() {
-    check(
-        "an_alarm_taken_back_racing_its_ring_is_rung_or_dropped_and_not_both",
-        None,
-        || {
-            let rig = Rig::new();
-            let rung = Arc::new(AtomicU32::new(0));
-            let inner = Arc::clone(&rung);
-            let key = rig.set(
-                Duration::ZERO,
-                testkit::waker_fn(move || {
-                    inner.fetch_add(1, Relaxed);
-                }),
-            );
-            rig.alarms.take_back(0, key);
-            rig.end(Duration::ZERO);
-            assert!(rung.load(Relaxed) <= 1);
-            assert_eq!(Arc::strong_count(&rung), 1, "its waker was kept");
-        },
+#[testkit::model]
+fn an_alarm_taken_back_racing_its_ring_is_either_rung_or_dropped() {
+    let rig = Rig::new();
+    let rung = Arc::new(AtomicU32::new(0));
+    let inner = Arc::clone(&rung);
+    let key = rig.set(
+        Duration::ZERO,
+        testkit::waker_fn(move || {
+            inner.fetch_add(1, Relaxed);
+        }),
     );
+    rig.alarms.take_back(0, key);
+    rig.end(Duration::ZERO);
+    assert!(rung.load(Relaxed) <= 1);
+    assert_eq!(Arc::strong_count(&rung), 1, "the alarm keeps its waker");
 }
 
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_last_alarm_pending_keeps_the_alarm_thread() {
-    check(
-        "a_last_alarm_pending_keeps_the_alarm_thread",
-        Some(3),
-        || {
-            let rig = Rig::new();
-            let first = rig.set(SECOND, Waker::noop().clone());
-            let last = rig.set_parker(LATE);
-            rig.alarms.take_back(0, first);
-            let time = {
-                let rig = rig.clone();
-                spawn(move || {
-                    rig.advance_to(SECOND + KEEP_ALIVE);
-                    rig.advance_to(LATE);
-                })
-            };
-            last.park();
-            time.join().expect("the clock ends well");
-            rig.end(LATE);
-        },
-    );
+    let rig = Rig::new();
+    let first = rig.set(SECOND, Waker::noop().clone());
+    let last = rig.set_parker(LATE);
+    rig.alarms.take_back(0, first);
+    let time = {
+        let rig = rig.clone();
+        spawn(move || {
+            rig.advance_to(SECOND + KEEP_ALIVE);
+            rig.advance_to(LATE);
+        })
+    };
+    last.park();
+    time.join().expect("the clock ends well");
+    rig.end(LATE);
 }
 
-#[test]
-fn a_token_left_by_a_timed_wait_ends_the_next_wait_early_and_no_more() {
-    check(
-        "a_token_left_by_a_timed_wait_ends_the_next_wait_early_and_no_more",
-        Some(3),
-        || {
-            let (clock, told) = (ManualClock::new(), Arc::new(Mutex::new([false; 2])));
-            let when = clock.now() + SECOND;
-            let tell = |number: usize, parker: Parker| {
-                let told = Arc::clone(&told);
-                spawn(move || {
-                    told.lock()[number] = true;
-                    parker.unpark();
-                })
-            };
-            let first = Parker::of_thread();
-            let late = tell(0, (*first).clone());
-            clock.advance(SECOND);
-            // The time is up, so this gives up, unless its token is there: a late one is left.
-            let _whether_told = clock.park_until(&first, when);
-            drop(first);
-            let second = Parker::of_thread(); // The same parker, perhaps with that token.
-            let giver = tell(1, (*second).clone());
-            while !told.lock()[1] {
-                second.park();
-            }
-            drop(second);
-            late.join().expect("the late one ends well");
-            giver.join().expect("the giver ends well");
-        },
-    );
+#[testkit::model(preemptions = 3)]
+fn a_token_left_by_a_timed_wait_ends_the_next_wait_early_and_no_other() {
+    let (clock, told) = (ManualClock::new(), Arc::new(Mutex::new([false; 2])));
+    let when = clock.now() + SECOND;
+    let tell = |number: usize, parker: Parker| {
+        let told = Arc::clone(&told);
+        spawn(move || {
+            told.lock()[number] = true;
+            parker.unpark();
+        })
+    };
+    let first = Parker::of_thread();
+    let late = tell(0, (*first).clone());
+    clock.advance(SECOND);
+    // The time is up, so the wait times out unless its token is there already; a later token stays.
+    let _whether_told = clock.park_until(&first, when);
+    drop(first);
+    let second = Parker::of_thread(); // The same parker, perhaps with the late token.
+    let giver = tell(1, (*second).clone());
+    while !told.lock()[1] {
+        second.park();
+    }
+    drop(second);
+    late.join().expect("the late one ends well");
+    giver.join().expect("the giver ends well");
 }

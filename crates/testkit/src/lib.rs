@@ -33,5 +33,6 @@ pub use left_out::left_out;
 #[cfg(feature = "programs")]
 pub use programs::walk_programs;
 pub use rng::Rng;
+pub use testkit_macros::{model, scenario, test};
 pub use wakers::{CountingWaker, block_on, waker_cloned_by, waker_fn, waker_whose_clone_panics};
-pub use watchdog::{LIMIT, watchdog, watchdog_of};
+pub use watchdog::{LIMIT, Watchdog, watchdog};

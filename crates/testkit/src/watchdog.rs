@@ -21,37 +21,38 @@ pub fn watchdog<R>(limit: Duration, test: impl FnOnce() -> R) -> R {
     test()
 }
 
-/// As [`watchdog`], of what bears that name.
-pub fn watchdog_of<R>(name: &str, limit: Duration, test: impl FnOnce() -> R) -> R {
-    let _watchdog = Watchdog::start(name, limit);
-    test()
-}
-
-/// Aborts the process unless it is dropped in time. A type of its own, so that the thread is compiled
-/// once and not for each test.
-struct Watchdog {
+/// Aborts the process unless it is dropped in time: what [`test`](macro@crate::test) puts around a test.
+#[derive(Debug)]
+pub struct Watchdog {
     /// Dropped to call the thread off, by a test that returns and by one that panics.
     running: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
-    fn start(name: &str, limit: Duration) -> Self {
+    /// Starts a thread that aborts the process after `limit`, in the name of the test `name`. The limit is longer
+    /// where the environment variable `TESTKIT_SLOWDOWN` says how many times.
+    ///
+    /// # Panics
+    /// If the machine has no thread left.
+    pub fn start(name: &str, limit: Duration) -> Self {
         let slowdown = env::var(SLOWDOWN).ok().and_then(|it| it.parse().ok());
         let limit = limit.saturating_mul(slowdown.unwrap_or(1));
         let (running, ended) = channel::<()>();
         let farewell = format!("watchdog: `{name}` has not ended after {limit:?}; aborting");
-        let thread = thread::spawn(move || {
-            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                // Straight to the stream: the test harness captures what the macros print, and the
-                // abort would swallow it. If it cannot be written, the abort still speaks.
-                let _ = writeln!(std::io::stderr(), "{farewell}");
-                std::process::abort();
-            }
-        });
+        let thread = thread::Builder::new()
+            .name("watchdog".to_owned())
+            .spawn(move || {
+                if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                    // Straight to the stream: the test harness captures what the macros print, and the
+                    // abort would swallow it. If it cannot be written, the abort still speaks.
+                    let _ = writeln!(std::io::stderr(), "{farewell}");
+                    std::process::abort();
+                }
+            });
         Self {
             running: Some(running),
-            thread: Some(thread),
+            thread: Some(thread.expect("the machine has a thread left")),
         }
     }
 }

@@ -113,15 +113,10 @@ mod tests {
         assert!(!copy.tree.join("old.rs").exists());
 
         let mutant = Mutant {
-            id: "a".to_owned(),
-            package: "x".to_owned(),
             file: file.to_owned(),
-            kind: "notify".to_owned(),
             find: "one".to_owned(),
             replace: "all".to_owned(),
-            models: Vec::new(),
-            tests: Vec::new(),
-            equivalent: None,
+            ..Mutant::default()
         };
         let mutated = copy.mutate(&mutant)?;
         assert_eq!(fs::read(copy.tree.join(file))?, b"all();");

@@ -9,19 +9,18 @@ use serde::Deserialize;
 use crate::process::Test;
 use crate::workspace::Workspace;
 
-/// Holds the table; relative to the root.
-pub(crate) const DOC: &str = "docs/mutants.md";
-
 /// Relative to the root.
 const FOLDER: &str = "xtask/cmutants";
 const KINDS: [&str; 5] = ["ordering", "notify", "recheck", "swap", "state"];
 
 /// A wrong edit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Mutant {
     /// Its name, unique.
     pub(crate) id: String,
     /// The crate it is an edit of.
+    #[serde(skip)]
     pub(crate) package: String,
     /// The file it edits, relative to the root.
     pub(crate) file: String,
@@ -29,18 +28,20 @@ pub(crate) struct Mutant {
     pub(crate) kind: String,
     /// The right text. It occurs once in the file.
     pub(crate) find: String,
-    /// The wrong text.
     pub(crate) replace: String,
     /// Parts of the paths of the models that should see it.
+    #[serde(default)]
     pub(crate) models: Vec<String>,
     /// The ordinary tests that should see it.
+    #[serde(default)]
     pub(crate) tests: Vec<TestFilter>,
     /// Why no execution can differ.
     pub(crate) equivalent: Option<String>,
 }
 
 /// Some ordinary tests, written `crate::part of their paths`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub(crate) struct TestFilter {
     /// The crate they belong to.
     pub(crate) package: String,
@@ -48,15 +49,21 @@ pub(crate) struct TestFilter {
     pub(crate) part: String,
 }
 
-impl TestFilter {
-    fn parse(text: &str) -> Option<Self> {
-        let (package, part) = text.split_once("::")?;
-        (!package.is_empty() && !part.is_empty()).then(|| Self {
-            package: package.to_owned(),
-            part: part.to_owned(),
-        })
-    }
+impl TryFrom<String> for TestFilter {
+    type Error = String;
 
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.split_once("::") {
+            Some((package, part)) if !package.is_empty() && !part.is_empty() => Ok(Self {
+                package: package.to_owned(),
+                part: part.to_owned(),
+            }),
+            _ => Err(format!("not `crate::part`: {text}")),
+        }
+    }
+}
+
+impl TestFilter {
     /// Whether this test is one of them.
     pub(crate) fn matches(&self, test: &Test) -> bool {
         test.binary.package == self.package && test.test.contains(&self.part)
@@ -108,13 +115,8 @@ impl Mutant {
 pub(crate) fn load(workspace: &Workspace) -> Result<Vec<Mutant>> {
     let mut mutants = Vec::new();
     for path in workspace.files(FOLDER)? {
-        let Some(package) = path.file_stem().and_then(|stem| stem.to_str()) else {
-            continue;
-        };
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "toml")
-        {
+        let name = path.file_name().and_then(|name| name.to_str());
+        if let Some(package) = name.and_then(|name| name.strip_suffix(".toml")) {
             let text = workspace.read(&path)?;
             mutants.extend(parse(package, &text).with_context(|| path.display().to_string())?);
         }
@@ -138,24 +140,15 @@ pub(crate) fn check_texts(workspace: &Workspace, mutants: &[Mutant]) -> Result<(
     Ok(())
 }
 
-/// Whether the table knows the mutant's fate.
-pub(super) fn has_row(table: &str, id: &str) -> bool {
-    table.contains(&row_start(id))
-}
-
-pub(super) fn row_start(id: &str) -> String {
-    format!("| `{id}` | ")
-}
-
-/// Checks that every mutant can still be applied and stands in the table of docs/mutants.md.
+/// Checks that every mutant can still be applied and was tried.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let mutants = load(workspace)?;
     check_texts(workspace, &mutants)?;
-    let table = workspace.read(DOC)?;
+    let known = super::report::recorded(workspace)?;
     for Mutant { id, .. } in &mutants {
         ensure!(
-            has_row(&table, id),
-            "mutant {id} is not in {DOC}: run `cargo xtask cmutants`"
+            known.contains_key(id),
+            "mutant {id} was never tried: run `cargo xtask cmutants --new`"
         );
     }
     Ok(())
@@ -165,62 +158,25 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
-    mutant: Vec<Entry>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    id: String,
-    file: String,
-    kind: String,
-    find: String,
-    replace: String,
-    #[serde(default)]
-    models: Vec<String>,
-    #[serde(default)]
-    tests: Vec<String>,
-    equivalent: Option<String>,
+    mutant: Vec<Mutant>,
 }
 
 fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
-    let entries = toml::from_str::<List>(text)?.mutant;
-    entries
-        .into_iter()
-        .map(|entry| mutant(package, entry))
-        .collect()
-}
-
-fn mutant(package: &str, entry: Entry) -> Result<Mutant> {
-    let Entry { id, file, kind, .. } = &entry;
+    let mut mutants = toml::from_str::<List>(text)?.mutant;
     let folder = format!("crates/{package}/src/");
-    ensure!(
-        file.starts_with(&folder),
-        "{id}: {file} does not lie in {folder}"
-    );
-    ensure!(
-        KINDS.contains(&kind.as_str()),
-        "{id}: the kinds are {}",
-        KINDS.join(", ")
-    );
-    ensure!(
-        !entry.find.is_empty() && entry.find != entry.replace,
-        "{id} changes nothing"
-    );
-    let filter = |text: &String| {
-        TestFilter::parse(text).with_context(|| format!("{id}: not `crate::part`: {text}"))
-    };
-    Ok(Mutant {
-        package: package.to_owned(),
-        tests: entry.tests.iter().map(filter).collect::<Result<_>>()?,
-        id: entry.id,
-        file: entry.file,
-        kind: entry.kind,
-        find: entry.find,
-        replace: entry.replace,
-        models: entry.models,
-        equivalent: entry.equivalent,
-    })
+    for mutant in &mut mutants {
+        let Mutant { id, file, kind, .. } = &*mutant;
+        ensure!(
+            file.starts_with(&folder),
+            "{id}: {file} does not lie in {folder}"
+        );
+        let is_known = KINDS.contains(&kind.as_str());
+        ensure!(is_known, "{id}: the kinds are {}", KINDS.join(", "));
+        let changes = !mutant.find.is_empty() && mutant.find != mutant.replace;
+        ensure!(changes, "{id} changes nothing");
+        package.clone_into(&mut mutant.package);
+    }
+    Ok(mutants)
 }
 
 #[cfg(test)]
@@ -263,18 +219,15 @@ models = ['submit', 'release']
         }
     }
 
-    fn test(package: &str, test: &str) -> Test {
-        Test {
+    #[test]
+    fn models_are_those_of_the_crate_or_some_of_them_and_tests_take_the_place_of_all_models() {
+        let test = |package: &str, test: &str| Test {
             binary: TestBinary {
                 package: package.to_owned(),
                 path: "loom".into(),
             },
             test: test.to_owned(),
-        }
-    }
-
-    #[test]
-    fn models_are_those_of_the_crate_or_some_of_them() {
+        };
         let mut mutant = mutant();
         assert!(mutant.is_watched_by(&test("x", "life::release_racing_submit")));
         assert!(!mutant.is_watched_by(&test("x", "tune_racing_tune")));
@@ -282,21 +235,15 @@ models = ['submit', 'release']
         mutant.models.clear();
         assert!(mutant.is_watched_by(&test("x", "tune_racing_tune")));
         assert!(!mutant.is_watched_by(&test("y", "tune_racing_tune")));
-    }
 
-    #[test]
-    fn tests_take_the_place_of_all_models_but_not_of_named_ones() {
-        let tests = "tests = ['y::keep_alive']\n";
-        let mut mutant = parse("x", &format!("{ENTRY}{tests}"))
-            .expect("it is well formed")
-            .remove(0);
+        let entry = format!("{ENTRY}tests = ['y::keep_alive']\n");
+        mutant = parse("x", &entry).expect("it is well formed").remove(0);
         assert!(mutant.is_tested_by(&test("y", "life::keep_alive_zero")));
         assert!(!mutant.is_tested_by(&test("x", "life::keep_alive_zero")));
         assert!(!mutant.is_tested_by(&test("y", "life::release")));
         assert!(mutant.is_watched_by(&test("x", "submit")));
         mutant.models.clear();
-        assert!(!mutant.is_modelled());
-        assert!(!mutant.is_watched_by(&test("x", "submit")));
+        assert!(!mutant.is_modelled() && !mutant.is_watched_by(&test("x", "submit")));
     }
 
     #[test]

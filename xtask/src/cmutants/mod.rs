@@ -43,8 +43,8 @@ enum Watcher {
 impl fmt::Display for Watcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Model(name) => write!(f, "`{name}`"),
-            Self::Test(name) => write!(f, "test `{name}`"),
+            Self::Model(name) => write!(f, "{name}"),
+            Self::Test(name) => write!(f, "test {name}"),
         }
     }
 }
@@ -58,13 +58,11 @@ enum Fate {
     TimedOut { by: Watcher },
     /// All passed.
     Survived,
-    /// It is listed as equivalent and was not run.
-    Equivalent,
     /// It does not compile.
     Broken,
 }
 
-/// Tries the mutants and reports.
+/// Tries the mutants and reports. Those that are listed as equivalent run with `--all` only: nothing may kill one.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> {
     let begin = Instant::now();
     let mut mutants = list::load(workspace)?;
@@ -74,43 +72,31 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
         ensure!(!mutants.is_empty(), "no mutant's id contains `{only}`");
     }
     if flags.new {
-        let table = workspace.read(list::DOC)?;
-        mutants.retain(|mutant| !list::has_row(&table, &mutant.id));
+        let known = report::recorded(workspace)?;
+        mutants.retain(|mutant| !known.contains_key(&mutant.id));
     }
     list::check_texts(workspace, &mutants)?;
-    if flags.list {
-        for mutant in &mutants {
-            println!("{}: {} in {}", mutant.id, mutant.kind, mutant.file);
-        }
-        return Ok(());
-    }
 
-    let is_run = |mutant: &Mutant| flags.all || mutant.equivalent.is_none();
-    let run: Vec<_> = mutants.iter().filter(|mutant| is_run(mutant)).collect();
+    let (run, spared): (Vec<_>, Vec<_>) = mutants
+        .iter()
+        .partition(|it| flags.all || it.equivalent.is_none());
     let times = baseline(workspace, &run)?;
     let attempt = |copy: &Copy, mutant| {
-        let fate = if is_run(mutant) {
-            attempt(copy, mutant, &times)?
-        } else {
-            Fate::Equivalent
-        };
+        let fate = attempt(copy, mutant, &times)?;
         println!("{}: {}", mutant.id, report::verdict(mutant, &fate));
         Ok((mutant, fate))
     };
-    let fates = parallel::map(
-        mutants.iter().collect(),
-        flags.jobs.unwrap_or(1),
-        |job| Copy::make(workspace, job),
-        attempt,
-    )?;
+    let prepare = |job| Copy::make(workspace, job);
+    let mut fates = parallel::map(run, flags.jobs.unwrap_or(1), prepare, attempt)?;
+    fates.extend(spared.into_iter().map(|mutant| (mutant, Fate::Survived)));
 
-    report::write(workspace, &fates, &listed)?;
-    let summary = report::summary(&fates, begin.elapsed());
+    report::record(workspace, &fates, &listed)?;
+    let summary = report::summary(&fates);
     let right = fates
         .iter()
         .all(|(mutant, fate)| report::is_right(mutant, fate));
     ensure!(right, "{summary}");
-    println!("{summary}");
+    println!("{summary}, {:.0} s", begin.elapsed().as_secs_f32());
     Ok(())
 }
 

@@ -4,74 +4,52 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Result;
+use serde::Deserialize;
 
 use crate::workspace::Workspace;
 
-/// The circles there are, each sorted. One that is not among them is an offence, and so is one of
-/// these that has gone.
-const KNOWN: [(&str, &[&str]); 3] = [
-    (
-        "pool-core",
-        &[
-            "engine::core",
-            "engine::discard",
-            "engine::runner",
-            "engine::worker",
-        ],
-    ),
-    (
-        "pool-core",
-        &[
-            "task::cell",
-            "task::current",
-            "task::promise",
-            "task::record",
-            "task::run",
-            "task::span",
-        ],
-    ),
-    ("pool-core", &["keyed", "keyed::turn"]),
-];
+/// A circle that is known, sorted.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Circle {
+    #[serde(rename = "crate")]
+    name: String,
+    files: Vec<String>,
+}
 
-type Modules = BTreeMap<String, String>;
+/// The texts of a crate's files, by module.
+pub(super) type Modules = BTreeMap<String, String>;
 
-/// Names the offences in the sources of all crates.
-pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
+/// Names the circles that are not known, and the known ones that are gone.
+pub(super) fn check(workspace: &Workspace, known: &[Circle]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for name in workspace.crates()? {
-        let folder = format!("crates/{name}/src");
-        let mut modules = Modules::new();
-        for path in workspace.files(&folder)? {
-            if let Some(module) = module_of(path.strip_prefix(&folder)?) {
-                modules.insert(module, workspace.read(&path)?);
-            }
-        }
-        found.extend(circles(&modules).into_iter().map(|it| (name.clone(), it)));
+        let circles = circles(&modules(workspace, &name)?).into_iter();
+        found.extend(circles.map(|files| Circle {
+            name: name.clone(),
+            files,
+        }));
     }
-    Ok(compare(&found))
-}
-
-fn compare(found: &[(String, Vec<String>)]) -> Vec<String> {
-    let is_known =
-        |(name, circle): &(String, Vec<String>)| KNOWN.contains(&(name.as_str(), &names(circle)));
-    let new = found.iter().filter(|one| !is_known(one)).map(|(name, it)| {
-        let files = it.join(", ");
-        format!("crates/{name}/src: these files import one another: {files}")
-    });
-    let is_found = |&&(name, circle): &&(&str, &[&str])| {
-        found
-            .iter()
-            .any(|(other, it)| other == name && names(it) == circle)
+    let say = |it: &Circle, what: &str| {
+        format!("crates/{}/src: {what}: {}", it.name, it.files.join(", "))
     };
-    let gone = KNOWN.iter().filter(|one| !is_found(one)).map(|(name, it)| {
-        let files = it.join(", ");
-        format!("crates/{name}/src: no circle of imports any more, take it off the list: {files}")
-    });
-    new.chain(gone).collect()
+    let new = found.iter().filter(|it| !known.contains(it));
+    let new = new.map(|it| say(it, "these files import one another"));
+    let gone = known.iter().filter(|it| !found.contains(it));
+    Ok(new
+        .chain(gone.map(|it| say(it, "no circle of imports any more, take it off the list")))
+        .collect())
 }
 
-fn names(circle: &[String]) -> Vec<&str> {
-    circle.iter().map(String::as_str).collect()
+pub(super) fn modules(workspace: &Workspace, name: &str) -> Result<Modules> {
+    let folder = format!("crates/{name}/src");
+    let mut modules = Modules::new();
+    for path in workspace.files(&folder)? {
+        if let Some(module) = module_of(path.strip_prefix(&folder)?) {
+            modules.insert(module, workspace.read(&path)?);
+        }
+    }
+    Ok(modules)
 }
 
 /// `a/b.rs` is the module `a::b`. The root is left out: it names all.
@@ -82,20 +60,28 @@ fn module_of(path: &Path) -> Option<String> {
 }
 
 /// The modules that a module's text names, tests and comments left out.
-fn imports(module: &str, modules: &Modules) -> BTreeSet<String> {
+pub(super) fn imports(module: &str, modules: &Modules) -> BTreeSet<String> {
     let text = &modules[module];
-    let end = ["#[cfg(test)]", "#[cfg(all(test"]
-        .iter()
-        .filter_map(|mark| text.find(mark))
-        .min()
-        .unwrap_or(text.len());
-    let code = text[..end]
-        .lines()
-        .filter_map(|line| line.split("//").next());
+    let (code, _) = split(text);
+    let code = code.lines().filter_map(|line| line.split("//").next());
     let paths = code.flat_map(|line| line.split("crate::").skip(1));
     let mut found: BTreeSet<_> = paths.filter_map(|path| target(path, modules)).collect();
     found.remove(module);
     found
+}
+
+/// The text up to the test module, and the rest.
+pub(super) fn split(text: &str) -> (&str, &str) {
+    let marks = text.match_indices("\n#[cfg(").map(|(at, _)| at);
+    let mut ends = marks.filter(|&at| {
+        let mut lines = text[at + 1..].lines();
+        let cfg = lines.next().unwrap_or_default();
+        let item = lines
+            .find(|line| !line.starts_with("#["))
+            .unwrap_or_default();
+        cfg.contains("test") && item.starts_with("mod ") && item.ends_with('{')
+    });
+    text.split_at(ends.next().unwrap_or(text.len()))
 }
 
 /// The longest module that a path begins with.
@@ -158,27 +144,9 @@ mod tests {
             ("a", "use crate::b::c::{Thing, other};"),
             ("b::c", "pub(crate) fn f(x: &crate::d::X) {}"),
             ("d", "use crate::a;\nuse crate::e::E;"),
-            ("e", "// crate::a\n#[cfg(test)]\nuse crate::a;"),
+            ("e", "// crate::a\n#[cfg(test)]\nmod tests {\nuse crate::a;"),
             ("f", "use crate::a::A;"),
         ]));
         assert_eq!(found, [["a", "b::c", "d"]]);
-    }
-
-    #[test]
-    fn a_circle_that_is_not_known_and_a_known_one_that_has_gone_are_offences() {
-        let mut found: Vec<_> = KNOWN
-            .iter()
-            .map(|(name, it)| {
-                (
-                    (*name).to_owned(),
-                    it.iter().map(|&m| m.to_owned()).collect(),
-                )
-            })
-            .collect();
-        assert_eq!(compare(&found), [""; 0]);
-        found.push(("pool-core".to_owned(), vec!["x".to_owned(), "y".to_owned()]));
-        assert_eq!(compare(&found).len(), 1);
-        found.clear();
-        assert_eq!(compare(&found).len(), KNOWN.len());
     }
 }

@@ -1,123 +1,57 @@
 //! The rule for forked children: each public call that may wait has a case that makes it in one.
 //!
 //! The calls are those of `docs/api`, the cases those of the tables (`testkit::fork_cases!`) in `tests/it/forks.rs`
-//! of each crate. A call that may wait, by its name or its result, needs a case, or a line in [`NEVER`] that says
-//! why it cannot wait for another thread. A case, or such a line, needs a call.
+//! of each crate. A call that may wait, by its name or its result, needs a case, or a line in `xtask/hygiene.toml`
+//! that says why it cannot wait for another thread. A case, or such a line, needs a call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
+use serde::Deserialize;
 
 use crate::workspace::Workspace;
 
-/// Those whose calls wait for threads of the process. (`durable-queue` waits for stores as well:
-/// the tests of its stores fork.)
-const CRATES: [&str; 7] = [
-    "anthill",
-    "dedup-queue",
-    "delay-queue",
-    "multi-pool",
-    "pool-core",
-    "scheduled-pool",
-    "worker-queue",
-];
-
-/// A call may wait if its name has one of these words ..
-const WORDS: [&str; 30] = [
-    "async", "batch", "blocking", "channel", "close", "deadline", "drain", "drop", "each", "get",
-    "invoke", "join", "map", "next", "park", "poll", "pop", "push", "release", "reserve", "scope",
-    "shut", "spawn", "stop", "stream", "submit", "take", "timeout", "until", "wait",
-];
-
-/// .. or its result names one of these types.
-const RESULTS: [&str; 9] = [
-    "Drained",
-    "Future",
-    "GetError",
-    "JoinError",
-    "PushError",
-    "SubmitError",
-    "TakeError",
-    "WaitError",
-    "ScheduleError",
-];
-
-/// What looks as if it may wait, and does not: a crate, a call or all of a type's, and why.
-const NEVER: &[(&str, &str, &str)] = &[
-    ("dedup-queue", "TokenBucket::*", "answers how long to wait"),
-    ("delay-queue", "AsyncIoClock::park_until", "ends at a time"),
-    ("delay-queue", "DelayHeap::*", CONTAINER),
-    ("delay-queue", "DelayQueue::reserve", "allocates"),
-    ("delay-queue", "DelayQueue::try_reserve", "allocates"),
-    ("delay-queue", "DrainReady::*", CONTAINER),
-    ("delay-queue", "IntoIter::*", CONTAINER),
-    ("delay-queue", "Iter::*", CONTAINER),
-    ("delay-queue", "TokioClock::park_until", "ends at a time"),
-    ("delay-queue", "wait::*", INTERNAL),
-    ("multi-pool", "Loads::*", VALUE),
-    ("multi-pool", "MultiWorkerPool::deadline", "reads the clock"),
-    ("pool-core", "Builder::*", VALUE),
-    ("pool-core", "CancelToken::drop_guard", VALUE),
-    ("pool-core", "Closures::*", "called where tasks run"),
-    ("pool-core", "Func::*", "called where tasks run"),
-    ("pool-core", "FuncJob::*", VALUE),
-    ("pool-core", "Map::into_stream", VALUE),
-    ("pool-core", "Runner::*", "called where tasks run"),
-    ("pool-core", "Task::*", VALUE),
-    (
-        "pool-core",
-        "TaskGroup::spawn_with_options",
-        "hidden: `TaskGroup::task` is its face",
-    ),
-    (
-        "pool-core",
-        "TaskGroup::submit_with_options",
-        "hidden: `TaskGroup::task` is its face",
-    ),
-    ("pool-core", "WorkerPool::deadline", "reads the clock"),
-    ("pool-core", "Workers::deadline", "reads the clock"),
-    ("pool-core", "internals::*", INTERNAL),
-    ("scheduled-pool", "SeriesHandle::next_due", "a figure"),
-    ("scheduled-pool", "UnstartedSchedule::*", VALUE),
-    ("scheduled-pool", "internals::*", INTERNAL),
-    ("worker-queue", "IdleQueue::*", CONTAINER),
-];
-const CONTAINER: &str = "a container without a lock";
-const VALUE: &str = "a value of the caller's alone";
-const INTERNAL: &str = "for the other crates, whose own calls have cases";
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Forks {
+    crates: Vec<String>,
+    words: Vec<String>,
+    results: Vec<String>,
+    /// By reason and crate.
+    never: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+}
 
 /// Names the offences.
-pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
+pub(super) fn check(workspace: &Workspace, forks: &Forks) -> Result<Vec<String>> {
     let mut offences = Vec::new();
-    for name in CRATES {
+    for name in &forks.crates {
         let api = format!("docs/api/{name}.txt");
         let list = workspace.read(&api)?;
         let file = format!("crates/{name}/tests/it/forks.rs");
         let has_cases = workspace.root.join(&file).exists();
         let cases = has_cases.then(|| workspace.read(&file)).transpose()?;
         let cases = cases.map_or_else(BTreeSet::new, |text| cases_of(&text));
-        offences.extend(compare(name, &list, &cases)?);
+        offences.extend(compare(forks, name, &list, &cases)?);
     }
     Ok(offences)
 }
 
 /// What is wrong between a crate's list and its cases.
-fn compare(name: &str, list: &str, cases: &BTreeSet<String>) -> Result<Vec<String>> {
+fn compare(forks: &Forks, name: &str, list: &str, cases: &BTreeSet<String>) -> Result<Vec<String>> {
     let mut offences = Vec::new();
-    let mut unused: BTreeSet<_> = NEVER.iter().filter(|never| never.0 == name).collect();
+    let never = forks.never.values().filter_map(|crates| crates.get(name));
+    let never: Vec<&String> = never.flatten().collect();
+    let mut unused: BTreeSet<_> = never.iter().copied().collect();
     let (mut all, mut waiting) = (BTreeSet::new(), BTreeSet::new());
     for line in list.lines() {
         let Some((call, result)) = call(name, line)? else {
             continue;
         };
         all.insert(call.clone());
-        if !may_wait(&call, result) {
+        if !forks.may_wait(&call, result) {
             continue;
         }
-        let never = NEVER
-            .iter()
-            .find(|never| never.0 == name && covers(never.1, &call));
-        match never {
+        match never.iter().find(|never| covers(never, &call)) {
             Some(never) => _ = unused.remove(never),
             None => _ = waiting.insert(call),
         }
@@ -131,7 +65,7 @@ fn compare(name: &str, list: &str, cases: &BTreeSet<String>) -> Result<Vec<Strin
     offences.extend(unknown.map(|case| {
         format!("{name}: tests/it/forks.rs has a case of `{case}`, which docs/api does not list")
     }));
-    offences.extend(unused.into_iter().map(|(_, call, _)| {
+    offences.extend(unused.into_iter().map(|call| {
         format!("{name}: `{call}` is said to never wait, and nothing like it looks as if it did")
     }));
     Ok(offences)
@@ -143,22 +77,8 @@ fn call<'l>(name: &str, line: &'l str) -> Result<Option<(String, &'l str)>> {
     let Some(at) = line.find("fn ").filter(|_| line.starts_with("pub ")) else {
         return Ok(None);
     };
-    let signature = &line[at + 3..];
-    let (mut path, mut depth, mut before, mut rest) = (String::new(), 0, ' ', None);
-    for (at, letter) in signature.char_indices() {
-        match letter {
-            '<' => depth += 1,
-            '>' if before != '-' => depth -= 1,
-            '(' if depth == 0 => {
-                rest = Some(&signature[at..]);
-                break;
-            }
-            _ if depth == 0 => path.push(letter),
-            _ => {}
-        }
-        before = letter;
-    }
-    let rest = rest.with_context(|| format!("docs/api/{name}.txt: no function: {line}"))?;
+    let (path, rest) = path(&line[at + 3..])
+        .with_context(|| format!("docs/api/{name}.txt: no function: {line}"))?;
     let result = rest.rsplit_once(" -> ").map_or("", |(_, result)| result);
     let own = format!("{}::", name.replace('-', "_"));
     Ok(path
@@ -166,16 +86,36 @@ fn call<'l>(name: &str, line: &'l str) -> Result<Option<(String, &'l str)>> {
         .map(|call| (call.to_owned(), result)))
 }
 
-fn may_wait(call: &str, result: &str) -> bool {
-    let (of, name) = call.rsplit_once("::").unwrap_or(("", call));
-    // Errors are values. What asks whether something is so does not wait for it.
-    let is_value = of.ends_with("Error") || name.starts_with("is_");
-    let by_name = name.split('_').any(|word| WORDS.contains(&word));
-    let by_result = RESULTS.iter().any(|it| result.contains(it));
-    !is_value && (by_name || by_result)
+/// The path of a function without generics, and what follows it.
+pub(super) fn path(signature: &str) -> Option<(String, &str)> {
+    let (mut path, mut depth, mut before) = (String::new(), 0, ' ');
+    for (at, letter) in signature.char_indices() {
+        match letter {
+            '<' => depth += 1,
+            '>' if before != '-' => depth -= 1,
+            '(' if depth == 0 => return Some((path, &signature[at..])),
+            _ if depth == 0 => path.push(letter),
+            _ => {}
+        }
+        before = letter;
+    }
+    None
 }
 
-/// Whether a line of [`NEVER`] means the call.
+impl Forks {
+    fn may_wait(&self, call: &str, result: &str) -> bool {
+        let (of, name) = call.rsplit_once("::").unwrap_or(("", call));
+        // Errors are values, and a question whether something is so does not wait for it.
+        let is_value = of.ends_with("Error") || name.starts_with("is_");
+        let by_name = name
+            .split('_')
+            .any(|word| self.words.iter().any(|it| it == word));
+        let by_result = self.results.iter().any(|it| result.contains(&**it));
+        !is_value && (by_name || by_result)
+    }
+}
+
+/// Whether a line means the call.
 fn covers(never: &str, call: &str) -> bool {
     match never.strip_suffix('*') {
         Some(start) => call.starts_with(start),
@@ -209,14 +149,19 @@ pub fn pool_core::Keyed<K, S>::keys(&self) -> usize
 pub fn pool_core::Keyed<K, S>::spawn<F: core::ops::FnOnce() -> T, T>(&self, F) -> core::result::Result<T, E>
 pub const fn pool_core::Keyed<K, S>::peek(&self) -> pool_core::JoinError
 pub fn pool_core::blocking<T>(impl FnOnce() -> T) -> T
+pub fn pool_core::Never::submit()
 pub fn P::submit(&self)
 ";
 
+    fn forks() -> Forks {
+        let text = "crates = []\nwords = ['spawn', 'blocking', 'submit']\nresults = ['JoinError']\n\
+                    [never.x]\npool-core = ['Never::*']\nother = ['Keyed::*']\n";
+        toml::from_str(text).expect("it is well-formed")
+    }
+
     fn offences(cases: &[&str]) -> Vec<String> {
         let cases = cases.iter().map(|&case| case.to_owned()).collect();
-        let all = compare("pool-core", LIST, &cases).expect("it is a list");
-        let of_cases = |offence: &String| !offence.contains("is said to never wait");
-        all.into_iter().filter(of_cases).collect()
+        compare(&forks(), "pool-core", LIST, &cases).expect("it is a list")
     }
 
     #[test]
@@ -237,12 +182,13 @@ pub fn P::submit(&self)
 
     #[test]
     fn a_line_about_a_call_that_is_gone_is_an_offence() {
-        let all = compare("pool-core", LIST, &BTreeSet::new()).expect("it is a list");
-        let about = |call: &str| {
+        let list = LIST.replace("Never", "Gone");
+        let all = compare(&forks(), "pool-core", &list, &BTreeSet::new()).expect("it is a list");
+        assert!(
             all.iter()
-                .any(|it| it.contains(call) && it.contains("never wait"))
-        };
-        assert!(about("`WorkerPool::deadline`"));
+                .any(|it| it.contains("`Never::*` is said to never wait")),
+            "{all:?}"
+        );
     }
 
     #[test]

@@ -119,29 +119,25 @@ mod tests {
 
     #[test]
     fn a_discarded_result_needs_a_reason() {
-        let offences = |text| discards("m.rs", text).len();
-        assert_eq!(offences("    let _ = wait();"), 1);
-        assert_eq!(
-            offences("    let _ = wait(); // Discarded: either is right."),
-            0
-        );
-        assert_eq!(
-            offences("    // Discarded: either is right.\n    let _ = wait();"),
-            0
-        );
-        assert_eq!(
-            offences("    let _ = &captured;\n    let answer = wait();"),
-            0
-        );
+        for (text, expected) in [
+            ("    let _ = wait();", 1),
+            ("    let _ = wait(); // Discarded: either is right.", 0),
+            ("    // Discarded: either is right.\n    let _ = wait();", 0),
+            ("    let _ = &captured;\n    let answer = wait();", 0),
+        ] {
+            assert_eq!(discards("m.rs", text).len(), expected, "{text}");
+        }
     }
 
     #[test]
     fn models_are_the_tests_in_loom_files() {
-        for path in ["crates/a/tests/loom.rs", "crates/a/tests/loom/life.rs"] {
-            assert!(is_model(Path::new(path)), "{path}");
-        }
-        for path in ["crates/a/tests/it/loom.rs", "crates/a/src/lib.rs"] {
-            assert!(!is_model(Path::new(path)), "{path}");
+        for (path, expected) in [
+            ("crates/a/tests/loom.rs", true),
+            ("crates/a/tests/loom/life.rs", true),
+            ("crates/a/tests/it/loom.rs", false),
+            ("crates/a/src/lib.rs", false),
+        ] {
+            assert_eq!(is_model(Path::new(path)), expected, "{path}");
         }
     }
 }

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use syn::punctuated::Punctuated;
+use syn::visit::{self, Visit};
 
 use crate::workspace::Workspace;
 
@@ -31,7 +33,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
             tests.extend(test_names(&text));
             if let Some((package, file)) = in_source {
                 let folder = folders.entry(format!("{package}/src")).or_default();
-                folder.extend(uses(file, &text));
+                folder.extend(uses(file, &text)?);
             }
         } else if let Some((package, PAGE)) = in_source {
             pages.insert(format!("{package}/src"), workspace.read(&path)?);
@@ -123,141 +125,129 @@ fn last_part(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// The uses of `unsafe` in a file, but for its tests: blocks and functions by the function that they
-/// are in, `impl`s by trait and type. As rustfmt lays code out.
-fn uses(file: &str, text: &str) -> Uses {
-    let mut uses = Uses::new();
-    let mut owner = None;
-    // Functions around the line, each with its indentation.
-    let mut functions: Vec<(usize, String)> = Vec::new();
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next() {
-        if line.starts_with("#[cfg(") && line.contains("test") {
-            let module = lines.peek().is_some_and(|next| next.starts_with("mod "));
-            if module && !lines.peek().is_some_and(|next| next.ends_with(';')) {
-                break; // The tests come last.
-            }
-        }
-        let code = code(line);
-        let trimmed = code.trim_start();
-        let indent = code.len() - trimmed.len();
-        if trimmed.is_empty() {
-            continue;
-        }
-        if indent == 0 && is_header(trimmed) {
-            owner = Some(owner_of(trimmed));
-        }
-        let function = function_name(trimmed);
-        if function.is_some() || trimmed.starts_with('}') {
-            functions.retain(|(outer, _)| *outer < indent);
-        }
-        if let Some(name) = function {
-            functions.push((indent, name.to_owned()));
-        }
-        let item = match (&owner, functions.last()) {
-            (Some((of, _)), Some((_, function))) => format!("{of}::{function}"),
-            (Some((_, whole)), None) => whole.clone(),
-            (None, Some((_, function))) => function.clone(),
-            (None, None) => trimmed.to_owned(),
-        };
-        let count = count(&code);
-        if count > 0 {
-            *uses.entry(format!("{file}: {item}")).or_default() += count;
-        }
-        // It ends in the line in which it begins.
-        if trimmed.ends_with(['}', ';']) {
-            functions.retain(|(outer, _)| *outer < indent);
-            owner = owner.filter(|_| indent > 0);
-        }
-    }
-    uses
-}
-
-/// The line without comments and the contents of strings.
-fn code(line: &str) -> String {
-    let mut code = String::new();
-    let mut rest = line;
-    while let Some(at) = rest.find(['"', '/']) {
-        code.push_str(&rest[..at]);
-        rest = &rest[at..];
-        if rest.starts_with("//") {
-            return code;
-        }
-        let end = if let Some(inside) = rest.strip_prefix('"') {
-            let inside = inside.replace("\\\\", "__").replace("\\\"", "__");
-            inside.find('"').map_or(rest.len(), |end| end + 2)
-        } else {
-            1
-        };
-        rest = &rest[end..];
-    }
-    code + rest
-}
-
-/// Blocks, functions, implementations and traits; not the types of functions.
-fn count(code: &str) -> usize {
-    let starts = ["{", "fn ", "impl", "trait ", "extern "];
-    let after = code.split("unsafe ").skip(1);
-    after
-        .filter(|rest| starts.iter().any(|start| rest.starts_with(start)))
-        .count()
-}
-
-fn is_header(code: &str) -> bool {
-    let code = code.trim_start_matches("unsafe ");
-    let code = code
-        .trim_start_matches("pub ")
-        .trim_start_matches("pub(crate) ");
-    code.starts_with("impl") || code.starts_with("trait ") || code.starts_with("unsafe trait ")
-}
-
-/// The type or trait of a header, and `Trait for Type`.
-fn owner_of(header: &str) -> (String, String) {
-    let plain = without_generics(header);
-    let words: Vec<_> = plain.split_whitespace().collect();
-    let name = |word: &str| {
-        let name = last_part(word).trim_end_matches([':', '{', ';']);
-        name.to_owned()
+/// The uses of `unsafe` in a file, but for its tests: blocks and functions by the function that they are in, `impl`s by trait
+/// and type. Not the types of functions.
+fn uses(file: &str, text: &str) -> Result<Uses> {
+    let mut visitor = Visitor {
+        file,
+        owner: None,
+        functions: Vec::new(),
+        uses: Uses::new(),
     };
-    let at = |word: &str| words.iter().position(|other| *other == word);
-    let after = |at: Option<usize>| name(words.get(at.map_or(0, |at| at + 1)).unwrap_or(&""));
-    if let Some(middle) = at("for") {
-        let (of, owner) = (name(words[middle - 1]), after(Some(middle)));
-        return (owner.clone(), format!("{of} for {owner}"));
-    }
-    let owner = after(at("impl").or(at("trait")));
-    (owner.clone(), owner)
+    visitor.visit_file(&syn::parse_file(text).with_context(|| file.to_owned())?);
+    Ok(visitor.uses)
 }
 
-fn without_generics(header: &str) -> String {
-    let mut depth = 0;
-    let mut before = ' ';
-    let plain = header.chars().filter(|&character| {
-        // (The `>` of an arrow closes nothing.)
-        match character {
-            '<' => depth += 1,
-            '>' if before != '-' => {
-                depth -= 1;
-                before = character;
-                return false;
-            }
-            _ => {}
+struct Visitor<'f> {
+    file: &'f str,
+    /// The type or trait around, and what the whole of it is called.
+    owner: Option<(String, String)>,
+    functions: Vec<String>,
+    uses: Uses,
+}
+
+impl Visitor<'_> {
+    fn count(&mut self, is_unsafe: bool) {
+        if !is_unsafe {
+            return;
         }
-        before = character;
-        depth == 0
-    });
-    plain.collect()
+        let item = match (&self.owner, self.functions.last()) {
+            (Some((of, _)), Some(function)) => format!("{of}::{function}"),
+            (Some((_, whole)), None) => whole.clone(),
+            (None, function) => function.cloned().unwrap_or_default(),
+        };
+        *self
+            .uses
+            .entry(format!("{}: {item}", self.file))
+            .or_default() += 1;
+    }
+
+    fn inside(&mut self, function: &syn::Signature, visit: impl FnOnce(&mut Self)) {
+        self.functions.push(function.ident.to_string());
+        self.count(matches!(function.safety, syn::Safety::Unsafe(_)));
+        visit(self);
+        self.functions.pop();
+    }
+
+    fn owned(&mut self, owner: (String, String), is_unsafe: bool, visit: impl FnOnce(&mut Self)) {
+        let outer = self.owner.replace(owner);
+        let functions = std::mem::take(&mut self.functions);
+        self.count(is_unsafe);
+        visit(self);
+        (self.owner, self.functions) = (outer, functions);
+    }
 }
 
-/// The name of the function that begins in this line, unless it ends there.
-fn function_name(code: &str) -> Option<&str> {
-    let (before, rest) = code.split_once("fn ")?;
-    let is_declared = before.split_whitespace().all(|word| {
-        ["pub", "const", "async", "unsafe", "extern", "\"\""].contains(&word)
-            || word.starts_with("pub(")
-    });
-    let end = rest.find(|character: char| !character.is_alphanumeric() && character != '_')?;
-    (is_declared && end > 0).then(|| &rest[..end])
+impl<'ast> Visit<'ast> for Visitor<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        let is_test = |attribute: &syn::Attribute| {
+            let list = attribute.meta.require_list();
+            attribute.path().is_ident("cfg")
+                && list.is_ok_and(|it| it.tokens.to_string().contains("test"))
+        };
+        if !item.attrs.iter().any(is_test) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        let of = match &*item.self_ty {
+            syn::Type::Path(it) => last_name(&it.path),
+            _ => String::new(),
+        };
+        let whole = match &item.trait_ {
+            Some((path, _)) => format!("{} for {of}", last_name(path)),
+            None => of.clone(),
+        };
+        self.owned((of, whole), item.unsafety.is_some(), |it| {
+            visit::visit_item_impl(it, item);
+        });
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        let name = item.ident.to_string();
+        self.owned((name.clone(), name), item.unsafety.is_some(), |it| {
+            visit::visit_item_trait(it, item);
+        });
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.inside(&item.sig, |it| visit::visit_item_fn(it, item));
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.inside(&item.sig, |it| visit::visit_impl_item_fn(it, item));
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        self.inside(&item.sig, |it| visit::visit_trait_item_fn(it, item));
+    }
+
+    fn visit_item_foreign_mod(&mut self, item: &'ast syn::ItemForeignMod) {
+        self.count(item.unsafety.is_some());
+        visit::visit_item_foreign_mod(self, item);
+    }
+
+    fn visit_expr_unsafe(&mut self, block: &'ast syn::ExprUnsafe) {
+        self.count(true);
+        visit::visit_expr_unsafe(self, block);
+    }
+
+    /// What macros are given is no tree, so their arguments are tried as expressions.
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        let arguments =
+            item.parse_body_with(Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated);
+        for argument in arguments.iter().flatten() {
+            self.visit_expr(argument);
+        }
+    }
+}
+
+fn last_name(path: &syn::Path) -> String {
+    path.segments
+        .last()
+        .map(|it| it.ident.to_string())
+        .unwrap_or_default()
 }
 
 /// The functions behind `#[test]`.
@@ -265,9 +255,9 @@ fn test_names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_test = false;
     for line in text.lines().map(str::trim_start) {
-        if line == "#[test]" {
-            is_test = true;
-        } else if is_test && let Some(name) = function_name(line) {
+        is_test |= line == "#[test]" || line.starts_with("#[testkit::");
+        let name = line.split_once("fn ").filter(|_| is_test);
+        if let Some((name, _)) = name.and_then(|(_, rest)| rest.split_once('(')) {
             names.push(name.to_owned());
             is_test = false;
         }
@@ -323,9 +313,14 @@ mod tests {
     }
 
     fn offences(rows: &[&str]) -> Vec<String> {
-        let tests = test_names("#[test]\nfn it_panics() {}\n#[test]\n#[cfg(x)]\nfn it_asks() {}");
+        let tests = test_names("#[test]\nfn it_panics() {}\n#[testkit::test]\n#[cfg(x)]\nfn it_asks() {}");
         let tests = tests.into_iter().collect();
-        check_page("UNSAFE.md", &page(rows), &uses("a.rs", SOURCE), &tests)
+        check_page(
+            "UNSAFE.md",
+            &page(rows),
+            &uses("a.rs", SOURCE).expect("it parses"),
+            &tests,
+        )
     }
 
     const FIRST: &str = "| `a.rs` `Sync for Cell`, `Cell::content ×2`, `Cell::both ×2` | i | never | none: a look | – | – |";
@@ -335,7 +330,8 @@ mod tests {
 
     #[test]
     fn uses_are_counted_by_the_item_that_they_are_in() {
-        let uses: Vec<_> = uses("a.rs", SOURCE).into_iter().collect();
+        let uses = uses("a.rs", SOURCE).expect("it parses");
+        let uses: Vec<_> = uses.into_iter().collect();
         let expected = [
             ("a.rs: Cell::both", 2),
             ("a.rs: Cell::content", 2),
@@ -355,51 +351,47 @@ mod tests {
     }
 
     #[test]
-    fn code_without_a_row_and_a_row_without_code_are_offences() {
-        let missing = [
-            "UNSAFE.md: no row for `a.rs: free`",
-            "UNSAFE.md: no row for `a.rs: inner`",
+    fn code_without_a_row_a_row_without_code_and_a_wrong_number_are_offences() {
+        let missing = ["no row for `a.rs: free`", "no row for `a.rs: inner`"];
+        assert_eq!(
+            offences(&[FIRST]),
+            missing.map(|it| format!("UNSAFE.md: {it}"))
+        );
+        let stale = [
+            "no row for `a.rs: inner`",
+            "`a.rs: free::x` has no unsafe code",
         ];
-        assert_eq!(offences(&[FIRST]), missing);
-        let expected = [
-            "UNSAFE.md: no row for `a.rs: inner`",
-            "UNSAFE.md: `a.rs: free::x` has no unsafe code",
-        ];
-        assert_eq!(offences(&[FIRST, SECOND]), expected);
-        let twice = [
-            "UNSAFE.md:7: `a.rs: free` has a row already",
-            "UNSAFE.md:7: `a.rs: inner` has a row already",
-        ];
+        assert_eq!(
+            offences(&[FIRST, SECOND]),
+            stale.map(|it| format!("UNSAFE.md: {it}"))
+        );
+        let twice =
+            ["free", "inner"].map(|it| format!("UNSAFE.md:7: `a.rs: {it}` has a row already"));
         assert_eq!(offences(&[FIRST, LAST, LAST]), twice);
-    }
-
-    #[test]
-    fn one_more_block_in_a_listed_function_is_an_offence() {
         let row = FIRST.replace("both ×2", "both");
         let expected = ["UNSAFE.md: `a.rs: Cell::both` has 2 uses of `unsafe`, not 1"];
         assert_eq!(offences(&[&row, LAST]), expected);
     }
 
     #[test]
-    fn a_row_whose_user_code_has_no_test_or_one_that_is_gone_is_an_offence() {
-        let row = LAST.replace("`it_asks`", "–");
-        let expected = ["UNSAFE.md:6: no test has the user code of that row that calls back"];
-        assert_eq!(offences(&[FIRST, &row]), expected);
-        let row = LAST.replace("it_asks", "it_asked");
-        assert_eq!(
-            offences(&[FIRST, &row]),
-            ["UNSAFE.md:6: no test `it_asked`"]
-        );
+    fn a_row_needs_six_cells_a_reason_and_tests_that_exist() {
+        let of = |row: String| offences(&[FIRST, &row]).remove(0);
+        let wrong = [
+            (
+                ("`it_asks`", "–"),
+                "no test has the user code of that row that calls back",
+            ),
+            (("it_asks", "it_asked"), "no test `it_asked`"),
+            (("| w |", "|  |"), "a cell is empty"),
+            (("| w |", "|"), "a row has six columns"),
+        ];
+        for ((right, wrong), expected) in wrong {
+            assert_eq!(
+                of(LAST.replace(right, wrong)),
+                format!("UNSAFE.md:6: {expected}")
+            );
+        }
         let row = FIRST.replace("none: a look", "none");
         assert_eq!(offences(&[&row, LAST]).len(), 2, "without a reason");
-    }
-
-    #[test]
-    fn a_row_with_an_empty_cell_or_too_few_is_an_offence() {
-        let row = LAST.replace("| w |", "|  |");
-        assert_eq!(offences(&[FIRST, &row]), ["UNSAFE.md:6: a cell is empty"]);
-        let row = LAST.replace("| w |", "|");
-        let first = offences(&[FIRST, &row]).remove(0);
-        assert_eq!(first, "UNSAFE.md:6: a row has six columns");
     }
 }

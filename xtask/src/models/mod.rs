@@ -1,6 +1,6 @@
 //! The loom models: how they are built, listed, run one by one, and what they say.
 //!
-//! A model is a `#[test]` in `tests/loom.rs` (or `tests/loom/main.rs`) of a crate. Each runs in a
+//! A model is a `#[testkit::model]` in `tests/loom.rs` (or `tests/loom/main.rs`) of a crate. Each runs in a
 //! process of its own, because a failing model often aborts the process and would hide the
 //! others. For each exploration that it completes, a model prints the line
 //! `model NAME: completed in N iterations (bound B)`.
@@ -23,17 +23,6 @@ pub(crate) use verdict::{Cause, Completed, Verdict};
 /// Where the models are built.
 pub(crate) fn target(workspace: &Workspace) -> PathBuf {
     workspace.target.join("loom")
-}
-
-/// The crates that have models. There is at least one.
-pub(crate) fn modelled_crates(workspace: &Workspace) -> Result<Vec<String>> {
-    let mut crates = workspace.crates()?;
-    crates.retain(|name| {
-        let tests = workspace.root.join("crates").join(name).join("tests");
-        tests.join("loom.rs").exists() || tests.join("loom/main.rs").exists()
-    });
-    ensure!(!crates.is_empty(), "no crate has a tests/loom.rs");
-    Ok(crates)
 }
 
 /// The cfg under which `sync-shim` stands on loom.
@@ -81,7 +70,7 @@ const EXEMPT: [&str; 3] = ["sync-shim", "testkit", "durable-queue-tests"];
 /// Lints what only stands under the models' cfg, and that what waits there waits through loom.
 pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     let target = target(workspace);
-    let packages = modelled_crates(workspace)?;
+    let packages = workspace.crates_with("loom")?;
     let mut models = cargo(&workspace.root, &target, "clippy", "--test=loom", &packages);
     let mut packages = workspace.crates()?;
     packages.retain(|name| !EXEMPT.contains(&name.as_str()));
@@ -127,9 +116,8 @@ pub(crate) fn run(
     limit: Option<Duration>,
     logs: &Path,
 ) -> Result<Run> {
-    let mut command = Command::new(&test.binary.path);
+    let mut command = test.command();
     command
-        .args(["--exact", &test.test, "--nocapture", "--test-threads=1"])
         // These end an exploration early and call it a success.
         .env_remove("LOOM_MAX_DURATION")
         .env_remove("LOOM_MAX_PERMUTATIONS")
@@ -138,8 +126,7 @@ pub(crate) fn run(
     if let Some(Bound(bound)) = bound {
         command.env("ANTHILL_LOOM_BOUND", bound);
     }
-    let log = logs.join(format!("{test}.log").replace("::", "."));
-    let ended = process::run_logged(&mut command, &log, limit)?;
+    let ended = process::run_logged(&mut command, &test.log(logs), limit)?;
     Ok(Run {
         test: test.clone(),
         verdict: Verdict::of(&ended).with_context(|| test.to_string())?,

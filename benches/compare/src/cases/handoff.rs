@@ -175,10 +175,7 @@ pub fn cases() -> Vec<Case> {
                 move |run| paused(run, threads, producers),
             );
             let quick = threads == 2 && producers == 1;
-            cases.push(
-                case.chart(measure::case::Chart::Latency)
-                    .quick(quick, QUICK),
-            );
+            cases.push(case.quick(quick, QUICK));
         }
     }
     cases

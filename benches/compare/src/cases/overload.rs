@@ -12,7 +12,7 @@ use crate::peers::{QUICK, REFUSING, with_refusing};
 use crate::percentiles::Percentiles;
 use crate::report::Report;
 use crate::stamps::Stamps;
-use measure::case::{Case, Chart, Run};
+use measure::case::{Case, Run};
 
 const SHAPE: Shape = Shape {
     threads: 4,
@@ -120,9 +120,5 @@ pub fn cases() -> Vec<Case> {
         REFUSING,
         |run| with_refusing(&run.pool, SHAPE, Twice(run)),
     );
-    vec![
-        refusals(1).quick(true, QUICK),
-        refusals(4),
-        twice.chart(Chart::Latency),
-    ]
+    vec![refusals(1).quick(true, QUICK), refusals(4), twice]
 }

@@ -9,7 +9,7 @@ use crate::peer::{Job, Peer, Shape};
 use crate::peers::{ALL, QUICK, with, without};
 use crate::percentiles::Percentiles;
 use crate::report::Report;
-use measure::case::{Case, Chart, Run};
+use measure::case::{Case, Run};
 
 const THREADS: u32 = 2;
 
@@ -61,7 +61,6 @@ pub fn cases() -> Vec<Case> {
             pools,
             move |run| with(&run.pool, Shape::unlimited(THREADS), Ask { run, pause }),
         )
-        .chart(Chart::Latency)
         .quick(true, QUICK)
     };
     let question = "How long does a task's value take: asked back to back, and after a pause?";

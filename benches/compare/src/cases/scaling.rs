@@ -23,7 +23,7 @@ pub fn cases() -> Vec<Case> {
                     with(&run.pool, Shape::unlimited(threads), job)
                 },
             );
-            cases.push(case.point(format!("{producers} producers"), threads));
+            cases.push(case);
         }
     }
     cases

@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::stamps::Stamps;
 use crate::wake::Sleeper;
 use crate::work::{Pace, steps};
-use measure::case::{Case, Chart, Outcome, Run};
+use measure::case::{Case, Outcome, Run};
 
 const THREADS: u32 = 4;
 const FUTEX: &str = "bare futex wake";
@@ -135,7 +135,6 @@ pub fn cases() -> Vec<Case> {
             &and(COMMON, FUTEX),
             move |run| idle(run, every),
         )
-        .chart(Chart::Latency)
     };
     let busy = Case::new(
         "start/busy".into(),
@@ -150,6 +149,6 @@ pub fn cases() -> Vec<Case> {
     vec![
         case("1ms", Duration::from_millis(1)).quick(true, QUICK),
         case("50us", Duration::from_micros(50)),
-        busy.chart(Chart::Latency),
+        busy,
     ]
 }

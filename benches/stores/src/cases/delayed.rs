@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use measure::case::{Case, Chart, Run};
+use measure::case::{Case, Run};
 use measure::percentiles::Percentiles;
 use measure::report::Report;
 
@@ -23,14 +23,13 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
             &[Can::All],
             move |contender, run| looked(contender, run, jobs),
         )
-        .chart(Chart::Latency)
     };
     let ours: Vec<Contender> = contenders
         .iter()
         .copied()
         .filter(|it| it.name.starts_with("ours"))
         .collect();
-    let million = case(
+    let mut million = case(
         "delayed/1000000".to_owned(),
         "Delayed jobs in front",
         "And a million, for ours alone?",
@@ -38,7 +37,6 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
         &[Can::All],
         |contender, run| looked(contender, run, 1_000_000),
     );
-    let mut million = million.chart(Chart::Latency);
     million.quick = false;
     vec![of(1_000), of(200_000), million]
 }

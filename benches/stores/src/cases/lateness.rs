@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use measure::case::{Case, Chart, Run};
+use measure::case::{Case, Run};
 use measure::report::Report;
 
 use super::push::BATCH;
@@ -27,7 +27,7 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
     let of = |name: &str, question, can: &[Can], jobs: fn(&Run) -> usize, push: Pusher| {
         let run = move |contender: &Contender, run: &Run| timed(contender, jobs(run), push);
         let name = format!("late/{name}");
-        case(name, "Lateness", question, contenders, can, run).chart(Chart::Latency)
+        case(name, "Lateness", question, contenders, can, run)
     };
     vec![
         of(

@@ -7,7 +7,7 @@ use anthill::{
     ScheduledPool, SubmitError,
 };
 
-#[test]
+#[testkit::test]
 fn a_pool_and_all_that_its_calls_need_can_be_named_through_the_umbrella_alone() {
     let pool: Pool = Pool::builder()
         .capacity(1)
@@ -23,7 +23,7 @@ fn a_pool_and_all_that_its_calls_need_can_be_named_through_the_umbrella_alone() 
     assert!(matches!(doubles.submit(7), Err(SubmitError::Released(7))));
 }
 
-#[test]
+#[testkit::test]
 fn what_falls_due_can_be_named_through_the_umbrella_alone() {
     let mut heap = DelayHeap::new();
     heap.push("due", 5);

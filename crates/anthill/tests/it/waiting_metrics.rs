@@ -31,41 +31,39 @@ impl Metrics for Submits {
 
 /// A worker of a queue finds that a held key has fallen due, and calls the metrics, which wait for a
 /// busy pool. What the pool wakes it with is not what the queue wakes it with.
-#[test]
+#[testkit::test]
 fn a_getter_whose_metrics_submit_to_a_busy_pool_gets_its_key() {
-    testkit::watchdog(testkit::LIMIT, || {
-        let (clock, gate) = (ManualClock::new(), testkit::Gate::new());
-        let pool = Pool::builder().capacity(1).build().unwrap();
-        pool.submit({
-            let gate = gate.clone();
-            move || gate.wait()
-        })
-        .unwrap();
-        gate.wait_for_arrivals(1);
-        let metrics = Arc::new(Submits {
-            pool: pool.clone(),
-            armed: AtomicBool::new(false),
-            began: testkit::Gate::new(),
-        });
-        let queue = DedupDelayQueue::<u32>::builder()
-            .clock(clock.clone())
-            .metrics(Arc::clone(&metrics))
-            .build();
-        queue.add(9).unwrap();
-        let held = queue.get().unwrap();
-        queue.add_after(9, Duration::from_millis(1)).unwrap();
-        clock.advance(Duration::from_millis(1));
-        metrics.armed.store(true, SeqCst);
-        thread::scope(|scope| {
-            let getter = scope.spawn(|| *queue.get().unwrap());
-            while !metrics.began.is_open() || pool.stats().waiting == 0 {
-                thread::yield_now();
-            }
-            queue.add(1).unwrap();
-            gate.open();
-            assert_eq!(getter.join().unwrap(), 1);
-        });
-        assert_eq!(queue.stats().waiting, 0);
-        drop(held);
+    let (clock, gate) = (ManualClock::new(), testkit::Gate::new());
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    pool.submit({
+        let gate = gate.clone();
+        move || gate.wait()
+    })
+    .unwrap();
+    gate.wait_for_arrivals(1);
+    let metrics = Arc::new(Submits {
+        pool: pool.clone(),
+        armed: AtomicBool::new(false),
+        began: testkit::Gate::new(),
     });
+    let queue = DedupDelayQueue::<u32>::builder()
+        .clock(clock.clone())
+        .metrics(Arc::clone(&metrics))
+        .build();
+    queue.add(9).unwrap();
+    let held = queue.get().unwrap();
+    queue.add_after(9, Duration::from_millis(1)).unwrap();
+    clock.advance(Duration::from_millis(1));
+    metrics.armed.store(true, SeqCst);
+    thread::scope(|scope| {
+        let getter = scope.spawn(|| *queue.get().unwrap());
+        while !metrics.began.is_open() || pool.stats().waiting == 0 {
+            thread::yield_now();
+        }
+        queue.add(1).unwrap();
+        gate.open();
+        assert_eq!(getter.join().unwrap(), 1);
+    });
+    assert_eq!(queue.stats().waiting, 0);
+    drop(held);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anthill::dedup_queue::{Delaying, GetError, Held, KeyQueue, Layer, Metrics, Plain};
 use anthill::{ManualClock, Pool};
-use sync_shim::model::{explore, random_below, spawn};
+use sync_shim::model::{random_below, spawn};
 use sync_shim::thread::yield_now;
 
 use super::{InPlace, Latch, Ledger, SECOND, block_on, join_all, poll_once};
@@ -81,176 +81,162 @@ fn get_all<L: Layer>(queue: &Queue<L>, desk: &Desk) {
 }
 
 /// Metrics that wait themselves, in each call the queue makes of them.
-#[test]
+#[testkit::scenario]
 fn metrics_that_wait_for_a_pool_cost_no_wake_up() {
-    explore("metrics_that_wait_for_a_pool_cost_no_wake_up", || {
-        let (pool, ledger, desk) = (small_pool(), Ledger::default(), Desk::default());
-        let clock = ManualClock::new();
-        let queue: Queue<Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
-            .hasher(Fixed::default())
-            .clock(clock.clone())
-            .metrics(Submits(pool.clone(), ledger.clone()))
-            .build();
-        let workers: Vec<_> = (0..2)
-            .map(|_| {
-                let (queue, desk) = (queue.clone(), desk.clone());
-                spawn(move || get_all(&queue, &desk))
-            })
-            .collect();
-        let adder = {
-            let queue = queue.clone();
-            spawn(move || {
-                for key in 0..2 {
-                    queue.add(key).unwrap();
-                    queue.add_after(key + 1, SECOND).unwrap();
-                }
-            })
-        };
-        let time = {
-            let clock = clock.clone();
-            spawn(move || (0..2).for_each(|_| clock.advance(SECOND)))
-        };
-        adder.join().unwrap();
-        time.join().unwrap();
-        clock.advance(SECOND * 2);
-        // Each of the three keys is delivered without a shut-down's help.
-        while queue.stats().ready + queue.stats().held + queue.stats().delayed > 0 {
-            yield_now();
-        }
-        assert!(desk.0.1.load(Relaxed) >= 3);
-        queue.shut_down();
-        join_all(workers);
-        pool.wait_idle().unwrap();
-        pool.release();
-        pool.wait_released().unwrap();
-        ledger.is_settled();
-    });
+    let (pool, ledger, desk) = (small_pool(), Ledger::default(), Desk::default());
+    let clock = ManualClock::new();
+    let queue: Queue<Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
+        .hasher(Fixed::default())
+        .clock(clock.clone())
+        .metrics(Submits(pool.clone(), ledger.clone()))
+        .build();
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let (queue, desk) = (queue.clone(), desk.clone());
+            spawn(move || get_all(&queue, &desk))
+        })
+        .collect();
+    let adder = {
+        let queue = queue.clone();
+        spawn(move || {
+            for key in 0..2 {
+                queue.add(key).unwrap();
+                queue.add_after(key + 1, SECOND).unwrap();
+            }
+        })
+    };
+    let time = {
+        let clock = clock.clone();
+        spawn(move || (0..2).for_each(|_| clock.advance(SECOND)))
+    };
+    adder.join().unwrap();
+    time.join().unwrap();
+    clock.advance(SECOND * 2);
+    // Each of the three keys is delivered without a shut-down's help.
+    while queue.stats().ready + queue.stats().held + queue.stats().delayed > 0 {
+        yield_now();
+    }
+    assert!(desk.0.1.load(Relaxed) >= 3);
+    queue.shut_down();
+    join_all(workers);
+    pool.wait_idle().unwrap();
+    pool.release();
+    pool.wait_released().unwrap();
+    ledger.is_settled();
 }
 
 /// Metrics that wait on the getter's own thread, when it is about to sleep again: a held key falls
 /// due, so the getter, which keeps the time, learns of a delivery that is due and of none that is
 /// ready. What wakes it comes while the metrics wait.
-#[test]
+#[testkit::scenario]
 fn metrics_that_wait_take_no_wake_up_of_the_getter_that_calls_them() {
-    explore(
-        "metrics_that_wait_take_no_wake_up_of_the_getter_that_calls_them",
-        || {
-            let (pool, ledger, clock) = (small_pool(), Ledger::default(), ManualClock::new());
-            let queue: Queue<Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
-                .hasher(Fixed::default())
-                .clock(clock.clone())
-                .metrics(Submits(pool.clone(), ledger.clone()))
-                .build();
-            queue.add(1).unwrap();
-            let held = queue.get().unwrap();
-            queue.add_after(1, SECOND).unwrap();
-            let getter = {
-                let queue = queue.clone();
-                spawn(move || queue.get().unwrap().done())
-            };
-            let time = spawn(move || clock.advance(SECOND));
-            (0..random_below(8)).for_each(|_| yield_now());
-            held.done();
-            getter.join().unwrap();
-            time.join().unwrap();
-            pool.wait_idle().unwrap();
-            pool.release();
-            pool.wait_released().unwrap();
-            ledger.is_settled();
-        },
-    );
+    let (pool, ledger, clock) = (small_pool(), Ledger::default(), ManualClock::new());
+    let queue: Queue<Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
+        .hasher(Fixed::default())
+        .clock(clock.clone())
+        .metrics(Submits(pool.clone(), ledger.clone()))
+        .build();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    queue.add_after(1, SECOND).unwrap();
+    let getter = {
+        let queue = queue.clone();
+        spawn(move || queue.get().unwrap().done())
+    };
+    let time = spawn(move || clock.advance(SECOND));
+    (0..random_below(8)).for_each(|_| yield_now());
+    held.done();
+    getter.join().unwrap();
+    time.join().unwrap();
+    pool.wait_idle().unwrap();
+    pool.release();
+    pool.wait_released().unwrap();
+    ledger.is_settled();
 }
 
 /// Drains that are dropped at any point, beside one that is not.
-#[test]
+#[testkit::scenario]
 fn a_drain_that_is_given_up_leaves_every_key_to_the_next() {
-    explore(
-        "a_drain_that_is_given_up_leaves_every_key_to_the_next",
-        || {
-            let desk = Desk::default();
-            let queue: Queue<Plain> = KeyQueue::<u32, _, _, Plain>::builder()
-                .hasher(Fixed::default())
-                .clock(ManualClock::new())
-                .build();
-            for key in 0..3 {
-                queue.add(key).unwrap();
+    let desk = Desk::default();
+    let queue: Queue<Plain> = KeyQueue::<u32, _, _, Plain>::builder()
+        .hasher(Fixed::default())
+        .clock(ManualClock::new())
+        .build();
+    for key in 0..3 {
+        queue.add(key).unwrap();
+    }
+    let worker = {
+        let (queue, desk) = (queue.clone(), desk.clone());
+        let count = random_below(4);
+        spawn(move || {
+            for _ in 0..count {
+                let Ok(held) = queue.get() else { return };
+                desk.work(*held.key());
             }
-            let worker = {
-                let (queue, desk) = (queue.clone(), desk.clone());
-                let count = random_below(4);
-                spawn(move || {
-                    for _ in 0..count {
-                        let Ok(held) = queue.get() else { return };
-                        desk.work(*held.key());
-                    }
-                })
-            };
-            let quitter = {
-                let queue = queue.clone();
-                spawn(move || {
-                    let mut drain = queue.drain_async();
-                    let mut kept = 0;
-                    for _ in 0..random_below(4) {
-                        if let std::task::Poll::Ready(drained) = poll_once(&mut drain) {
-                            kept += drained.leftovers.map_or(0, |left| left.ready.len());
-                            return kept;
-                        }
-                        yield_now();
-                    }
-                    kept
-                })
-            };
-            let kept = quitter.join().unwrap();
-            worker.join().unwrap();
-            let drained = queue.drain_timeout(Duration::ZERO);
-            let left = drained.leftovers.map_or(0, |left| left.ready.len());
-            assert_eq!(desk.0.1.load(Relaxed) + kept + left, 3);
-        },
-    );
+        })
+    };
+    let quitter = {
+        let queue = queue.clone();
+        spawn(move || {
+            let mut drain = queue.drain_async();
+            let mut kept = 0;
+            for _ in 0..random_below(4) {
+                if let std::task::Poll::Ready(drained) = poll_once(&mut drain) {
+                    kept += drained.leftovers.map_or(0, |left| left.ready.len());
+                    return kept;
+                }
+                yield_now();
+            }
+            kept
+        })
+    };
+    let kept = quitter.join().unwrap();
+    worker.join().unwrap();
+    let drained = queue.drain_timeout(Duration::ZERO);
+    let left = drained.leftovers.map_or(0, |left| left.ready.len());
+    assert_eq!(desk.0.1.load(Relaxed) + kept + left, 3);
 }
 
 /// A getter that is run in place adds keys, and gets another itself, inside the adder's call.
-#[test]
+#[testkit::scenario]
 fn getters_run_in_place_that_wait_lose_no_key() {
-    explore("getters_run_in_place_that_wait_lose_no_key", || {
-        let desk = Desk::default();
-        let queue: Queue<Plain> = KeyQueue::<u32, _, _, Plain>::builder()
-            .hasher(Fixed::default())
-            .clock(ManualClock::new())
-            .build();
-        let worker = {
+    let desk = Desk::default();
+    let queue: Queue<Plain> = KeyQueue::<u32, _, _, Plain>::builder()
+        .hasher(Fixed::default())
+        .clock(ManualClock::new())
+        .build();
+    let worker = {
+        let (queue, desk) = (queue.clone(), desk.clone());
+        spawn(move || get_all(&queue, &desk))
+    };
+    let overs: Vec<_> = (0..2)
+        .map(|_| {
             let (queue, desk) = (queue.clone(), desk.clone());
-            spawn(move || get_all(&queue, &desk))
-        };
-        let overs: Vec<_> = (0..2)
-            .map(|_| {
-                let (queue, desk) = (queue.clone(), desk.clone());
-                InPlace::start(async move {
-                    if let Ok(held) = queue.get_async().await {
-                        desk.work(*held.key());
-                        queue.add(3).unwrap();
-                        held.done();
-                    }
-                })
+            InPlace::start(async move {
+                if let Ok(held) = queue.get_async().await {
+                    desk.work(*held.key());
+                    queue.add(3).unwrap();
+                    held.done();
+                }
             })
-            .collect();
-        let adders: Vec<_> = (0..2)
-            .map(|key| {
-                let queue = queue.clone();
-                spawn(move || {
-                    queue.add(key).unwrap();
-                    queue.add(key + 1).unwrap();
-                })
+        })
+        .collect();
+    let adders: Vec<_> = (0..2)
+        .map(|key| {
+            let queue = queue.clone();
+            spawn(move || {
+                queue.add(key).unwrap();
+                queue.add(key + 1).unwrap();
             })
-            .collect();
-        join_all(adders);
-        while queue.stats().ready + queue.stats().held > 0 {
-            yield_now();
-        }
-        assert!(desk.0.1.load(Relaxed) >= 3);
-        queue.shut_down();
-        overs.iter().for_each(Latch::wait);
-        worker.join().unwrap();
-        assert!(queue.is_empty());
-    });
+        })
+        .collect();
+    join_all(adders);
+    while queue.stats().ready + queue.stats().held > 0 {
+        yield_now();
+    }
+    assert!(desk.0.1.load(Relaxed) >= 3);
+    queue.shut_down();
+    overs.iter().for_each(Latch::wait);
+    worker.join().unwrap();
+    assert!(queue.is_empty());
 }

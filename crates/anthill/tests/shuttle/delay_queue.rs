@@ -5,7 +5,7 @@ use std::time::Duration;
 use anthill::delay_queue::{EntryId, Expired, TakeError};
 use anthill::{DelayQueue, ManualClock};
 use sync_shim::Mutex;
-use sync_shim::model::{explore, random_below, spawn};
+use sync_shim::model::{random_below, spawn};
 
 use super::{InPlace, Ledger, SECOND, Ticker, Ticket, block_on, join_all, poll_once};
 
@@ -76,126 +76,113 @@ fn push(queue: &Queue, ledger: &Ledger) -> Option<EntryId> {
 }
 
 /// Consumers of all kinds, producers of all kinds, cancels, time, and an end.
-#[test]
+#[testkit::scenario]
 fn every_entry_is_taken_once_or_comes_back() {
-    explore("every_entry_is_taken_once_or_comes_back", || {
-        let ((queue, clock), ledger) = (queue(), Ledger::default());
-        let takers: Vec<_> = (0..2)
-            .map(|_| {
-                let queue = queue.clone();
-                spawn(move || take_all(&queue))
-            })
-            .collect();
-        let pushers: Vec<_> = (0..2)
-            .map(|_| {
-                let (queue, ledger) = (queue.clone(), ledger.clone());
-                spawn(move || {
-                    for _ in 0..3 {
-                        let id = push(&queue, &ledger);
-                        match (random_below(4), id) {
-                            (0, Some(id)) => drop(queue.cancel(id)),
-                            (1, Some(id)) => drop(queue.reset(id, SECOND)),
-                            _ => {}
-                        }
+    let ((queue, clock), ledger) = (queue(), Ledger::default());
+    let takers: Vec<_> = (0..2)
+        .map(|_| {
+            let queue = queue.clone();
+            spawn(move || take_all(&queue))
+        })
+        .collect();
+    let pushers: Vec<_> = (0..2)
+        .map(|_| {
+            let (queue, ledger) = (queue.clone(), ledger.clone());
+            spawn(move || {
+                for _ in 0..3 {
+                    let id = push(&queue, &ledger);
+                    match (random_below(4), id) {
+                        (0, Some(id)) => drop(queue.cancel(id)),
+                        (1, Some(id)) => drop(queue.reset(id, SECOND)),
+                        _ => {}
                     }
-                })
+                }
             })
-            .collect();
-        // Only consumers make room, so time goes on until all is over.
-        let time = Ticker::start(clock);
-        match random_below(4) {
-            0 => drop(queue.close_now().into_iter()),
-            1 => drop(queue.close()),
-            _ => {}
-        }
-        join_all(pushers);
-        queue.close();
-        join_all(takers);
-        time.stop();
-        is_at_rest(&queue, &ledger);
-    });
+        })
+        .collect();
+    // Only consumers make room, so time goes on until all is over.
+    let time = Ticker::start(clock);
+    match random_below(4) {
+        0 => drop(queue.close_now().into_iter()),
+        1 => drop(queue.close()),
+        _ => {}
+    }
+    join_all(pushers);
+    queue.close();
+    join_all(takers);
+    time.stop();
+    is_at_rest(&queue, &ledger);
 }
 
 /// A consumer that is run in place by the wake-up it gets pushes, and waits for room, inside the call
 /// of a producer or of one of two other consumers. The other one makes room.
-#[test]
+#[testkit::scenario]
 fn a_taker_run_in_place_that_pushes_and_waits_loses_no_entry() {
-    explore(
-        "a_taker_run_in_place_that_pushes_and_waits_loses_no_entry",
-        || {
-            let ((queue, _clock), ledger) = (queue(), Ledger::default());
-            let takers: Vec<_> = (0..2)
-                .map(|_| {
-                    let queue = queue.clone();
-                    spawn(move || {
-                        while let Ok(expired) = queue.take() {
-                            spend(expired);
-                        }
-                    })
-                })
-                .collect();
-            let over = {
-                let (queue, ledger) = (queue.clone(), ledger.clone());
-                InPlace::start(async move {
-                    if let Ok(expired) = queue.take_async().await {
-                        spend(expired);
-                        drop(queue.push(ledger.ticket(), Duration::ZERO));
-                    }
-                })
-            };
-            let pushers: Vec<_> = (0..2)
-                .map(|_| {
-                    let (queue, ledger) = (queue.clone(), ledger.clone());
-                    spawn(move || {
-                        for _ in 0..2 {
-                            drop(queue.push(ledger.ticket(), Duration::ZERO));
-                        }
-                    })
-                })
-                .collect();
-            join_all(pushers);
-            queue.close();
-            over.wait();
-            join_all(takers);
-            is_at_rest(&queue, &ledger);
-        },
-    );
+    let ((queue, _clock), ledger) = (queue(), Ledger::default());
+    let takers: Vec<_> = (0..2)
+        .map(|_| {
+            let queue = queue.clone();
+            spawn(move || {
+                while let Ok(expired) = queue.take() {
+                    spend(expired);
+                }
+            })
+        })
+        .collect();
+    let over = {
+        let (queue, ledger) = (queue.clone(), ledger.clone());
+        InPlace::start(async move {
+            if let Ok(expired) = queue.take_async().await {
+                spend(expired);
+                drop(queue.push(ledger.ticket(), Duration::ZERO));
+            }
+        })
+    };
+    let pushers: Vec<_> = (0..2)
+        .map(|_| {
+            let (queue, ledger) = (queue.clone(), ledger.clone());
+            spawn(move || {
+                for _ in 0..2 {
+                    drop(queue.push(ledger.ticket(), Duration::ZERO));
+                }
+            })
+        })
+        .collect();
+    join_all(pushers);
+    queue.close();
+    over.wait();
+    join_all(takers);
+    is_at_rest(&queue, &ledger);
 }
 
 /// `close_now` gives back values whose drops look at the queue, while consumers and producers wait.
-#[test]
+#[testkit::scenario]
 fn leftovers_whose_drops_look_at_the_queue_come_back_once() {
-    explore(
-        "leftovers_whose_drops_look_at_the_queue_come_back_once",
-        || {
-            struct Looks(Queue2, Option<Ticket>);
-            type Queue2 = DelayQueue<Mutex<Option<Box<dyn Send>>>, ManualClock>;
-            impl Drop for Looks {
-                fn drop(&mut self) {
-                    let _ = (self.0.len(), self.0.stats());
-                    self.1.take();
+    struct Looks(Queue2, Option<Ticket>);
+    type Queue2 = DelayQueue<Mutex<Option<Box<dyn Send>>>, ManualClock>;
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            let _ = (self.0.len(), self.0.stats());
+            self.1.take();
+        }
+    }
+    let (clock, ledger) = (ManualClock::new(), Ledger::default());
+    let queue: Queue2 = DelayQueue::with_clock(clock);
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let (queue, ledger) = (queue.clone(), ledger.clone());
+            spawn(move || {
+                let value: Box<dyn Send> = Box::new(Looks(queue.clone(), Some(ledger.ticket())));
+                let delay = SECOND * u32::try_from(random_below(2)).unwrap();
+                drop(queue.push(Mutex::new(Some(value)), delay));
+                if random_below(2) == 0 {
+                    drop(queue.take());
                 }
-            }
-            let (clock, ledger) = (ManualClock::new(), Ledger::default());
-            let queue: Queue2 = DelayQueue::with_clock(clock);
-            let threads: Vec<_> = (0..3)
-                .map(|_| {
-                    let (queue, ledger) = (queue.clone(), ledger.clone());
-                    spawn(move || {
-                        let value: Box<dyn Send> =
-                            Box::new(Looks(queue.clone(), Some(ledger.ticket())));
-                        let delay = SECOND * u32::try_from(random_below(2)).unwrap();
-                        drop(queue.push(Mutex::new(Some(value)), delay));
-                        if random_below(2) == 0 {
-                            drop(queue.take());
-                        }
-                    })
-                })
-                .collect();
-            drop(queue.close_now());
-            join_all(threads);
-            assert!(queue.is_empty());
-            ledger.is_settled();
-        },
-    );
+            })
+        })
+        .collect();
+    drop(queue.close_now());
+    join_all(threads);
+    assert!(queue.is_empty());
+    ledger.is_settled();
 }

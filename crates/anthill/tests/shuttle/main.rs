@@ -23,6 +23,7 @@ mod scheduled_pool;
 mod tasks;
 
 use ledger::{Ledger, Ticket};
+use sync_shim::model::explore;
 use tasks::{InPlace, Latch, Ticker, block_on, join_all, poll_once, raise};
 
 use std::time::Duration;

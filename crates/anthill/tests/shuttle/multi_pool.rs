@@ -1,7 +1,7 @@
 //! Several pools as one: a task goes to one of them, once.
 
 use anthill::{ManualClock, MultiPool, Pool};
-use sync_shim::model::{explore, random_below, spawn};
+use sync_shim::model::{random_below, spawn};
 
 use super::{InPlace, Latch, Ledger, SECOND, block_on, join_all, poll_once, raise};
 
@@ -53,63 +53,56 @@ fn step(pool: &MultiPool, ledger: &Ledger) {
 }
 
 /// Two pools of one worker each: clients, a tune, and at times a release with a reboot.
-#[test]
+#[testkit::scenario]
 fn clients_of_two_pools_lose_no_task() {
-    explore("clients_of_two_pools_lose_no_task", || {
-        let (clock, ledger) = (ManualClock::new(), Ledger::default());
-        let each = Pool::builder()
-            .capacity(1)
-            .queue_depth(random_below(2))
-            .clock(clock.clone())
-            .panic_hook(|_| {})
-            .keep_alive(None);
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let threads: Vec<_> = (0..2)
-            .map(|_| {
-                let (pool, ledger) = (pool.clone(), ledger.clone());
-                spawn(move || (0..3).for_each(|_| step(&pool, &ledger)))
-            })
-            .collect();
-        let time = spawn(move || (0..3).for_each(|_| clock.advance(SECOND)));
-        match random_below(3) {
-            0 => {
-                pool.release();
-                pool.reboot();
-            }
-            1 => pool.tune(2).unwrap(),
-            _ => step(&pool, &ledger),
+    let (clock, ledger) = (ManualClock::new(), Ledger::default());
+    let each = Pool::builder()
+        .capacity(1)
+        .queue_depth(random_below(2))
+        .clock(clock.clone())
+        .panic_hook(|_| {})
+        .keep_alive(None);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let (pool, ledger) = (pool.clone(), ledger.clone());
+            spawn(move || (0..3).for_each(|_| step(&pool, &ledger)))
+        })
+        .collect();
+    let time = spawn(move || (0..3).for_each(|_| clock.advance(SECOND)));
+    match random_below(3) {
+        0 => {
+            pool.release();
+            pool.reboot();
         }
-        join_all(threads);
-        time.join().unwrap();
-        ends_at_rest(&pool, &ledger);
-    });
+        1 => pool.tune(2).unwrap(),
+        _ => step(&pool, &ledger),
+    }
+    join_all(threads);
+    time.join().unwrap();
+    ends_at_rest(&pool, &ledger);
 }
 
 /// As for one pool: what runs in a joiner's waker may wait for a task of a third party.
-#[test]
+#[testkit::scenario]
 fn a_continuation_of_several_pools_that_waits_for_a_task_gets_it() {
-    explore(
-        "a_continuation_of_several_pools_that_waits_for_a_task_gets_it",
-        || {
-            let (ledger, latch) = (Ledger::default(), Latch::new());
-            let each = Pool::builder().capacity(2).queue_depth(4).keep_alive(None);
-            let pool = MultiPool::builder(each).pools(2).build().unwrap();
-            let opener = {
-                let (pool, ledger, latch) = (pool.clone(), ledger.clone(), latch.clone());
-                spawn(move || {
-                    pool.submit(ledger.task()).unwrap();
-                    pool.submit(move || latch.open()).unwrap();
-                })
-            };
-            let handle = pool.spawn(ledger.task()).unwrap();
-            let over = InPlace::start(async move {
-                handle.await.unwrap();
-                latch.wait();
-            });
+    let (ledger, latch) = (Ledger::default(), Latch::new());
+    let each = Pool::builder().capacity(2).queue_depth(4).keep_alive(None);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let opener = {
+        let (pool, ledger, latch) = (pool.clone(), ledger.clone(), latch.clone());
+        spawn(move || {
             pool.submit(ledger.task()).unwrap();
-            opener.join().unwrap();
-            over.wait();
-            ends_at_rest(&pool, &ledger);
-        },
-    );
+            pool.submit(move || latch.open()).unwrap();
+        })
+    };
+    let handle = pool.spawn(ledger.task()).unwrap();
+    let over = InPlace::start(async move {
+        handle.await.unwrap();
+        latch.wait();
+    });
+    pool.submit(ledger.task()).unwrap();
+    opener.join().unwrap();
+    over.wait();
+    ends_at_rest(&pool, &ledger);
 }

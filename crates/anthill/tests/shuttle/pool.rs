@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use anthill::{Capacity, JoinError, ManualClock, Pool, SubmitError, WaitError, WeakPool};
 use sync_shim::Mutex;
-use sync_shim::model::{explore, random_below, spawn};
+use sync_shim::model::{random_below, spawn};
 
 use super::{InPlace, Latch, Ledger, SECOND, Ticket, block_on, join_all, poll_once, raise};
 
@@ -168,82 +168,78 @@ fn ended(joined: &Result<(), JoinError>) {
 }
 
 /// Three clients do what they like, a fourth thread moves time and tunes; hooks submit too.
-#[test]
+#[testkit::scenario]
 fn clients_that_do_anything_lose_no_task() {
-    explore("clients_that_do_anything_lose_no_task", || {
-        let (clock, ledger, here) = (ManualClock::new(), Ledger::default(), Here::default());
-        let mut builder = Pool::builder()
-            .capacity(1 + random_below(2))
-            .queue_depth(random_below(3))
-            .clock(clock.clone())
-            .panic_hook(|_| {})
-            .keep_alive((random_below(2) == 0).then_some(SECOND));
-        if random_below(2) == 0 {
-            let (here, ledger) = (here.clone(), ledger.clone());
-            builder = builder.start_hook(move || {
-                if let Some(pool) = here.upgrade() {
-                    drop(pool.try_submit(ledger.task()));
-                }
-            });
-        }
-        let pool = builder.build().unwrap();
-        here.0.set(pool.downgrade()).unwrap();
-        let mut threads = Vec::new();
-        for _ in 0..2 {
-            let (pool, ledger) = (pool.clone(), ledger.clone());
-            threads.push(spawn(move || (0..3).for_each(|_| step(&pool, &ledger))));
-        }
-        let tuner = {
-            let pool = pool.clone();
-            spawn(move || {
-                pool.tune(1 + random_below(3)).unwrap();
-                clock.advance(SECOND);
-                pool.tune(1).unwrap();
-                clock.advance(SECOND);
-            })
-        };
-        (0..2).for_each(|_| step(&pool, &ledger));
-        join_all(threads);
-        tuner.join().unwrap();
-        ends_at_rest(&pool, &ledger);
-    });
+    let (clock, ledger, here) = (ManualClock::new(), Ledger::default(), Here::default());
+    let mut builder = Pool::builder()
+        .capacity(1 + random_below(2))
+        .queue_depth(random_below(3))
+        .clock(clock.clone())
+        .panic_hook(|_| {})
+        .keep_alive((random_below(2) == 0).then_some(SECOND));
+    if random_below(2) == 0 {
+        let (here, ledger) = (here.clone(), ledger.clone());
+        builder = builder.start_hook(move || {
+            if let Some(pool) = here.upgrade() {
+                drop(pool.try_submit(ledger.task()));
+            }
+        });
+    }
+    let pool = builder.build().unwrap();
+    here.0.set(pool.downgrade()).unwrap();
+    let mut threads = Vec::new();
+    for _ in 0..2 {
+        let (pool, ledger) = (pool.clone(), ledger.clone());
+        threads.push(spawn(move || (0..3).for_each(|_| step(&pool, &ledger))));
+    }
+    let tuner = {
+        let pool = pool.clone();
+        spawn(move || {
+            pool.tune(1 + random_below(3)).unwrap();
+            clock.advance(SECOND);
+            pool.tune(1).unwrap();
+            clock.advance(SECOND);
+        })
+    };
+    (0..2).for_each(|_| step(&pool, &ledger));
+    join_all(threads);
+    tuner.join().unwrap();
+    ends_at_rest(&pool, &ledger);
 }
 
 /// A release and a reboot in the midst of it: each task runs or comes back.
-#[test]
+#[testkit::scenario]
 fn a_release_and_a_reboot_amidst_clients_lose_no_task() {
-    explore("a_release_and_a_reboot_amidst_clients_lose_no_task", || {
-        let (clock, ledger) = (ManualClock::new(), Ledger::default());
-        let pool = Pool::builder()
-            .capacity(1 + random_below(2))
-            .queue_depth(random_below(3))
-            .clock(clock.clone())
-            .panic_hook(|_| {})
-            .keep_alive(None)
-            .build()
-            .unwrap();
-        let mut threads = Vec::new();
-        for _ in 0..2 {
-            let (pool, ledger) = (pool.clone(), ledger.clone());
-            threads.push(spawn(move || {
-                for _ in 0..3 {
-                    step_until_released(&pool, &ledger);
-                }
-            }));
-        }
-        let time = spawn(move || (0..3).for_each(|_| clock.advance(SECOND)));
-        if random_below(2) == 0 {
-            pool.release();
-        } else {
-            pool.release_now();
-        }
-        if random_below(2) == 0 {
-            assert!(pool.reboot());
-        }
-        join_all(threads);
-        time.join().unwrap();
-        ends_at_rest(&pool, &ledger);
-    });
+    let (clock, ledger) = (ManualClock::new(), Ledger::default());
+    let pool = Pool::builder()
+        .capacity(1 + random_below(2))
+        .queue_depth(random_below(3))
+        .clock(clock.clone())
+        .panic_hook(|_| {})
+        .keep_alive(None)
+        .build()
+        .unwrap();
+    let mut threads = Vec::new();
+    for _ in 0..2 {
+        let (pool, ledger) = (pool.clone(), ledger.clone());
+        threads.push(spawn(move || {
+            for _ in 0..3 {
+                step_until_released(&pool, &ledger);
+            }
+        }));
+    }
+    let time = spawn(move || (0..3).for_each(|_| clock.advance(SECOND)));
+    if random_below(2) == 0 {
+        pool.release();
+    } else {
+        pool.release_now();
+    }
+    if random_below(2) == 0 {
+        assert!(pool.reboot());
+    }
+    join_all(threads);
+    time.join().unwrap();
+    ends_at_rest(&pool, &ledger);
 }
 
 /// As `step`, where any task may come back because of a release.
@@ -273,75 +269,68 @@ fn step_until_released(pool: &Pool, ledger: &Ledger) {
 
 /// A joiner's waker runs its continuation in place, on the worker that ended the task; the
 /// continuation submits, and waits for what it spawned.
-#[test]
+#[testkit::scenario]
 fn continuations_in_place_that_wait_hold_up_no_task() {
-    explore("continuations_in_place_that_wait_hold_up_no_task", || {
-        let ledger = Ledger::default();
-        let pool = Pool::builder()
-            .capacity(2)
-            .queue_depth(2)
-            .keep_alive(None)
-            .build()
-            .unwrap();
-        let other = {
+    let ledger = Ledger::default();
+    let pool = Pool::builder()
+        .capacity(2)
+        .queue_depth(2)
+        .keep_alive(None)
+        .build()
+        .unwrap();
+    let other = {
+        let (pool, ledger) = (pool.clone(), ledger.clone());
+        spawn(move || {
+            for _ in 0..2 {
+                pool.submit(ledger.task()).unwrap();
+            }
+        })
+    };
+    let over: Vec<Latch> = (0..2)
+        .map(|_| {
+            let handle = pool.spawn(ledger.task()).unwrap();
             let (pool, ledger) = (pool.clone(), ledger.clone());
-            spawn(move || {
-                for _ in 0..2 {
-                    pool.submit(ledger.task()).unwrap();
-                }
+            InPlace::start(async move {
+                handle.await.unwrap();
+                pool.submit(ledger.task()).unwrap();
+                pool.spawn(ledger.task()).unwrap().join().unwrap();
             })
-        };
-        let over: Vec<Latch> = (0..2)
-            .map(|_| {
-                let handle = pool.spawn(ledger.task()).unwrap();
-                let (pool, ledger) = (pool.clone(), ledger.clone());
-                InPlace::start(async move {
-                    handle.await.unwrap();
-                    pool.submit(ledger.task()).unwrap();
-                    pool.spawn(ledger.task()).unwrap().join().unwrap();
-                })
-            })
-            .collect();
-        over.iter().for_each(Latch::wait);
-        other.join().unwrap();
-        ends_at_rest(&pool, &ledger);
-        assert_eq!(ledger.used(), 8);
-    });
+        })
+        .collect();
+    over.iter().for_each(Latch::wait);
+    other.join().unwrap();
+    ends_at_rest(&pool, &ledger);
+    assert_eq!(ledger.used(), 8);
 }
 
 /// A detached task's value waits in its destructor for another task: another worker, or this one
 /// in place, runs it.
-#[test]
+#[testkit::scenario]
 fn a_value_whose_drop_waits_for_a_task_is_waited_for_by_nothing_else() {
-    explore(
-        "a_value_whose_drop_waits_for_a_task_is_waited_for_by_nothing_else",
-        || {
-            let ledger = Ledger::default();
-            let pool = Pool::builder()
-                .capacity(2)
-                .queue_depth(2)
-                .keep_alive(None)
-                .build()
-                .unwrap();
-            let threads = (0..2)
-                .map(|_| {
-                    let (pool, ledger) = (pool.clone(), ledger.clone());
-                    spawn(move || {
-                        let (here, book, ticket) = (pool.clone(), ledger.clone(), ledger.ticket());
-                        let task = move || {
-                            ticket.spend();
-                            WaitsOnDrop(here, book)
-                        };
-                        drop(pool.spawn(task).map_err(|_| ()).unwrap());
-                        pool.submit(ledger.task()).unwrap();
-                    })
-                })
-                .collect();
-            join_all(threads);
-            ends_at_rest(&pool, &ledger);
-            assert_eq!(ledger.used(), 6);
-        },
-    );
+    let ledger = Ledger::default();
+    let pool = Pool::builder()
+        .capacity(2)
+        .queue_depth(2)
+        .keep_alive(None)
+        .build()
+        .unwrap();
+    let threads = (0..2)
+        .map(|_| {
+            let (pool, ledger) = (pool.clone(), ledger.clone());
+            spawn(move || {
+                let (here, book, ticket) = (pool.clone(), ledger.clone(), ledger.ticket());
+                let task = move || {
+                    ticket.spend();
+                    WaitsOnDrop(here, book)
+                };
+                drop(pool.spawn(task).map_err(|_| ()).unwrap());
+                pool.submit(ledger.task()).unwrap();
+            })
+        })
+        .collect();
+    join_all(threads);
+    ends_at_rest(&pool, &ledger);
+    assert_eq!(ledger.used(), 6);
 }
 
 /// Where user code lies in wait for what another thread's task does.
@@ -409,99 +398,83 @@ impl Drop for WaitsForLatch {
     }
 }
 
-#[test]
+#[testkit::scenario]
 fn a_start_hook_that_waits_for_a_task_of_another_thread_gets_it() {
-    explore(
-        "a_start_hook_that_waits_for_a_task_of_another_thread_gets_it",
-        || another_worker_runs_what_user_code_waits_for(Seam::StartHook),
-    );
+    another_worker_runs_what_user_code_waits_for(Seam::StartHook);
 }
 
-#[test]
+#[testkit::scenario]
 fn a_value_whose_drop_waits_for_a_task_of_another_thread_gets_it() {
-    explore(
-        "a_value_whose_drop_waits_for_a_task_of_another_thread_gets_it",
-        || another_worker_runs_what_user_code_waits_for(Seam::DetachedValue),
-    );
+    another_worker_runs_what_user_code_waits_for(Seam::DetachedValue);
 }
 
-#[test]
+#[testkit::scenario]
 fn a_continuation_that_waits_for_a_task_of_another_thread_gets_it() {
-    explore(
-        "a_continuation_that_waits_for_a_task_of_another_thread_gets_it",
-        || another_worker_runs_what_user_code_waits_for(Seam::JoinersWaker),
-    );
+    another_worker_runs_what_user_code_waits_for(Seam::JoinersWaker);
 }
 
 /// A start hook waits for a task of its own pool.
-#[test]
+#[testkit::scenario]
 fn a_hook_that_waits_for_a_task_holds_up_no_other() {
-    explore("a_hook_that_waits_for_a_task_holds_up_no_other", || {
-        let (ledger, here) = (Ledger::default(), Here::default());
-        let hook = {
-            let (here, ledger) = (here.clone(), ledger.clone());
-            move || {
-                let Some(pool) = here.upgrade() else { return };
-                if let Ok(handle) = pool.spawn(ledger.task()) {
-                    handle.join().unwrap();
-                }
+    let (ledger, here) = (Ledger::default(), Here::default());
+    let hook = {
+        let (here, ledger) = (here.clone(), ledger.clone());
+        move || {
+            let Some(pool) = here.upgrade() else { return };
+            if let Ok(handle) = pool.spawn(ledger.task()) {
+                handle.join().unwrap();
             }
-        };
-        let pool = Pool::builder()
-            .capacity(2)
-            .queue_depth(4)
-            .keep_alive(None)
-            .start_hook(hook)
-            .build()
-            .unwrap();
-        here.0.set(pool.downgrade()).unwrap();
-        let threads = (0..3)
-            .map(|_| {
-                let (pool, ledger) = (pool.clone(), ledger.clone());
-                spawn(move || pool.submit(ledger.task()).unwrap())
-            })
-            .collect();
-        join_all(threads);
-        ends_at_rest(&pool, &ledger);
-        assert_eq!(pool.capacity(), Capacity::from(2));
-    });
+        }
+    };
+    let pool = Pool::builder()
+        .capacity(2)
+        .queue_depth(4)
+        .keep_alive(None)
+        .start_hook(hook)
+        .build()
+        .unwrap();
+    here.0.set(pool.downgrade()).unwrap();
+    let threads = (0..3)
+        .map(|_| {
+            let (pool, ledger) = (pool.clone(), ledger.clone());
+            spawn(move || pool.submit(ledger.task()).unwrap())
+        })
+        .collect();
+    join_all(threads);
+    ends_at_rest(&pool, &ledger);
+    assert_eq!(pool.capacity(), Capacity::from(2));
 }
 
 /// The last handle goes while its tasks still run; what they capture submits as it is dropped.
-#[test]
+#[testkit::scenario]
 fn dropping_the_last_handle_lets_every_task_run_or_come_back() {
-    explore(
-        "dropping_the_last_handle_lets_every_task_run_or_come_back",
-        || {
-            let ledger = Ledger::default();
-            let ended = Latch::new();
-            let pool = Pool::builder()
-                .capacity(2)
-                .queue_depth(4)
-                .keep_alive(None)
-                .build()
-                .unwrap();
-            let stopped = Stopped(ended.clone());
-            let threads = (0..3)
-                .map(|_| {
-                    let (pool, ledger) = (pool.clone(), ledger.clone());
-                    spawn(move || {
-                        let capture = SubmitsOnDrop(pool.downgrade(), ledger.clone());
-                        let ticket: Ticket = ledger.ticket();
-                        drop(pool.submit(move || {
-                            let _capture = capture;
-                            ticket.spend();
-                        }));
-                    })
-                })
-                .collect();
-            drop(pool.submit(move || drop(stopped)));
-            drop(pool);
-            ended.wait();
-            join_all(threads);
-            // The workers' own ends are not waited for: no handle is left to wait with.
-        },
-    );
+    let ledger = Ledger::default();
+    let ended = Latch::new();
+    let pool = Pool::builder()
+        .capacity(2)
+        .queue_depth(4)
+        .keep_alive(None)
+        .build()
+        .unwrap();
+    let stopped = Stopped(ended.clone());
+    let threads = (0..3)
+        .map(|_| {
+            let (pool, ledger) = (pool.clone(), ledger.clone());
+            spawn(move || {
+                let capture = SubmitsOnDrop(pool.downgrade(), ledger.clone());
+                let ticket: Ticket = ledger.ticket();
+                drop(pool.submit(move || {
+                    let _capture = capture;
+                    ticket.spend();
+                }));
+            })
+        })
+        .collect();
+    drop(pool.submit(move || drop(stopped)));
+    drop(pool);
+    ended.wait();
+    join_all(threads);
+    // The workers' own ends are not waited for: no handle is left to wait with.
 }
 
 /// Opens a latch when it goes.

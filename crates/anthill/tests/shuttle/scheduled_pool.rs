@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anthill::scheduled_pool::Series;
 use anthill::{JoinError, ManualClock, Pool, ScheduledPool};
-use sync_shim::model::{explore, random_below, spawn};
+use sync_shim::model::{random_below, spawn};
 
 use super::{InPlace, Latch, Ledger, SECOND, Ticker, block_on, join_all, raise};
 
@@ -48,78 +48,71 @@ fn step(pool: &ScheduledPool, ledger: &Ledger) {
 }
 
 /// Clients, time, and an end of either kind.
-#[test]
+#[testkit::scenario]
 fn clients_of_a_timer_lose_no_task() {
-    explore("clients_of_a_timer_lose_no_task", || {
-        let (clock, ledger) = (ManualClock::new(), Ledger::default());
-        let pool = Pool::builder()
-            .capacity(1 + random_below(2))
-            .queue_depth(random_below(2))
-            .clock(clock.clone())
-            .panic_hook(|_| {})
-            .keep_alive(None)
-            .build()
-            .unwrap();
-        let timer = ScheduledPool::new(pool.clone());
-        let clients: Vec<_> = (0..2)
-            .map(|_| {
-                let (timer, ledger) = (timer.clone(), ledger.clone());
-                spawn(move || (0..2).for_each(|_| step(&timer, &ledger)))
-            })
-            .collect();
-        // Nothing falls due unless time goes on.
-        let time = Ticker::start(clock);
-        if random_below(3) == 0 {
-            timer.release_now();
-        }
-        join_all(clients);
-        timer.release();
-        timer.wait_released().unwrap();
-        time.stop();
-        assert_eq!(timer.pending(), 0);
-        pool.release();
-        pool.wait_released().unwrap();
-        let stats = pool.stats();
-        assert_eq!((stats.live, stats.in_flight, stats.queued), (0, 0, 0));
-        drop(timer);
-        ledger.is_settled();
-    });
+    let (clock, ledger) = (ManualClock::new(), Ledger::default());
+    let pool = Pool::builder()
+        .capacity(1 + random_below(2))
+        .queue_depth(random_below(2))
+        .clock(clock.clone())
+        .panic_hook(|_| {})
+        .keep_alive(None)
+        .build()
+        .unwrap();
+    let timer = ScheduledPool::new(pool.clone());
+    let clients: Vec<_> = (0..2)
+        .map(|_| {
+            let (timer, ledger) = (timer.clone(), ledger.clone());
+            spawn(move || (0..2).for_each(|_| step(&timer, &ledger)))
+        })
+        .collect();
+    // Nothing falls due unless time goes on.
+    let time = Ticker::start(clock);
+    if random_below(3) == 0 {
+        timer.release_now();
+    }
+    join_all(clients);
+    timer.release();
+    timer.wait_released().unwrap();
+    time.stop();
+    assert_eq!(timer.pending(), 0);
+    pool.release();
+    pool.wait_released().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.live, stats.in_flight, stats.queued), (0, 0, 0));
+    drop(timer);
+    ledger.is_settled();
 }
 
 /// A scheduled task's joiner is run in place, and waits for another scheduled task.
-#[test]
+#[testkit::scenario]
 fn a_continuation_of_a_timer_that_waits_for_a_task_gets_it() {
-    explore(
-        "a_continuation_of_a_timer_that_waits_for_a_task_gets_it",
-        || {
-            let (clock, ledger, latch) = (ManualClock::new(), Ledger::default(), Latch::new());
-            let pool = Pool::builder()
-                .capacity(2)
-                .queue_depth(4)
-                .clock(clock.clone())
-                .keep_alive(None)
-                .build()
-                .unwrap();
-            let timer = ScheduledPool::new(pool.clone());
-            let opener = {
-                let (timer, latch) = (timer.clone(), latch.clone());
-                spawn(move || drop(timer.spawn_after(SECOND, move || latch.open())))
-            };
-            let handle = timer.spawn_after(SECOND, ledger.task()).unwrap();
-            let over = InPlace::start(async move {
-                handle.await.unwrap();
-                latch.wait();
-            });
-            opener.join().unwrap();
-            clock.advance(SECOND);
-            over.wait();
-            timer.release();
-            timer.wait_released().unwrap();
-            pool.release();
-            pool.wait_released().unwrap();
-            drop(timer);
-            ledger.is_settled();
-            assert_eq!(ledger.used(), 1);
-        },
-    );
+    let (clock, ledger, latch) = (ManualClock::new(), Ledger::default(), Latch::new());
+    let pool = Pool::builder()
+        .capacity(2)
+        .queue_depth(4)
+        .clock(clock.clone())
+        .keep_alive(None)
+        .build()
+        .unwrap();
+    let timer = ScheduledPool::new(pool.clone());
+    let opener = {
+        let (timer, latch) = (timer.clone(), latch.clone());
+        spawn(move || drop(timer.spawn_after(SECOND, move || latch.open())))
+    };
+    let handle = timer.spawn_after(SECOND, ledger.task()).unwrap();
+    let over = InPlace::start(async move {
+        handle.await.unwrap();
+        latch.wait();
+    });
+    opener.join().unwrap();
+    clock.advance(SECOND);
+    over.wait();
+    timer.release();
+    timer.wait_released().unwrap();
+    pool.release();
+    pool.wait_released().unwrap();
+    drop(timer);
+    ledger.is_settled();
+    assert_eq!(ledger.used(), 1);
 }

@@ -2,52 +2,47 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use backoff_spinlock::{SpinLock, SpinMutex};
-use testkit::{LIMIT, watchdog};
 
-#[test]
+#[testkit::test]
 fn many_more_threads_than_cores_count_exactly() {
     const THREADS: u64 = 64;
     const TIMES: u64 = 2000;
-    watchdog(LIMIT, || {
-        // Two words that a torn section would leave apart.
-        let lock = SpinLock::new((0, 0));
-        thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    for _ in 0..TIMES {
-                        let mut pair = lock.lock();
-                        assert_eq!(pair.0, pair.1);
-                        pair.0 += 1;
-                        pair.1 += 1;
-                    }
-                });
-            }
-        });
-        assert_eq!(lock.into_inner(), (THREADS * TIMES, THREADS * TIMES));
+    // Two words that differ if sections overlap.
+    let lock = SpinLock::new((0, 0));
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..TIMES {
+                    let mut pair = lock.lock();
+                    assert_eq!(pair.0, pair.1);
+                    pair.0 += 1;
+                    pair.1 += 1;
+                }
+            });
+        }
     });
+    assert_eq!(lock.into_inner(), (THREADS * TIMES, THREADS * TIMES));
 }
 
-#[test]
-fn holders_that_are_switched_out_in_the_section_delay_but_break_nothing() {
-    watchdog(LIMIT, || {
-        let lock = SpinMutex::new(0);
-        thread::scope(|scope| {
-            for _ in 0..16 {
-                scope.spawn(|| {
-                    for _ in 0..200 {
-                        let mut count = lock.lock();
-                        let before = *count;
-                        thread::yield_now();
-                        *count = before + 1;
-                    }
-                });
-            }
-        });
-        assert_eq!(lock.into_inner(), 16 * 200);
+#[testkit::test]
+fn holders_preempted_in_their_section_break_no_exclusion() {
+    let lock = SpinMutex::new(0);
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let mut count = lock.lock();
+                    let before = *count;
+                    thread::yield_now();
+                    *count = before + 1;
+                }
+            });
+        }
     });
+    assert_eq!(lock.into_inner(), 16 * 200);
 }
 
-/// Keeps the calling thread, and those it starts, on one of the cores it may use.
+/// Pins the calling thread, and the threads it starts, to one of the cores it may use.
 #[cfg(target_os = "linux")]
 fn stay_on_one_core() {
     use libc::{CPU_ISSET, CPU_SET, CPU_SETSIZE, cpu_set_t, sched_getaffinity, sched_setaffinity};
@@ -69,46 +64,42 @@ fn stay_on_one_core() {
 }
 
 #[cfg(target_os = "linux")]
-#[test]
-fn on_one_core_a_waiter_lets_the_holder_go_on() {
-    watchdog(LIMIT, || {
-        let lock = SpinLock::new(0);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                stay_on_one_core();
-                thread::scope(|scope| {
-                    for _ in 0..32 {
-                        scope.spawn(|| {
-                            for _ in 0..200 {
-                                lock.with(|count| {
-                                    thread::yield_now(); // All other threads run into a held lock.
-                                    *count += 1;
-                                });
-                            }
-                        });
-                    }
-                });
+#[testkit::test]
+fn on_one_core_a_waiter_lets_the_holder_run() {
+    let lock = SpinLock::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            stay_on_one_core();
+            thread::scope(|scope| {
+                for _ in 0..32 {
+                    scope.spawn(|| {
+                        for _ in 0..200 {
+                            lock.with(|count| {
+                                thread::yield_now(); // All other threads find the lock held.
+                                *count += 1;
+                            });
+                        }
+                    });
+                }
             });
         });
-        assert_eq!(lock.into_inner(), 32 * 200);
     });
+    assert_eq!(lock.into_inner(), 32 * 200);
 }
 
-#[test]
-fn a_panic_in_the_section_gives_the_lock_up() {
-    watchdog(LIMIT, || {
-        let lock = SpinLock::new(0);
-        let panicked = catch_unwind(AssertUnwindSafe(|| {
-            lock.with(|value| {
-                *value = 1;
-                panic!("in the section");
-            });
-        }));
-        assert!(panicked.is_err());
-        assert_eq!(
-            *lock.lock(),
-            1,
-            "what was done is done, and there is no poison"
-        );
-    });
+#[testkit::test]
+fn a_panic_in_the_section_releases_the_lock() {
+    let lock = SpinLock::new(0);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        lock.with(|value| {
+            *value = 1;
+            panic!("in the section");
+        });
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(
+        *lock.lock(),
+        1,
+        "the change stays, and the lock is not poisoned"
+    );
 }

@@ -8,7 +8,7 @@ static MUTEX: SpinMutex<u32> = SpinMutex::new(0);
 const fn sendable<T: Send>() {}
 const fn shareable<T: Sync>() {}
 
-/// What crosses threads, for values that do; the lock's docs show what does not.
+/// The types that may cross threads, for values that may; the docs of the lock show the opposite.
 const _: () = {
     sendable::<SpinLock<std::cell::Cell<u32>>>();
     shareable::<SpinLock<std::cell::Cell<u32>>>();
@@ -18,14 +18,14 @@ const _: () = {
 };
 
 #[test]
-fn locks_stand_in_statics() {
+fn a_lock_can_be_a_static() {
     *COUNT.lock() += 1;
     *MUTEX.lock() += 1;
     assert_eq!((*COUNT.lock(), *MUTEX.lock()), (1, 1));
 }
 
 #[test]
-fn a_held_lock_refuses_a_try_and_says_so() {
+fn try_lock_and_debug_show_that_the_lock_is_held() {
     let lock = SpinLock::from(5);
     let guard = lock.lock();
     assert!(lock.try_lock().is_none());
@@ -45,7 +45,7 @@ fn exclusive_access_needs_no_lock() {
 }
 
 #[test]
-fn a_value_of_unknown_size_can_be_locked() {
+fn an_unsized_value_can_be_locked() {
     let lock = SpinLock::new([1, 2, 3]);
     let slice: &SpinLock<[u32]> = &lock;
     slice.lock()[1] = 9;
@@ -53,7 +53,7 @@ fn a_value_of_unknown_size_can_be_locked() {
 }
 
 #[test]
-fn a_forgotten_guard_leaves_the_lock_held_and_nothing_worse() {
+fn a_forgotten_guard_leaves_the_lock_held() {
     let mut lock = SpinLock::new(3);
     mem::forget(lock.lock());
     assert!(lock.try_lock().is_none());
@@ -62,7 +62,7 @@ fn a_forgotten_guard_leaves_the_lock_held_and_nothing_worse() {
 }
 
 #[test]
-fn the_raw_lock_tells_whether_it_is_held() {
+fn the_raw_lock_shows_whether_it_is_held() {
     let raw = RawSpinLock::default();
     assert!(raw.try_lock());
     assert!(raw.is_locked() && !raw.try_lock());
@@ -72,7 +72,7 @@ fn the_raw_lock_tells_whether_it_is_held() {
     assert!(!raw.is_locked());
 }
 
-/// What a value's own code does with the lock that it lies under.
+/// A value whose `Debug` uses the lock that guards it.
 struct Shown<'a>(std::cell::Cell<Option<&'a SpinLock<Shown<'a>>>>);
 
 impl std::fmt::Debug for Shown<'_> {
@@ -85,7 +85,7 @@ impl std::fmt::Debug for Shown<'_> {
 }
 
 #[test]
-fn a_value_whose_debug_asks_for_its_own_lock_or_panics_finds_it_held_and_leaves_it_free() {
+fn a_debug_that_uses_its_own_lock_or_panics_leaves_the_lock_free() {
     let lock = SpinLock::new(Shown(std::cell::Cell::new(None)));
     lock.lock().0.set(Some(&lock));
     let inner = "SpinLock { value: <locked> }";

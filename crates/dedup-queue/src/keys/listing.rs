@@ -27,6 +27,7 @@ impl<K: Clone> Keys<K> {
             // A free record has no key, and neither has a record whose key was returned as a
             // leftover.
             if let Some(key) = &record.key {
+                // USER CODE: the key's `Clone`, under the lock, for a few keys at a time. A panic ends the listing.
                 into.push(self.listed(key.clone(), record));
             }
         }

@@ -1,4 +1,4 @@
-//! Adding, taking, letting go: what becomes one delivery, and what two.
+//! Adding, taking and releasing keys: which adds merge into one delivery.
 
 use dedup_queue::{DedupQueue, Stats};
 
@@ -8,22 +8,18 @@ use crate::support::{MERGED, NEW, figures, get, is_empty, plain, take_all};
 fn a_key_that_is_added_twice_is_delivered_once() {
     let queue = plain();
     assert_eq!(queue.add("a"), Ok(NEW));
-    assert_eq!(
-        queue.add("a"),
-        Ok(MERGED),
-        "the second add says that it collapsed"
-    );
+    assert_eq!(queue.add("a"), Ok(MERGED), "the second add is merged");
     assert_eq!(*get(&queue), "a");
     assert!(is_empty(&queue.try_get()));
     assert_eq!(
         figures(queue.stats()),
         [0; 5],
-        "nothing is remembered of it"
+        "the queue keeps nothing of the key"
     );
 }
 
 #[test]
-fn the_length_counts_each_ready_key_once() {
+fn len_counts_each_ready_key_once() {
     let queue = plain();
     for key in ["a", "b", "a"] {
         queue.add(key).unwrap();
@@ -39,7 +35,7 @@ fn the_length_counts_each_ready_key_once() {
 }
 
 #[test]
-fn a_key_added_while_it_is_held_comes_again_once_it_is_let_go() {
+fn a_key_added_while_it_is_held_is_delivered_again_after_its_release() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -56,7 +52,7 @@ fn a_key_added_while_it_is_held_comes_again_once_it_is_let_go() {
 }
 
 #[test]
-fn two_adds_while_a_key_is_held_are_one_delivery() {
+fn two_adds_of_a_held_key_are_one_delivery() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -68,7 +64,7 @@ fn two_adds_while_a_key_is_held_are_one_delivery() {
 }
 
 #[test]
-fn keys_come_in_the_order_in_which_they_became_ready() {
+fn keys_are_delivered_in_the_order_in_which_they_become_ready() {
     let queue = plain();
     for key in ["a", "b", "c"] {
         queue.add(key).unwrap();
@@ -76,12 +72,12 @@ fn keys_come_in_the_order_in_which_they_became_ready() {
     let held = get(&queue);
     queue.add("a").unwrap();
     queue.add("b").unwrap(); // Ready already: it keeps its place.
-    drop(held); // It is behind those that were ready before.
+    drop(held); // It is behind the keys that were ready before.
     assert_eq!(take_all(&queue), ["b", "c", "a"]);
 }
 
 #[test]
-fn keys_that_are_equal_are_one_key_whatever_else_they_carry() {
+fn equal_keys_are_one_key_even_if_their_other_fields_differ() {
     #[derive(Clone, Debug)]
     struct Key(&'static str, u32);
     impl PartialEq for Key {
@@ -102,7 +98,7 @@ fn keys_that_are_equal_are_one_key_whatever_else_they_carry() {
 }
 
 #[test]
-fn keys_of_one_hash_are_still_different_keys() {
+fn different_keys_with_the_same_hash_stay_different() {
     #[derive(Clone, Default)]
     struct Same;
     impl std::hash::Hasher for Same {
@@ -128,7 +124,7 @@ fn keys_of_one_hash_are_still_different_keys() {
 }
 
 #[test]
-fn clones_are_the_same_queue_and_a_queue_shows_its_figures() {
+fn clones_share_the_queue_and_debug_shows_its_figures() {
     let queue = DedupQueue::<_>::builder().name("pods").build();
     queue.clone().add("a").unwrap();
     assert_eq!(queue.name(), "pods");

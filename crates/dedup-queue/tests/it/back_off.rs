@@ -1,4 +1,4 @@
-//! Keys that are added while they wait for their next try, and keys that are given up.
+//! Keys that are added during their back-off, and keys that are given up.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::support::{
     Journal, MOVED, MS, NEW, Queue, after, figures, get, is_empty, retrying, take_all,
 };
 
-/// Its try fails, once it is due.
+/// Takes the key once it is due, and fails.
 fn fails(queue: &Queue<Retrying>) -> Retried {
     get(queue).retry()
 }
 
-/// In client-go each event brings a try, which counts as a failure and doubles the delay: twenty of
-/// them in two seconds delay the next try by a thousand.
+/// In client-go each event causes a try, which counts as a failure and doubles the delay: twenty events in two
+/// seconds delay the next try by a factor of a thousand.
 #[test]
-fn events_neither_wait_for_a_back_off_nor_lengthen_it() {
+fn adds_neither_wait_for_a_back_off_nor_lengthen_it() {
     let (queue, clock) = retrying();
     let start = clock.now();
     queue.add("a").unwrap();
@@ -38,22 +38,22 @@ fn events_neither_wait_for_a_back_off_nor_lengthen_it() {
         }
         clock.advance(MS);
     }
-    // As without any event: the delays 5, 10, 20, .. one after another.
+    // As without events: the delays 5, 10, 20, .. in turn.
     assert_eq!(counted, [0, 5, 15, 35, 75, 155, 315, 635, 1275]);
     assert_eq!(queue.failures(&"a"), 9);
-    assert_eq!(tries, 9 + 19, "each event brought one more");
+    assert_eq!(tries, 9 + 19, "each event causes one early try");
     assert_eq!(clock.now() - start, 1900 * MS);
     clock.advance((2555 - 1900 - 1) * MS);
     assert!(
         is_empty(&queue.try_get()),
-        "and the next is due as if there were none"
+        "the next try is due as if there were no events"
     );
     clock.advance(MS);
     assert_eq!(take_all(&queue), ["a"]);
 }
 
 #[test]
-fn an_early_try_that_fails_goes_back_to_where_it_was() {
+fn an_early_try_that_fails_returns_to_the_time_of_its_back_off() {
     let (queue, clock) = retrying();
     queue.add("a").unwrap();
     for millis in [5, 10, 20] {
@@ -71,18 +71,22 @@ fn an_early_try_that_fails_goes_back_to_where_it_was() {
         (4, [0, 0, 0, 1, 0])
     );
     clock.advance(20 * MS);
-    assert_eq!(fails(&queue), after(80), "the next that counts");
+    assert_eq!(fails(&queue), after(80), "the next try that counts");
 }
 
 #[test]
-fn an_early_try_that_outlasts_its_back_off_counts() {
+fn a_failed_early_try_that_outlasts_the_back_off_is_counted() {
     let (queue, clock) = retrying();
     queue.add("a").unwrap();
     assert_eq!(fails(&queue), after(5));
     queue.add("a").unwrap();
     let held = get(&queue);
     clock.advance(5 * MS);
-    assert_eq!(held.retry(), after(10), "it was at it when its time came");
+    assert_eq!(
+        held.retry(),
+        after(10),
+        "the early try was under way at the end of the back-off"
+    );
     assert_eq!(queue.failures(&"a"), 2);
 }
 
@@ -100,7 +104,7 @@ fn an_early_try_that_succeeds_ends_the_back_off() {
 }
 
 #[test]
-fn an_event_during_a_failing_try_brings_one_early_try() {
+fn an_add_during_a_failing_try_causes_one_early_try() {
     let (queue, clock) = retrying();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -113,7 +117,7 @@ fn an_event_during_a_failing_try_brings_one_early_try() {
 }
 
 #[test]
-fn a_delayed_add_that_comes_before_the_back_off_is_over_brings_an_early_try() {
+fn a_delayed_add_due_before_the_end_of_the_back_off_causes_an_early_try() {
     let (queue, clock) = retrying();
     queue.add("a").unwrap();
     assert_eq!(fails(&queue), after(5));
@@ -152,7 +156,7 @@ fn an_early_try_does_not_ask_the_limiter() {
 }
 
 #[test]
-fn a_back_off_that_never_ends_is_kept_by_an_early_try() {
+fn an_early_try_keeps_a_back_off_that_never_ends() {
     let clock = dedup_queue::ManualClock::new();
     let queue: Queue<Retrying> = DedupRetryQueue::<&'static str>::builder()
         .clock(clock.clone())
@@ -185,7 +189,7 @@ fn given_up_after(
 }
 
 #[test]
-fn events_do_not_bring_a_key_nearer_to_being_given_up() {
+fn early_tries_do_not_count_towards_giving_a_key_up() {
     let (queue, clock, letters) = given_up_after(2, Policy::Earliest);
     queue.add("a").unwrap();
     assert_eq!(fails(&queue), after(5));
@@ -200,8 +204,8 @@ fn events_do_not_bring_a_key_nearer_to_being_given_up() {
 }
 
 #[test]
-fn a_key_that_is_given_up_is_not_delivered_for_an_earlier_failure() {
-    // Delayed still; ready, because its time has come; and the same while it is held.
+fn a_given_up_key_is_not_delivered_for_an_earlier_failure() {
+    // Delayed; ready, because its time has passed; and the same while it is held.
     for (is_held, is_due) in [(false, false), (false, true), (true, false), (true, true)] {
         let (queue, clock, letters) = given_up_after(2, Policy::Earliest);
         let held = is_held.then(|| {
@@ -231,8 +235,8 @@ fn a_key_that_is_given_up_is_not_delivered_for_an_earlier_failure() {
 }
 
 #[test]
-fn what_a_key_is_owed_for_something_else_than_its_failures_outlasts_its_being_given_up() {
-    // Added at once, or for later: beside the try that was owed, or merged into it.
+fn a_given_up_key_is_still_delivered_for_its_adds() {
+    // Added at once or with a delay: in addition to the try that was owed, or merged into it.
     for delay in [0, 3, 5, 10] {
         let (queue, clock, letters) = given_up_after(2, Policy::Earliest);
         assert_eq!(queue.add_rate_limited("a"), Ok(after(5)));

@@ -1,4 +1,4 @@
-//! `add_after`: when it comes, and what it comes to.
+//! `add_after`: when a delayed key is delivered, and how often.
 
 use std::thread;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use sync_shim::Clock;
 
 use crate::support::{
-    MERGED, MOVED, MS, NEW, bounded, delaying, figures, get, is_empty, take_all, timed_out,
+    MERGED, MOVED, MS, NEW, delaying, figures, get, is_empty, take_all, timed_out,
 };
 
 #[test]
-fn a_delayed_key_comes_when_it_is_due_and_not_again() {
+fn a_delayed_key_is_delivered_once_when_it_is_due() {
     let (queue, clock) = delaying();
     assert_eq!(queue.add_after("a", 50 * MS), Ok(NEW));
     assert_eq!(figures(queue.stats()), [0, 0, 0, 1, 0]);
@@ -23,7 +23,7 @@ fn a_delayed_key_comes_when_it_is_due_and_not_again() {
 }
 
 #[test]
-fn of_two_delays_of_one_key_the_earlier_counts_and_there_is_one_delivery() {
+fn the_earlier_of_two_delays_of_a_key_counts_and_there_is_one_delivery() {
     for (first, second, due, added) in [(50, 70, 50, MERGED), (50, 30, 30, MOVED)] {
         let (queue, clock) = delaying();
         queue.add_after("a", first * MS).unwrap();
@@ -33,41 +33,39 @@ fn of_two_delays_of_one_key_the_earlier_counts_and_there_is_one_delivery() {
         clock.advance(MS);
         assert_eq!(take_all(&queue), ["a"]);
         clock.advance(100 * MS);
-        assert!(is_empty(&queue.try_get()), "the other one is gone");
+        assert!(is_empty(&queue.try_get()), "the longer delay is gone");
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_shorter_delay_overtakes_a_longer_one_while_a_worker_waits() {
-    bounded(|| {
-        let (queue, clock) = delaying();
-        queue.add_after("slow", 1000 * MS).unwrap();
-        thread::scope(|scope| {
-            let worker = scope.spawn(|| queue.get().map(|held| *held));
-            clock.wait_for_sleepers(1);
-            assert_eq!(clock.next_due(), Some(clock.now() + 1000 * MS));
-            queue.add_after("quick", 50 * MS).unwrap();
-            while clock.next_due() != Some(clock.now() + 50 * MS) {
-                thread::yield_now();
-            }
-            clock.advance(50 * MS);
-            assert_eq!(worker.join().unwrap().unwrap(), "quick");
-            let worker = scope.spawn(|| queue.get().map(|held| *held));
-            clock.wait_for_sleepers(1);
-            queue.add_after("third", 200 * MS).unwrap();
-            while clock.next_due() != Some(clock.now() + 200 * MS) {
-                thread::yield_now();
-            }
-            clock.advance(200 * MS);
-            assert_eq!(worker.join().unwrap().unwrap(), "third");
-        });
-        clock.advance(1000 * MS);
-        assert_eq!(take_all(&queue), ["slow"]);
+    let (queue, clock) = delaying();
+    queue.add_after("slow", 1000 * MS).unwrap();
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| queue.get().map(|held| *held));
+        clock.wait_for_sleepers(1);
+        assert_eq!(clock.next_due(), Some(clock.now() + 1000 * MS));
+        queue.add_after("quick", 50 * MS).unwrap();
+        while clock.next_due() != Some(clock.now() + 50 * MS) {
+            thread::yield_now();
+        }
+        clock.advance(50 * MS);
+        assert_eq!(worker.join().unwrap().unwrap(), "quick");
+        let worker = scope.spawn(|| queue.get().map(|held| *held));
+        clock.wait_for_sleepers(1);
+        queue.add_after("third", 200 * MS).unwrap();
+        while clock.next_due() != Some(clock.now() + 200 * MS) {
+            thread::yield_now();
+        }
+        clock.advance(200 * MS);
+        assert_eq!(worker.join().unwrap().unwrap(), "third");
     });
+    clock.advance(1000 * MS);
+    assert_eq!(take_all(&queue), ["slow"]);
 }
 
 #[test]
-fn one_step_of_the_clock_delivers_in_order_of_due_times() {
+fn keys_that_fall_due_together_are_delivered_in_the_order_of_their_times() {
     let (queue, clock) = delaying();
     for (key, delay) in [
         ("third", 30),
@@ -82,7 +80,7 @@ fn one_step_of_the_clock_delivers_in_order_of_due_times() {
 }
 
 #[test]
-fn no_delay_is_now() {
+fn a_zero_delay_makes_a_key_ready_at_once() {
     let (queue, clock) = delaying();
     assert_eq!(queue.add_after("a", Duration::ZERO), Ok(NEW));
     assert_eq!(queue.add_at("b", clock.now()), Ok(NEW));
@@ -93,9 +91,9 @@ fn no_delay_is_now() {
     assert_eq!(take_all(&queue), ["a", "b", "c"]);
 }
 
-/// In client-go the delayed one fires as well, later.
+/// In client-go the delayed add fires as well, later.
 #[test]
-fn an_add_absorbs_a_delayed_one() {
+fn an_add_replaces_a_delayed_add() {
     let (queue, clock) = delaying();
     queue.add_after("a", 10 * MS).unwrap();
     assert_eq!(queue.add("a"), Ok(MOVED));
@@ -106,7 +104,7 @@ fn an_add_absorbs_a_delayed_one() {
 }
 
 #[test]
-fn a_delay_changes_nothing_for_a_ready_or_a_dirty_key() {
+fn a_delayed_add_of_a_ready_or_dirty_key_is_merged() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();
     assert_eq!(queue.add_after("a", MS), Ok(MERGED));
@@ -121,7 +119,7 @@ fn a_delay_changes_nothing_for_a_ready_or_a_dirty_key() {
 }
 
 #[test]
-fn a_key_that_falls_due_while_it_is_held_comes_once_it_is_let_go() {
+fn a_key_that_falls_due_while_it_is_held_is_delivered_after_its_release() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -134,7 +132,7 @@ fn a_key_that_falls_due_while_it_is_held_comes_once_it_is_let_go() {
 }
 
 #[test]
-fn a_key_let_go_before_it_falls_due_keeps_its_time() {
+fn a_key_released_before_it_falls_due_keeps_its_time() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -147,7 +145,7 @@ fn a_key_let_go_before_it_falls_due_keeps_its_time() {
 }
 
 #[test]
-fn the_longest_delays_neither_wrap_nor_come_nor_keep_others_from_coming() {
+fn the_longest_delays_never_end_and_block_no_other_key() {
     let (queue, clock) = delaying();
     queue.add_after("never", Duration::MAX).unwrap();
     queue
@@ -166,7 +164,7 @@ fn the_longest_delays_neither_wrap_nor_come_nor_keep_others_from_coming() {
 }
 
 #[test]
-fn what_falls_due_joins_behind_what_was_ready_before() {
+fn a_key_that_falls_due_queues_behind_ready_keys() {
     let (queue, clock) = delaying();
     queue.add_after("delayed", MS).unwrap();
     queue.add("before").unwrap();
@@ -176,7 +174,7 @@ fn what_falls_due_joins_behind_what_was_ready_before() {
 }
 
 #[test]
-fn what_has_fallen_due_comes_before_what_is_added_later_though_others_were_taken_between() {
+fn a_key_that_has_fallen_due_is_delivered_before_keys_added_later() {
     let (queue, clock) = delaying();
     for key in ["a", "b"] {
         queue.add(key).unwrap();

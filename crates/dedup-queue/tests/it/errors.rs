@@ -1,4 +1,4 @@
-//! What errors say.
+//! The texts of the errors.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dedup_queue::{GetError, ShutDown};
 
 #[test]
-fn errors_say_what_was_met_and_give_the_key_back() {
+fn errors_name_the_reason_and_return_the_key() {
     let error = ShutDown("a");
     assert_eq!(error.to_string(), "the queue is shut down");
     assert_eq!(format!("{error:?}"), "ShutDown(..)");

@@ -1,4 +1,4 @@
-//! How long failures are remembered.
+//! The expiry of failures.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn queue(expiry: impl Into<Option<Duration>>) -> (Queue<Retrying>, ManualClock) 
     (builder.failure_expiry(expiry).build(), clock)
 }
 
-/// A key that has failed once and is let go without a word.
+/// A key that has failed once and is released without a result.
 fn rest(queue: &Queue<Retrying>, clock: &ManualClock, key: &'static str) {
     queue.add(key).unwrap();
     get(queue).retry();
@@ -20,9 +20,9 @@ fn rest(queue: &Queue<Retrying>, clock: &ManualClock, key: &'static str) {
     drop(get(queue));
 }
 
-/// client-go keeps failures for ever unless `Forget` is called.
+/// client-go keeps failures forever unless `Forget` is called.
 #[test]
-fn failures_of_a_resting_key_expire_with_their_memory() {
+fn failures_of_a_resting_key_expire() {
     let (queue, clock) = queue(100 * MS);
     rest(&queue, &clock, "a");
     clock.advance(99 * MS);
@@ -58,9 +58,9 @@ fn failures_do_not_expire_while_the_key_is_held_or_delayed_or_ready() {
     assert_eq!(queue.failures(&"a"), 0);
 }
 
-/// Nothing else in the queue depends on the time when the key comes to rest.
+/// No other call reads the clock while the key becomes idle.
 #[test]
-fn a_key_rests_from_when_it_is_let_go_not_from_when_time_was_read_last() {
+fn the_expiry_counts_from_the_release_of_the_key() {
     let (queue, clock) = queue(100 * MS);
     queue.add("a").unwrap();
     get(&queue).retry();
@@ -80,7 +80,7 @@ fn a_key_rests_from_when_it_is_let_go_not_from_when_time_was_read_last() {
 }
 
 #[test]
-fn an_add_in_time_keeps_the_failures() {
+fn an_add_before_the_expiry_keeps_the_failures() {
     let (queue, clock) = queue(100 * MS);
     rest(&queue, &clock, "a");
     clock.advance(99 * MS);
@@ -95,7 +95,7 @@ fn an_add_in_time_keeps_the_failures() {
 }
 
 #[test]
-fn without_an_expiry_failures_are_kept_until_they_are_forgotten() {
+fn failures_without_an_expiry_are_kept_until_they_are_forgotten() {
     let (queue, clock) = queue(None);
     rest(&queue, &clock, "a");
     clock.advance(Duration::from_secs(24 * 365 * 3600));
@@ -105,7 +105,7 @@ fn without_an_expiry_failures_are_kept_until_they_are_forgotten() {
 }
 
 #[test]
-fn failures_are_remembered_for_an_hour_unless_the_builder_says_otherwise() {
+fn failures_expire_after_an_hour_by_default() {
     let clock = ManualClock::new();
     let queue: Queue<_> = DedupRetryQueue::<&'static str>::builder()
         .clock(clock.clone())

@@ -1,4 +1,4 @@
-//! Code of keys, hooks and metrics: where it runs, and what its panics change.
+//! User code of keys, hooks and metrics: where it runs, and that its panics change nothing.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
@@ -12,7 +12,7 @@ use dedup_queue::{Added, Clock, DedupQueue, DedupRetryQueue, ManualClock, Metric
 use sync_shim::{Alarm, Parker};
 use testkit::PanicOnDrop;
 
-use crate::support::{bounded, figures};
+use crate::support::figures;
 
 thread_local! {
     static BROKEN: Cell<&'static str> = const { Cell::new("") };
@@ -22,7 +22,7 @@ fn break_down(what: &'static str) {
     assert_ne!(BROKEN.get(), what, "broken on purpose");
 }
 
-/// A key whose code panics where a test asks for it. All have the same hash, so all are compared.
+/// A key whose code panics where a test says so. All keys have the same hash, so all are compared.
 #[derive(Debug)]
 struct Fragile(u32);
 
@@ -59,47 +59,45 @@ fn breaks<R>(what: &'static str, call: impl FnOnce() -> R) {
     assert!(broken, "{what} is called");
 }
 
-#[test]
-fn a_panic_in_a_keys_code_changes_nothing() {
-    bounded(|| {
-        let queue = DedupRetryQueue::<Fragile>::new();
-        for key in 0..3 {
-            queue.add(Fragile(key)).unwrap();
-        }
-        let held = queue.get().unwrap();
-        queue.add(Fragile(0)).unwrap();
-        let before = queue.stats();
-        for what in ["eq", "hash", "clone"] {
-            breaks(what, || queue.add(Fragile(1)));
-            breaks(what, || queue.add(Fragile(9)));
-            breaks(what, || queue.add_after(Fragile(9), crate::support::MS));
-            breaks(what, || queue.add_rate_limited(Fragile(9)));
-        }
-        for what in ["eq", "hash"] {
-            breaks(what, || queue.remove(&Fragile(1)));
-            breaks(what, || queue.failures(&Fragile(1)));
-            breaks(what, || queue.forget(&Fragile(1)));
-        }
-        assert_eq!(queue.stats(), before);
-        BROKEN.set("eq"); // No key is compared to take one or to let it go.
-        drop(held);
-        let keys: Vec<_> = (0..3).map(|_| queue.try_get().unwrap().0).collect();
-        BROKEN.set("");
-        assert_eq!(keys, [1, 2, 0]);
-    });
+#[testkit::test]
+fn a_panic_in_the_code_of_a_key_changes_nothing() {
+    let queue = DedupRetryQueue::<Fragile>::new();
+    for key in 0..3 {
+        queue.add(Fragile(key)).unwrap();
+    }
+    let held = queue.get().unwrap();
+    queue.add(Fragile(0)).unwrap();
+    let before = queue.stats();
+    for what in ["eq", "hash", "clone"] {
+        breaks(what, || queue.add(Fragile(1)));
+        breaks(what, || queue.add(Fragile(9)));
+        breaks(what, || queue.add_after(Fragile(9), crate::support::MS));
+        breaks(what, || queue.add_rate_limited(Fragile(9)));
+    }
+    for what in ["eq", "hash"] {
+        breaks(what, || queue.remove(&Fragile(1)));
+        breaks(what, || queue.failures(&Fragile(1)));
+        breaks(what, || queue.forget(&Fragile(1)));
+    }
+    assert_eq!(queue.stats(), before);
+    BROKEN.set("eq"); // No key is compared to be taken or released.
+    drop(held);
+    let keys: Vec<_> = (0..3).map(|_| queue.try_get().unwrap().0).collect();
+    BROKEN.set("");
+    assert_eq!(keys, [1, 2, 0]);
 }
 
-/// A call that has accepted or refused a key says so, though both copies that it does not need panic as they
-/// are dropped: two panics at once would end the process.
-#[test]
-fn an_add_whose_copies_of_the_key_panic_as_they_are_dropped_says_what_it_did() {
-    let test = "foreign::an_add_whose_copies_of_the_key_panic_as_they_are_dropped_says_what_it_did";
+/// A call that has accepted or refused a key returns its answer, although both surplus copies of the key panic
+/// as they are dropped: two panics at once would abort the process.
+#[testkit::test]
+fn an_add_answers_although_its_copies_of_the_key_panic_in_their_drops() {
+    let test = "foreign::an_add_answers_although_its_copies_of_the_key_panic_in_their_drops";
     let ended = testkit::in_child(test, || {
         for delayed in [false, true] {
             let queue = DedupRetryQueue::<Fragile>::new();
             queue.add(Fragile(1)).unwrap();
             if delayed {
-                queue.add_after(Fragile(2), crate::support::MS).unwrap(); // No add is a short one.
+                queue.add_after(Fragile(2), crate::support::MS).unwrap(); // No add takes the short path.
             }
             BROKEN.set("drop");
             assert_eq!(queue.add(Fragile(1)).ok(), Some(Added::Merged));
@@ -139,8 +137,8 @@ fn an_add_whose_copies_of_the_key_panic_as_they_are_dropped_says_what_it_did() {
     ended.unwrap();
 }
 
-/// What hashes the keys is user code, too.
-#[test]
+/// The hasher of the keys is user code too.
+#[testkit::test]
 fn a_hasher_may_use_the_queue_and_may_panic() {
     #[derive(Clone, Default)]
     struct Nosy(Arc<OnceLock<NosyQueue>>);
@@ -155,42 +153,38 @@ fn a_hasher_may_use_the_queue_and_may_panic() {
             Self::Hasher::new()
         }
     }
-    bounded(|| {
-        let hasher = Nosy::default();
-        let queue = DedupQueue::<u32>::builder().hasher(hasher.clone()).build();
-        assert!(hasher.0.set(queue.clone()).is_ok());
-        queue.add(1).unwrap();
-        let before = queue.stats();
-        breaks("hasher", || queue.add(1));
-        breaks("hasher", || queue.add(2));
-        breaks("hasher", || queue.remove(&1));
-        assert_eq!(queue.stats(), before);
-        assert_eq!(queue.remove(&1), Some(dedup_queue::Pending::Ready));
-    });
+    let hasher = Nosy::default();
+    let queue = DedupQueue::<u32>::builder().hasher(hasher.clone()).build();
+    assert!(hasher.0.set(queue.clone()).is_ok());
+    queue.add(1).unwrap();
+    let before = queue.stats();
+    breaks("hasher", || queue.add(1));
+    breaks("hasher", || queue.add(2));
+    breaks("hasher", || queue.remove(&1));
+    assert_eq!(queue.stats(), before);
+    assert_eq!(queue.remove(&1), Some(dedup_queue::Pending::Ready));
 }
 
-/// A waker of a drain is called when the lock is free, like that of a get.
-#[test]
+/// A waker of a drain runs without the lock, like that of a get.
+#[testkit::test]
 fn a_waker_of_a_drain_may_use_the_queue_and_may_panic() {
-    bounded(|| {
-        let queue = DedupQueue::<u32>::new();
-        queue.add(1).unwrap();
-        let held = queue.get().unwrap();
-        let again = queue.clone();
-        let waker = testkit::waker_fn(move || {
-            assert!(again.add(2).is_err());
-            assert!(again.get().is_err());
-            panic!("broken on purpose");
-        });
-        let mut drain = queue.drain_async();
-        assert!(crate::support::poll_with(&mut drain, &waker).is_pending());
-        held.done();
-        assert!(crate::support::poll(&mut drain).is_ready());
+    let queue = DedupQueue::<u32>::new();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    let again = queue.clone();
+    let waker = testkit::waker_fn(move || {
+        assert!(again.add(2).is_err());
+        assert!(again.get().is_err());
+        panic!("broken on purpose");
     });
+    let mut drain = queue.drain_async();
+    assert!(crate::support::poll_with(&mut drain, &waker).is_pending());
+    held.done();
+    assert!(crate::support::poll(&mut drain).is_ready());
 }
 
-/// A clock may use the queue while it waits for it or sets its alarm.
-#[test]
+/// A clock may use the queue while it waits or sets an alarm for it.
+#[testkit::test]
 fn a_clock_may_use_the_queue_while_it_waits() {
     #[derive(Clone, Debug)]
     struct Nosy(ManualClock, Arc<OnceLock<NosyQueue>>);
@@ -216,29 +210,27 @@ fn a_clock_may_use_the_queue_while_it_waits() {
             self.0.wake_at(when, waker)
         }
     }
-    bounded(|| {
-        let clock = Nosy(ManualClock::new(), Arc::default());
-        let builder = dedup_queue::DedupDelayQueue::<u32>::builder();
-        let queue = builder.clock(clock.clone()).build();
-        assert!(clock.1.set(queue.clone()).is_ok());
-        assert!(queue.get_timeout(crate::support::MS).is_err());
-        queue.add_after(2, crate::support::MS).unwrap();
-        assert_eq!(*queue.get().unwrap(), 2);
-        queue.add_after(3, crate::support::MS).unwrap();
-        let mut future = queue.get_async();
-        assert!(crate::support::poll(&mut future).is_pending());
-        clock.0.advance(crate::support::MS);
-        assert!(crate::support::poll(&mut future).is_ready());
-        queue.add(4).unwrap();
-        let held = queue.get().unwrap();
-        assert!(!queue.wait_idle_timeout(crate::support::MS));
-        let drained = queue.drain_timeout(crate::support::MS);
-        assert_eq!(drained.outcome, dedup_queue::Outcome::TimedOut);
-        drop(held);
-    });
+    let clock = Nosy(ManualClock::new(), Arc::default());
+    let builder = dedup_queue::DedupDelayQueue::<u32>::builder();
+    let queue = builder.clock(clock.clone()).build();
+    assert!(clock.1.set(queue.clone()).is_ok());
+    assert!(queue.get_timeout(crate::support::MS).is_err());
+    queue.add_after(2, crate::support::MS).unwrap();
+    assert_eq!(*queue.get().unwrap(), 2);
+    queue.add_after(3, crate::support::MS).unwrap();
+    let mut future = queue.get_async();
+    assert!(crate::support::poll(&mut future).is_pending());
+    clock.0.advance(crate::support::MS);
+    assert!(crate::support::poll(&mut future).is_ready());
+    queue.add(4).unwrap();
+    let held = queue.get().unwrap();
+    assert!(!queue.wait_idle_timeout(crate::support::MS));
+    let drained = queue.drain_timeout(crate::support::MS);
+    assert_eq!(drained.outcome, dedup_queue::Outcome::TimedOut);
+    drop(held);
 }
 
-#[test]
+#[testkit::test]
 fn hashing_cloning_and_dropping_keys_may_use_the_queue() {
     thread_local! {
         static QUEUE: OnceLock<DedupQueue<Nosy>> = const { OnceLock::new() };
@@ -272,29 +264,27 @@ fn hashing_cloning_and_dropping_keys_may_use_the_queue() {
             look();
         }
     }
-    bounded(|| {
-        let queue = DedupQueue::<Nosy>::new();
-        QUEUE.with(|shared| assert!(shared.set(queue.clone()).is_ok()));
-        for key in (0..100).chain(0..100) {
-            queue
-                .add(Nosy(key))
-                .unwrap_or_else(|_| unreachable!("it is open"));
-        }
-        let held = queue.get().unwrap();
-        assert!(queue.add(Nosy(held.0)).is_ok());
-        drop(held);
-        queue.remove(&Nosy(50));
-        for _ in 0..10 {
-            drop(queue.get());
-        }
-        drop(queue.drain_timeout(std::time::Duration::ZERO));
-        assert!(queue.add(Nosy(1)).is_err());
-        QUEUE.with(|shared| assert!(shared.get().is_some()));
-    });
+    let queue = DedupQueue::<Nosy>::new();
+    QUEUE.with(|shared| assert!(shared.set(queue.clone()).is_ok()));
+    for key in (0..100).chain(0..100) {
+        queue
+            .add(Nosy(key))
+            .unwrap_or_else(|_| unreachable!("it is open"));
+    }
+    let held = queue.get().unwrap();
+    assert!(queue.add(Nosy(held.0)).is_ok());
+    drop(held);
+    queue.remove(&Nosy(50));
+    for _ in 0..10 {
+        drop(queue.get());
+    }
+    drop(queue.drain_timeout(std::time::Duration::ZERO));
+    assert!(queue.add(Nosy(1)).is_err());
+    QUEUE.with(|shared| assert!(shared.get().is_some()));
 }
 
 #[test]
-fn a_key_whose_drop_panics_is_done_all_the_same() {
+fn a_key_whose_drop_panics_is_done() {
     #[derive(Clone)]
     struct Bomb(
         u32,
@@ -328,7 +318,7 @@ fn a_key_whose_drop_panics_is_done_all_the_same() {
     assert!(catch_unwind(AssertUnwindSafe(|| drop(key))).is_err());
 }
 
-#[test]
+#[testkit::test]
 fn metrics_may_use_the_queue_and_may_panic() {
     struct Broken(Mutex<Option<DedupQueue<u32>>>);
     impl Metrics for Broken {
@@ -344,25 +334,23 @@ fn metrics_may_use_the_queue_and_may_panic() {
             panic!("broken metrics");
         }
     }
-    bounded(|| {
-        let metrics = std::sync::Arc::new(Broken(Mutex::new(None)));
-        let queue = DedupQueue::<u32>::builder()
-            .metrics(metrics.clone())
-            .build();
-        *metrics.0.lock().unwrap() = Some(queue.clone());
-        queue.add(1).unwrap();
-        let held = queue.get().unwrap();
-        queue.add(1).unwrap();
-        drop(held);
-        assert_eq!(*queue.get().unwrap(), 1);
-        assert_eq!(figures(queue.stats()), [0; 5]);
-        // The queue holds its metrics, which hold the queue.
-        *metrics.0.lock().unwrap() = None;
-    });
+    let metrics = std::sync::Arc::new(Broken(Mutex::new(None)));
+    let queue = DedupQueue::<u32>::builder()
+        .metrics(metrics.clone())
+        .build();
+    *metrics.0.lock().unwrap() = Some(queue.clone());
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    queue.add(1).unwrap();
+    drop(held);
+    assert_eq!(*queue.get().unwrap(), 1);
+    assert_eq!(figures(queue.stats()), [0; 5]);
+    // The queue holds its metrics, which hold the queue.
+    *metrics.0.lock().unwrap() = None;
 }
 
 #[test]
-fn a_hasher_that_is_always_the_same_may_be_given() {
+fn a_builder_takes_a_custom_hasher() {
     type Fixed = BuildHasherDefault<std::hash::DefaultHasher>;
     let queue = DedupQueue::<u32>::builder()
         .hasher(Fixed::default())

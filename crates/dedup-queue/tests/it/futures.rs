@@ -1,4 +1,4 @@
-//! `get_async`: the clock wakes it, and it loses nothing.
+//! `get_async`: the clock wakes it, and it loses no key.
 
 use std::io;
 use std::task::{Poll, Waker};
@@ -9,9 +9,7 @@ use dedup_queue::{Clock, DedupDelayQueue, DedupQueue, GetError, ManualClock};
 use sync_shim::{Alarm, Parker};
 use testkit::{CountingWaker, block_on, waker_fn};
 
-use crate::support::{
-    MS, bounded, delaying, get, is_closed, is_empty, plain, poll, poll_with, until,
-};
+use crate::support::{MS, delaying, get, is_closed, is_empty, plain, poll, poll_with, until};
 
 #[test]
 fn a_future_is_woken_by_an_add_and_takes_the_key() {
@@ -23,7 +21,7 @@ fn a_future_is_woken_by_an_add_and_takes_the_key() {
     queue.add("a").unwrap();
     assert_eq!(waker.wakes(), 1);
     let Poll::Ready(Ok(held)) = poll(&mut future) else {
-        panic!("it was woken for something")
+        panic!("the future was woken for a key")
     };
     assert_eq!(*held, "a");
 }
@@ -58,7 +56,7 @@ fn an_earlier_key_sets_the_alarm_earlier() {
 }
 
 #[test]
-fn a_woken_future_that_is_dropped_leaves_the_key_to_another() {
+fn a_woken_future_that_is_dropped_leaves_the_key_to_another_getter() {
     let queue = plain();
     let (first, second) = (CountingWaker::new(), CountingWaker::new());
     let mut dropped = queue.get_async();
@@ -73,7 +71,7 @@ fn a_woken_future_that_is_dropped_leaves_the_key_to_another() {
 }
 
 #[test]
-fn a_future_that_waits_is_forgotten_when_it_is_dropped() {
+fn a_dropped_future_no_longer_counts_as_waiting() {
     let queue = plain();
     let waker = CountingWaker::new();
     let mut future = queue.get_async();
@@ -87,59 +85,55 @@ fn a_future_that_waits_is_forgotten_when_it_is_dropped() {
     drop(unpolled);
 }
 
-#[test]
-fn threads_and_futures_wait_on_the_same_queue() {
-    bounded(|| {
-        let queue = DedupQueue::<u32>::new();
-        thread::scope(|scope| {
-            let future = scope.spawn(|| *block_on(queue.get_async()).unwrap());
-            let thread = scope.spawn(|| *queue.get().unwrap());
-            until(|| queue.stats().waiting == 2);
-            queue.add(1).unwrap();
-            queue.add(2).unwrap();
-            let mut keys = [future.join().unwrap(), thread.join().unwrap()];
-            keys.sort_unstable();
-            assert_eq!(keys, [1, 2]);
-        });
+#[testkit::test]
+fn threads_and_futures_share_the_keys_of_a_queue() {
+    let queue = DedupQueue::<u32>::new();
+    thread::scope(|scope| {
+        let future = scope.spawn(|| *block_on(queue.get_async()).unwrap());
+        let thread = scope.spawn(|| *queue.get().unwrap());
+        until(|| queue.stats().waiting == 2);
+        queue.add(1).unwrap();
+        queue.add(2).unwrap();
+        let mut keys = [future.join().unwrap(), thread.join().unwrap()];
+        keys.sort_unstable();
+        assert_eq!(keys, [1, 2]);
     });
 }
 
-#[test]
+#[testkit::test]
 fn futures_run_on_any_executor() {
-    bounded(|| {
-        let queue = DedupDelayQueue::<u32>::new();
-        let executor = async_executor::Executor::new();
-        let tasks: Vec<_> = (0..4)
-            .map(|_| {
-                executor.spawn(async {
-                    let mut sum = 0;
-                    while let Ok(key) = queue.get_async().await {
-                        sum += *key;
-                    }
-                    sum
-                })
+    let queue = DedupDelayQueue::<u32>::new();
+    let executor = async_executor::Executor::new();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            executor.spawn(async {
+                let mut sum = 0;
+                while let Ok(key) = queue.get_async().await {
+                    sum += *key;
+                }
+                sum
             })
-            .collect();
-        let sum = futures_lite::future::block_on(executor.run(async {
-            for key in 0..100 {
-                queue.add_after(key, MS / 100 * (key % 7)).unwrap();
-            }
-            while queue.stats().delayed > 0 {
-                futures_lite::future::yield_now().await;
-            }
-            queue.shut_down();
-            let mut sum = 0;
-            for task in tasks {
-                sum += task.await;
-            }
-            sum
-        }));
-        assert_eq!(sum, 4950);
-    });
+        })
+        .collect();
+    let sum = futures_lite::future::block_on(executor.run(async {
+        for key in 0..100 {
+            queue.add_after(key, MS / 100 * (key % 7)).unwrap();
+        }
+        while queue.stats().delayed > 0 {
+            futures_lite::future::yield_now().await;
+        }
+        queue.shut_down();
+        let mut sum = 0;
+        for task in tasks {
+            sum += task.await;
+        }
+        sum
+    }));
+    assert_eq!(sum, 4950);
 }
 
 #[test]
-fn closing_is_told_to_futures() {
+fn a_shut_down_ends_waiting_futures() {
     let queue = plain();
     let mut future = queue.get_async();
     assert!(poll(&mut future).is_pending());
@@ -165,8 +159,8 @@ impl Clock for NoAlarms {
     }
 }
 
-#[test]
-fn a_future_that_nobody_can_time_says_so_instead_of_hanging() {
+#[testkit::test]
+fn a_future_without_an_alarm_returns_an_error_and_does_not_hang() {
     let clock = NoAlarms(ManualClock::new());
     let queue = DedupDelayQueue::<u32>::builder()
         .clock(clock.clone())
@@ -184,7 +178,7 @@ fn a_future_that_nobody_can_time_says_so_instead_of_hanging() {
     assert_eq!(
         *block_on(queue.get_async()).unwrap(),
         1,
-        "what is there can be had"
+        "a ready key is taken without an alarm"
     );
 }
 
@@ -195,7 +189,7 @@ fn a_waker_may_use_the_queue_and_may_panic() {
     let waker = waker_fn(move || {
         assert_eq!(woken.len(), 1);
         woken.add("b").unwrap();
-        panic!("a waker's own affair");
+        panic!("a panic of the waker");
     });
     let mut future = queue.get_async();
     assert!(poll_with(&mut future, &waker).is_pending());

@@ -1,36 +1,34 @@
-//! What becomes of a key in a worker's hands.
+//! The guard of a held key, and how it ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use dedup_queue::{DedupQueue, DedupRetryQueue, Held, Retrying};
 
-use crate::support::{MS, bounded, figures, get, plain, retrying, take_all, until};
+use crate::support::{MS, figures, get, plain, retrying, take_all, until};
 
-/// In client-go a worker that panics before `Done` blocks its key for ever, and every drain.
-#[test]
-fn a_worker_that_panics_lets_its_key_go() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        let held = get(&queue);
-        queue.add("a").unwrap();
-        let worked = catch_unwind(AssertUnwindSafe(|| {
-            let _held = held;
-            panic!("a worker's own affair");
-        }));
-        assert!(worked.is_err());
-        assert_eq!(
-            take_all(&queue),
-            ["a"],
-            "what was owed meanwhile is delivered"
-        );
-        assert!(queue.drain().leftovers.unwrap().is_empty());
-    });
+/// In client-go a worker that panics before `Done` blocks its key, and every drain, forever.
+#[testkit::test]
+fn a_worker_that_panics_releases_its_key() {
+    let queue = plain();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    let worked = catch_unwind(AssertUnwindSafe(|| {
+        let _held = held;
+        panic!("a panic of the worker");
+    }));
+    assert!(worked.is_err());
+    assert_eq!(
+        take_all(&queue),
+        ["a"],
+        "the delivery that was owed is made"
+    );
+    assert!(queue.drain().leftovers.unwrap().is_empty());
 }
 
 #[test]
-fn a_panic_keeps_the_failures() {
+fn a_worker_that_panics_keeps_the_failures_of_its_key() {
     let (queue, clock) = retrying();
     queue.add("a").unwrap();
     get(&queue).retry();
@@ -46,19 +44,17 @@ fn a_panic_keeps_the_failures() {
     assert_eq!(queue.failures(&"a"), 1);
 }
 
-#[test]
-fn a_guard_goes_to_another_thread() {
-    bounded(|| {
-        let queue = DedupQueue::<String>::new();
-        queue.add("a".to_owned()).unwrap();
-        let held = queue.get().unwrap();
-        let length = thread::scope(|scope| scope.spawn(move || held.len()).join().unwrap());
-        assert_eq!((length, queue.stats().held), (1, 0));
-    });
+#[testkit::test]
+fn a_guard_can_move_to_another_thread() {
+    let queue = DedupQueue::<String>::new();
+    queue.add("a".to_owned()).unwrap();
+    let held = queue.get().unwrap();
+    let length = thread::scope(|scope| scope.spawn(move || held.len()).join().unwrap());
+    assert_eq!((length, queue.stats().held), (1, 0));
 }
 
-#[test]
-fn an_owned_guard_goes_anywhere_and_keeps_the_queue_alive() {
+#[testkit::test]
+fn an_owned_guard_keeps_the_queue_alive() {
     fn free<T: Send + 'static>(held: T) -> T {
         held
     }
@@ -72,7 +68,7 @@ fn an_owned_guard_goes_anywhere_and_keeps_the_queue_alive() {
 }
 
 #[test]
-fn a_guard_that_becomes_owned_is_not_let_go_by_that() {
+fn into_owned_does_not_release_the_key() {
     let (queue, _clock) = retrying();
     queue.add("a").unwrap();
     let held = get(&queue).into_owned();
@@ -86,7 +82,7 @@ fn a_guard_that_becomes_owned_is_not_let_go_by_that() {
 }
 
 #[test]
-fn a_guard_that_is_leaked_holds_its_key_for_ever() {
+fn a_leaked_guard_holds_its_key_forever() {
     let queue = plain();
     queue.add("a").unwrap();
     std::mem::forget(get(&queue));
@@ -99,10 +95,10 @@ fn a_guard_that_is_leaked_holds_its_key_for_ever() {
     assert_eq!(left.held.len(), 1);
 }
 
-/// client-go does not check `Done`: called twice it queues a dirty key twice. Here a guard is let go
-/// once, and what a late one says is about its own key only.
+/// client-go does not check `Done`: a second call queues a dirty key twice. Here a guard is released once, and
+/// a late release concerns its own delivery only.
 #[test]
-fn each_delivery_is_let_go_once() {
+fn each_delivery_is_released_once() {
     let queue = plain();
     queue.add("a").unwrap();
     let first = get(&queue);
@@ -110,23 +106,21 @@ fn each_delivery_is_let_go_once() {
     first.done();
     let second = get(&queue);
     queue.add("a").unwrap();
-    assert_eq!(queue.len(), 0, "the first guard's end is spent");
+    assert_eq!(queue.len(), 0, "the first guard is already released");
     drop(second);
     assert_eq!(take_all(&queue), ["a"]);
 }
 
-#[test]
-fn letting_go_wakes_a_worker_for_a_key_that_became_ready_by_it() {
-    bounded(|| {
-        let queue = DedupRetryQueue::<&'static str>::new();
-        queue.add("a").unwrap();
-        let held: Held<_, Retrying> = queue.get().unwrap();
-        queue.add("a").unwrap();
-        thread::scope(|scope| {
-            let other = scope.spawn(|| *queue.get().unwrap());
-            until(|| queue.stats().waiting == 1);
-            held.succeed();
-            assert_eq!(other.join().unwrap(), "a");
-        });
+#[testkit::test]
+fn the_release_of_a_dirty_key_wakes_a_worker() {
+    let queue = DedupRetryQueue::<&'static str>::new();
+    queue.add("a").unwrap();
+    let held: Held<_, Retrying> = queue.get().unwrap();
+    queue.add("a").unwrap();
+    thread::scope(|scope| {
+        let other = scope.spawn(|| *queue.get().unwrap());
+        until(|| queue.stats().waiting == 1);
+        held.succeed();
+        assert_eq!(other.join().unwrap(), "a");
     });
 }

@@ -1,4 +1,4 @@
-//! Two priorities: what is delivered before what, and that the low one does not starve.
+//! Two priorities: the order of deliveries, and that keys of low priority do not starve.
 
 use dedup_queue::{Added, DedupQueue, Pending, Retried};
 
@@ -6,11 +6,11 @@ use crate::support::{
     MERGED, MOVED, MS, NEW, after, delaying, get, is_empty, plain, retrying, take_all,
 };
 
-/// What the documentation says: of so many deliveries one is a low one.
+/// As documented: one of this many deliveries is a low one.
 const SHARE: u32 = 8;
 
 #[test]
-fn keys_of_low_priority_come_after_the_others_in_their_order() {
+fn low_keys_are_delivered_after_the_others_in_their_order() {
     let queue = plain();
     for key in ["low 1", "low 2"] {
         assert_eq!(queue.low_priority().add(key), Ok(NEW));
@@ -25,7 +25,7 @@ fn keys_of_low_priority_come_after_the_others_in_their_order() {
 }
 
 #[test]
-fn an_add_moves_a_low_key_up_and_a_low_add_moves_none_down() {
+fn an_add_raises_a_low_key_and_a_low_add_lowers_none() {
     let queue = plain();
     queue.low_priority().add("x").unwrap();
     queue.low_priority().add("y").unwrap();
@@ -37,9 +37,9 @@ fn an_add_moves_a_low_key_up_and_a_low_add_moves_none_down() {
     assert_eq!(take_all(&queue), ["a", "y", "x"]);
 }
 
-/// However many come before them.
+/// However many keys are in front of the low ones.
 #[test]
-fn of_eight_deliveries_one_is_low_as_long_as_there_are_both() {
+fn one_of_eight_deliveries_is_low_while_both_lanes_have_keys() {
     let queue = DedupQueue::<u32>::new();
     let low = 1_000_000;
     for number in 0..3 {
@@ -47,7 +47,7 @@ fn of_eight_deliveries_one_is_low_as_long_as_there_are_both() {
     }
     let mut places = Vec::new();
     for place in 1..=5 * SHARE {
-        queue.add(place).unwrap(); // There is always one of the others.
+        queue.add(place).unwrap(); // A key of the other lane is always ready.
         queue.add(low - place).unwrap();
         if *queue.get().unwrap() >= low {
             places.push(place);
@@ -57,7 +57,7 @@ fn of_eight_deliveries_one_is_low_as_long_as_there_are_both() {
 }
 
 #[test]
-fn a_low_key_that_comes_late_waits_no_longer_than_its_share() {
+fn a_late_low_key_waits_no_longer_than_its_share() {
     let queue = DedupQueue::<u32>::new();
     for key in 1..=3 * SHARE {
         queue.add(key).unwrap();
@@ -72,7 +72,7 @@ fn a_low_key_that_comes_late_waits_no_longer_than_its_share() {
 }
 
 #[test]
-fn a_held_key_that_is_added_with_low_priority_comes_again_in_the_low_lane() {
+fn a_low_add_of_a_held_key_is_delivered_in_the_low_lane() {
     let queue = plain();
     queue.add("x").unwrap();
     let held = get(&queue);
@@ -91,7 +91,7 @@ fn a_held_key_that_is_added_with_low_priority_comes_again_in_the_low_lane() {
 }
 
 #[test]
-fn a_try_has_the_priority_of_the_delivery_that_failed() {
+fn a_retry_has_the_priority_of_the_failed_delivery() {
     for low in [true, false] {
         let (queue, clock) = retrying();
         if low {
@@ -112,9 +112,9 @@ fn a_try_has_the_priority_of_the_delivery_that_failed() {
     }
 }
 
-/// The worker has asked for it, too.
+/// The worker has asked for it as well.
 #[test]
-fn a_retry_of_a_delivery_that_was_not_low_moves_up_what_was_added_meanwhile() {
+fn a_retry_of_a_normal_delivery_raises_a_low_add_made_meanwhile() {
     let (queue, _clock) = retrying();
     queue.low_priority().add("other").unwrap();
     queue.add("x").unwrap();
@@ -140,7 +140,7 @@ fn a_delayed_key_falls_due_in_its_lane() {
 }
 
 #[test]
-fn a_low_add_that_gives_way_waits_for_the_back_off_and_comes_last() {
+fn a_yielding_low_add_waits_for_the_back_off_and_is_delivered_last() {
     let (queue, clock) = retrying();
     queue.low_priority().add("x").unwrap();
     get(&queue).retry();
@@ -153,7 +153,7 @@ fn a_low_add_that_gives_way_waits_for_the_back_off_and_comes_last() {
 }
 
 #[test]
-fn a_low_key_is_taken_back_and_left_over_as_any() {
+fn a_low_key_is_removed_and_left_over_like_any_other() {
     let (queue, clock) = delaying();
     queue.low_priority().add("x").unwrap();
     assert_eq!(queue.remove(&"x"), Some(Pending::Ready));

@@ -1,4 +1,4 @@
-//! The limiters by themselves.
+//! The limiters on their own.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn non_zero(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).unwrap()
 }
 
-/// What it says to so many failures in a row of one key.
+/// The delays of consecutive failures of one key.
 fn delays(limiter: &impl RateLimiter<u32>, failures: u32) -> Vec<Duration> {
     let now = Instant::now();
     (1..=failures)
@@ -31,7 +31,7 @@ fn delays(limiter: &impl RateLimiter<u32>, failures: u32) -> Vec<Duration> {
 }
 
 #[test]
-fn exponential_delays_double_up_to_their_most() {
+fn exponential_delays_double_up_to_their_maximum() {
     let limiter = Exponential::new(MS, SECOND);
     assert_eq!(
         delays(&limiter, 6),
@@ -51,8 +51,8 @@ fn exponential_delays_saturate_after_any_number_of_failures() {
         assert_eq!(short.delay(&0, failures, Instant::now()), 1000 * SECOND);
         assert_eq!(long.delay(&0, failures, Instant::now()), 1000 * hour);
     }
-    // A base that is a power of two nanoseconds reaches the largest powers exactly: in client-go
-    // the product becomes negative there.
+    // A base that is a power of two nanoseconds reaches the largest powers exactly, where client-go's product
+    // becomes negative.
     let exact = Exponential::new(Duration::from_nanos(1), Duration::MAX);
     for doublings in [62, 63, 64, 93] {
         let expected = exact_nanos(1 << doublings);
@@ -65,7 +65,7 @@ fn exponential_delays_saturate_after_any_number_of_failures() {
 }
 
 #[test]
-fn fast_then_slow() {
+fn a_fast_slow_limiter_turns_slow_after_its_fast_tries() {
     let limiter = FastSlow::new(5 * MS, 10 * SECOND, 3);
     let expected = [5 * MS, 5 * MS, 5 * MS, 10 * SECOND, 10 * SECOND];
     assert_eq!(delays(&limiter, 5), expected);
@@ -93,13 +93,13 @@ fn the_longer_of_two_delays_counts_and_both_limiters_are_charged() {
 }
 
 #[test]
-fn a_longest_wait_cuts_off_what_a_limiter_says() {
+fn a_longest_wait_caps_the_delay_of_a_limiter() {
     let limiter = WithMaxWait::new(FastSlow::new(5 * MS, 1000 * SECOND, 3), 500 * SECOND);
     assert_eq!(delays(&limiter, 4), [5 * MS, 5 * MS, 5 * MS, 500 * SECOND]);
 }
 
 #[test]
-fn a_bucket_gives_its_burst_at_once_and_then_a_place_in_the_line() {
+fn a_bucket_grants_its_burst_at_once_and_later_tokens_in_turn() {
     let bucket = TokenBucket::per_second(non_zero(10), non_zero(3));
     let start = Instant::now();
     let at = |millis: u32| RateLimiter::<u32>::delay(&bucket, &0, 1, start + millis * MS);
@@ -115,12 +115,12 @@ fn a_bucket_gives_its_burst_at_once_and_then_a_place_in_the_line() {
     assert_eq!(
         [at(10_000), at(10_000), at(10_000)],
         [nothing, nothing, 100 * MS],
-        "no more is kept"
+        "the bucket holds no more than its burst"
     );
 }
 
-#[test]
-fn a_bucket_says_what_it_has_and_when_it_has_more() {
+#[testkit::test]
+fn a_bucket_shows_its_tokens_and_the_time_of_the_next() {
     let bucket = TokenBucket::new(100 * MS, non_zero(3));
     let start = Instant::now();
     let has = |millis: u32| {
@@ -136,7 +136,7 @@ fn a_bucket_says_what_it_has_and_when_it_has_more() {
     assert_eq!(has(250), (2, Duration::ZERO));
     assert_eq!(has(10_000), (3, Duration::ZERO), "no more is kept");
     bucket.take(5, start + 10_000 * MS);
-    assert_eq!(has(10_000), (0, 300 * MS), "two are owed");
+    assert_eq!(has(10_000), (0, 300 * MS), "two tokens are owed");
     assert_eq!(has(10_300), (1, Duration::ZERO));
 }
 
@@ -154,7 +154,7 @@ fn a_bucket_has_its_burst_however_long_its_interval_is() {
 }
 
 #[test]
-fn a_bucket_counts_callers_who_come_in_another_order_than_their_times() {
+fn a_bucket_counts_calls_whose_times_are_out_of_order() {
     let bucket = TokenBucket::new(100 * MS, non_zero(1));
     let start = Instant::now();
     let at = |millis: u32| RateLimiter::<u32>::delay(&bucket, &0, 1, start + millis * MS);
@@ -168,7 +168,7 @@ fn a_bucket_counts_callers_who_come_in_another_order_than_their_times() {
 }
 
 #[test]
-fn the_default_for_controllers_is_client_gos() {
+fn the_default_limiter_equals_client_gos() {
     let limiter = controller_limiter();
     let now = Instant::now();
     let first: Vec<_> = (1..=3)
@@ -214,7 +214,7 @@ fn jitter_stays_within_its_bounds_and_scatters() {
 }
 
 #[test]
-fn the_same_seed_scatters_in_the_same_way_and_another_one_in_another() {
+fn jitter_is_reproducible_by_its_seed() {
     let scattered = |seed| {
         let limiter = Jittered::with_seed(FastSlow::new(SECOND, SECOND, 1), Jitter::Full, seed);
         delays(&limiter, 10)
@@ -231,8 +231,8 @@ fn the_same_seed_scatters_in_the_same_way_and_another_one_in_another() {
 }
 
 proptest! {
-    /// Whatever the numbers are, no limiter overflows, and none exceeds its most.
-    #[test]
+    /// No limiter overflows or exceeds its maximum, whatever its parameters are.
+    #[testkit::test]
     fn no_limiter_overflows(
         (base, max) in (any::<Duration>(), any::<Duration>()),
         failures in any::<u32>(),

@@ -1,4 +1,4 @@
-//! The list of keys: each with its state, a piece at a time.
+//! The list of keys with their states, read piece by piece.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -11,10 +11,10 @@ use dedup_queue::{Clock, DedupRetryQueue, Entry, ManualClock, Pending, Retrying}
 
 use crate::support::{MS, Queue, get, plain, retrying};
 
-/// More than are read in a section.
+/// More than are read in one critical section.
 const MANY: u32 = 1_000;
 
-/// Whether it is held, what is pending, and how often it has failed.
+/// Whether it is held, which delivery is pending, and how often it has failed.
 type State = (bool, Option<Pending>, u32);
 
 fn states(queue: &Queue<Retrying>) -> BTreeMap<&'static str, State> {
@@ -26,7 +26,7 @@ fn states(queue: &Queue<Retrying>) -> BTreeMap<&'static str, State> {
 }
 
 #[test]
-fn a_key_is_listed_in_each_of_its_states() {
+fn each_state_of_a_key_is_listed() {
     let (queue, clock) = retrying();
     queue.add("resting").unwrap();
     get(&queue).retry();
@@ -51,14 +51,14 @@ fn a_key_is_listed_in_each_of_its_states() {
     ]);
     assert_eq!(states(&queue), expected);
 
-    // What has fallen due is listed so.
+    // A key that has fallen due is listed as ready.
     clock.advance(MS);
     let dirty = (true, Some(Pending::Dirty), 0);
     assert_eq!(states(&queue)["held and delayed"], dirty);
 }
 
 #[test]
-fn a_delayed_key_is_listed_with_its_time_and_no_other_is() {
+fn only_a_delayed_key_is_listed_with_a_due_time() {
     let (queue, clock) = retrying();
     queue.add_after("a", 7 * MS).unwrap();
     queue.add_after("never", Duration::MAX).unwrap();
@@ -75,7 +75,7 @@ fn a_delayed_key_is_listed_with_its_time_and_no_other_is() {
 }
 
 #[test]
-fn a_queue_that_notes_times_lists_since_when_keys_are_pending_and_held() {
+fn a_queue_that_records_times_lists_the_age_of_pending_and_held_keys() {
     let clock = ManualClock::new();
     let start = clock.now();
     let builder = DedupRetryQueue::<&str>::builder().clock(clock.clone());
@@ -106,7 +106,7 @@ fn a_queue_that_notes_times_lists_since_when_keys_are_pending_and_held() {
 }
 
 #[test]
-fn a_queue_that_notes_no_times_lists_none() {
+fn a_queue_that_records_no_times_lists_none() {
     let queue = plain();
     queue.add("a").unwrap();
     let _held = queue.try_get().unwrap();
@@ -115,9 +115,9 @@ fn a_queue_that_notes_no_times_lists_none() {
     assert_eq!((entry.pending_since, entry.held_since), (None, None));
 }
 
-/// Between two keys the queue is free, also for the thread that walks.
+/// Between two keys the queue is unlocked, also for the thread that iterates.
 #[test]
-fn keys_that_stay_are_listed_once_while_others_come_and_go() {
+fn keys_that_stay_are_listed_once_while_others_are_added_and_removed() {
     let queue = DedupRetryQueue::<u32>::new();
     for key in 0..MANY {
         queue.add(key).unwrap();
@@ -128,7 +128,7 @@ fn keys_that_stay_are_listed_once_while_others_come_and_go() {
         if entry.key < MANY {
             listed.push(entry.key);
         }
-        // One key of the old ones is taken, and stays; one comes, and goes.
+        // One of the old keys is taken and stays; another one is added and removed.
         guards.extend(queue.try_get());
         queue.add(fresh).unwrap();
         queue.remove(&fresh);
@@ -138,7 +138,7 @@ fn keys_that_stay_are_listed_once_while_others_come_and_go() {
 }
 
 #[test]
-fn keys_that_were_handed_over_as_leftovers_are_not_listed() {
+fn keys_returned_as_leftovers_are_not_listed() {
     let (queue, clock) = retrying();
     queue.add("held").unwrap();
     let held = get(&queue);
@@ -148,7 +148,7 @@ fn keys_that_were_handed_over_as_leftovers_are_not_listed() {
     drop(held);
 }
 
-/// Counts its clones, and panics in them if it is to.
+/// Counts its clones, and panics in them on request.
 #[derive(Debug)]
 struct Watched {
     number: u32,
@@ -183,7 +183,7 @@ impl Clone for Watched {
 }
 
 #[test]
-fn a_list_clones_a_few_keys_at_a_time_and_outlives_a_panic_in_it() {
+fn a_list_clones_a_few_keys_at_a_time_and_survives_a_panic_of_a_clone() {
     let queue = DedupRetryQueue::<Watched>::new();
     let (clones, panics) = (Arc::default(), Arc::default());
     for number in 0..MANY {

@@ -1,4 +1,4 @@
-//! The queue's behaviour, on threads and a clock moved by hand.
+//! The queue's behaviour, on threads and a manual clock.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What is kept, and what is given back.
+//! The memory that a queue keeps and releases.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +7,7 @@ use testkit::{Counted, DropCounter};
 
 use crate::support::{MERGED, MS, NEW, delaying, figures, retrying, take_all};
 
-/// A key that counts its drops and those of its clones.
+/// A key that counts the drops of itself and its clones.
 #[derive(Clone, Debug)]
 struct Key(
     u32,
@@ -27,7 +27,7 @@ impl std::hash::Hash for Key {
 }
 
 #[test]
-fn a_key_that_was_dealt_with_is_freed_while_the_queue_lives() {
+fn a_finished_key_is_freed_while_the_queue_lives() {
     let drops = DropCounter::new();
     let queue = DedupQueue::<Key>::new();
     let seen: Weak<Counted>;
@@ -42,13 +42,13 @@ fn a_key_that_was_dealt_with_is_freed_while_the_queue_lives() {
     assert_eq!((seen.strong_count(), drops.alive()), (0, 0));
     queue.add(Key(2, Arc::new(drops.token()))).unwrap();
     queue.add(Key(2, Arc::new(drops.token()))).unwrap();
-    assert_eq!(drops.alive(), 1, "one that collapsed is freed at once");
+    assert_eq!(drops.alive(), 1, "a merged key is freed at once");
     queue.remove(&Key(2, Arc::new(drops.token())));
     assert_eq!(drops.alive(), 0);
 }
 
 #[test]
-fn keys_that_are_still_there_go_with_the_queue() {
+fn the_remaining_keys_are_dropped_with_the_queue() {
     let drops = DropCounter::new();
     let key = |n| Key(n, Arc::new(drops.token()));
     let queue = DedupDelayQueue::<Key>::new();
@@ -63,7 +63,7 @@ fn keys_that_are_still_there_go_with_the_queue() {
 }
 
 #[test]
-fn slots_are_used_again_and_memory_can_be_given_back() {
+fn slots_are_reused_and_memory_can_be_released() {
     let queue = DedupQueue::<u32>::new();
     for round in 0..3 {
         (0..1000).for_each(|key| _ = queue.add(key * 3 + round).unwrap());
@@ -109,10 +109,10 @@ fn shrinking_keeps_every_key_in_its_state() {
     assert_eq!(all, ["g", "b", "d", "e"]);
 }
 
-/// Of many keys a few stay, held, ready, delayed or remembered, which came last. What the memory of the
-/// others is freed for, they go on as before.
+/// A few of many keys stay, held, ready, delayed or remembered; they were added last. They behave as before
+/// after the memory of the others is freed.
 #[test]
-fn the_last_of_many_keys_go_on_when_the_memory_of_the_others_is_freed() {
+fn keys_keep_their_states_when_the_memory_of_many_others_is_freed() {
     const MANY: usize = 20_000;
     let (queue, clock) = retrying();
     let key = |n: usize| -> &'static str { Box::leak(n.to_string().into_boxed_str()) };

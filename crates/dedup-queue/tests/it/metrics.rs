@@ -1,4 +1,4 @@
-//! What metrics receive.
+//! The events that metrics receive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn queue() -> (Queue<Retrying>, ManualClock, Arc<RecordingMetrics>) {
 }
 
 #[test]
-fn each_event_is_told_with_its_exact_time() {
+fn metrics_receive_each_event_with_its_exact_time() {
     let (queue, clock, metrics) = queue();
     let told = || metrics.of("pods");
 
@@ -33,7 +33,7 @@ fn each_event_is_told_with_its_exact_time() {
     assert_eq!(told().queue_duration_seconds.count, 1);
     assert_eq!(told().queue_duration_seconds.sum, 50 * MICRO);
 
-    // Added while it is held, five times: one more delivery.
+    // Added five times while it is held: one more delivery.
     for _ in 0..5 {
         queue.add("foo").unwrap();
     }
@@ -44,13 +44,13 @@ fn each_event_is_told_with_its_exact_time() {
     assert_eq!(told().work_duration_seconds.count, 1);
     assert_eq!(told().work_duration_seconds.sum, 25 * MICRO);
 
-    // It has waited since it was added, not since it was let go.
+    // It has waited since it was added, not since it was released.
     let held = get(&queue);
     assert_eq!(told().queue_duration_seconds.sum, 75 * MICRO);
     assert_eq!(told().queue_duration_seconds.max, 50 * MICRO);
     assert_eq!(told().depth, 0);
 
-    // Work under way is reported when it is asked for.
+    // Work in progress is reported on request.
     clock.advance(MS);
     assert_eq!(told().unfinished_work_seconds, Duration::ZERO);
     queue.report_unfinished();
@@ -64,7 +64,7 @@ fn each_event_is_told_with_its_exact_time() {
 }
 
 #[test]
-fn several_held_keys_are_summed_and_the_oldest_told() {
+fn metrics_sum_the_held_times_and_report_the_longest() {
     let (queue, clock, metrics) = queue();
     for key in ["a", "b", "c"] {
         queue.add(key).unwrap();
@@ -85,7 +85,7 @@ fn several_held_keys_are_summed_and_the_oldest_told() {
 }
 
 #[test]
-fn a_delayed_key_waits_from_when_it_falls_due() {
+fn the_waiting_time_of_a_delayed_key_starts_when_it_falls_due() {
     let (queue, clock, metrics) = queue();
     queue.add_after("a", 10 * MS).unwrap();
     let told = metrics.of("pods");
@@ -101,7 +101,7 @@ fn a_delayed_key_waits_from_when_it_falls_due() {
 }
 
 #[test]
-fn what_is_taken_back_or_left_over_leaves_no_depth() {
+fn removed_and_left_over_keys_do_not_count_towards_the_depth() {
     let (queue, clock, metrics) = queue();
     for key in ["a", "b", "c"] {
         queue.add(key).unwrap();
@@ -118,9 +118,9 @@ fn what_is_taken_back_or_left_over_leaves_no_depth() {
     assert_eq!(metrics.of("pods").adds_total, 5);
 }
 
-/// client-go's ticker had to be stopped; nothing ticks here.
+/// client-go's ticker must be stopped; there is no ticker here.
 #[test]
-fn nothing_is_told_but_by_an_operation_and_nothing_after_the_last() {
+fn metrics_receive_events_only_from_operations() {
     struct Calls(Journal<&'static str>);
     impl Metrics for Calls {
         fn unfinished_work_seconds(&self, _: &str, _: Duration) {
@@ -144,7 +144,7 @@ fn nothing_is_told_but_by_an_operation_and_nothing_after_the_last() {
 }
 
 #[test]
-fn queues_are_told_apart_by_name_and_a_queue_without_metrics_tells_nobody() {
+fn metrics_tell_queues_apart_by_name() {
     let (_queue, clock, metrics) = queue();
     let other: Queue<Retrying> = DedupRetryQueue::<&'static str>::builder()
         .clock(clock.clone())
@@ -180,7 +180,7 @@ fn durations_are_counted_in_decades() {
 }
 
 #[test]
-fn queues_that_come_and_go_leave_no_figures_once_they_are_forgotten() {
+fn forgotten_queues_leave_no_figures() {
     let metrics = Arc::new(RecordingMetrics::new());
     let kept = || format!("{metrics:?}").matches("adds_total").count();
     for n in 0..100 {

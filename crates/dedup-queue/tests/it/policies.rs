@@ -1,4 +1,4 @@
-//! What `add_after` does to a key that is delayed already.
+//! The effect of `add_after` on a key that is already delayed.
 
 use std::hash::RandomState;
 
@@ -17,7 +17,7 @@ fn queue(policy: Policy) -> (Delays, ManualClock) {
     (queue.build(), clock)
 }
 
-/// After how many milliseconds the key comes that is added with these delays, each at its time.
+/// The milliseconds after which a key is delivered that is added with these delays, each at its time.
 fn comes(policy: Policy, adds: &[(u64, u32)]) -> (u64, Vec<Added>) {
     let (queue, clock) = queue(policy);
     let start = clock.now();
@@ -38,18 +38,18 @@ fn comes(policy: Policy, adds: &[(u64, u32)]) -> (u64, Vec<Added>) {
         );
         clock.advance(MS);
     }
-    unreachable!("it comes within a second")
+    unreachable!("the key is delivered within a second")
 }
 
 #[test]
-fn earliest_never_puts_a_delivery_off() {
+fn earliest_never_delays_a_delivery() {
     assert_eq!(comes(Policy::Earliest, &[(0, 50), (10, 70)]).0, 50);
     assert_eq!(comes(Policy::Earliest, &[(0, 50), (10, 20)]).0, 30);
     assert_eq!(Policy::default(), Policy::Earliest);
 }
 
 #[test]
-fn latest_never_hurries_one() {
+fn latest_never_hastens_a_delivery() {
     assert_eq!(
         comes(Policy::Latest, &[(0, 50), (10, 70)]),
         (80, vec![Added::New, MOVED])
@@ -62,7 +62,7 @@ fn latest_never_hurries_one() {
 }
 
 #[test]
-fn debounce_takes_the_newest_time_whichever_it_is() {
+fn debounce_takes_the_newest_time() {
     assert_eq!(comes(Policy::Debounce, &[(0, 50), (10, 70)]).0, 80);
     assert_eq!(comes(Policy::Debounce, &[(0, 50), (10, 20)]).0, 30);
     assert_eq!(
@@ -73,7 +73,7 @@ fn debounce_takes_the_newest_time_whichever_it_is() {
 }
 
 #[test]
-fn debounce_with_a_longest_wait_comes_in_the_end() {
+fn debounce_with_a_longest_wait_delivers_in_the_end() {
     let policy = Policy::DebounceMaxWait(100 * MS);
     assert_eq!(comes(policy, &[(0, 50), (40, 50)]).0, 90);
     assert_eq!(
@@ -90,7 +90,7 @@ fn debounce_with_a_longest_wait_comes_in_the_end() {
 }
 
 #[test]
-fn an_add_means_now_under_every_policy() {
+fn an_add_makes_a_key_ready_under_every_policy() {
     let policies = [
         Policy::Earliest,
         Policy::Latest,
@@ -116,14 +116,14 @@ fn retries_use_the_earliest_time_under_every_policy() {
         queue.add("a").unwrap();
         let held = get(&queue);
         queue.add_after("a", 2 * MS).unwrap();
-        held.retry(); // In five milliseconds, but it was to come earlier.
+        held.retry(); // In five milliseconds, but an earlier time was set.
         clock.advance(2 * MS);
         assert_eq!(take_all(&queue), ["a"], "{policy:?}");
     }
 }
 
 #[test]
-fn keys_have_their_times_to_themselves() {
+fn each_key_has_its_own_time() {
     let (queue, clock) = queue(Policy::Latest);
     queue.add_after("a", MS).unwrap();
     queue.add_after("b", 2 * MS).unwrap();

@@ -1,11 +1,11 @@
-//! Taking a delivery back.
+//! Cancelling a delivery.
 
 use dedup_queue::{DedupQueue, Pending};
 
 use crate::support::{MS, delaying, figures, get, is_empty, plain, retrying, take_all};
 
 #[test]
-fn a_ready_key_that_is_removed_is_not_delivered_and_the_others_keep_their_order() {
+fn a_removed_ready_key_is_not_delivered_and_the_others_keep_their_order() {
     let queue = plain();
     for key in ["a", "b", "c", "d"] {
         queue.add(key).unwrap();
@@ -19,7 +19,7 @@ fn a_ready_key_that_is_removed_is_not_delivered_and_the_others_keep_their_order(
 }
 
 #[test]
-fn removing_a_held_key_takes_back_what_it_is_owed_and_lets_the_worker_be() {
+fn removing_a_held_key_cancels_its_next_delivery_only() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -32,7 +32,7 @@ fn removing_a_held_key_takes_back_what_it_is_owed_and_lets_the_worker_be() {
 }
 
 #[test]
-fn a_delayed_add_can_be_taken_back_by_itself() {
+fn remove_delayed_cancels_only_a_delayed_add() {
     let (queue, clock) = delaying();
     queue.add_after("a", MS).unwrap();
     assert!(queue.remove_delayed(&"a"));
@@ -51,7 +51,7 @@ fn a_delayed_add_can_be_taken_back_by_itself() {
 }
 
 #[test]
-fn a_delayed_add_that_has_fallen_due_cannot_be_taken_back_as_delayed() {
+fn remove_delayed_does_not_cancel_an_add_that_has_fallen_due() {
     let (queue, clock) = delaying();
     queue.add_after("a", MS).unwrap();
     clock.advance(MS);
@@ -70,7 +70,7 @@ fn a_removed_key_keeps_its_failures_until_they_are_forgotten() {
 }
 
 #[test]
-fn keys_are_looked_for_by_what_they_borrow_as() {
+fn keys_can_be_looked_up_by_a_borrowed_form() {
     let queue = DedupQueue::<String>::new();
     queue.add("a".to_owned()).unwrap();
     assert_eq!(queue.remove("a"), Some(Pending::Ready));

@@ -20,7 +20,7 @@ fn builder() -> (Builds, ManualClock) {
     (builder, clock)
 }
 
-/// Lets the key fail so often, from the first delivery on.
+/// Lets the key fail this often, from its first delivery on.
 fn fail(
     queue: &Queue<Retrying>,
     clock: &ManualClock,
@@ -36,7 +36,7 @@ fn fail(
 }
 
 #[test]
-fn a_rate_limited_key_waits_longer_each_time_until_it_is_forgotten() {
+fn a_rate_limited_key_waits_longer_each_time_until_its_failures_are_forgotten() {
     let (builder, clock) = builder();
     let queue = builder.limiter(Exponential::new(MS, 1000 * MS)).build();
     assert_eq!(queue.add_rate_limited("one"), Ok(after(1)));
@@ -45,7 +45,7 @@ fn a_rate_limited_key_waits_longer_each_time_until_it_is_forgotten() {
     assert_eq!(
         queue.add_rate_limited("two"),
         Ok(after(1)),
-        "each key by itself"
+        "failures are counted per key"
     );
     queue.forget(&"one");
     assert_eq!(queue.failures(&"one"), 0);
@@ -71,12 +71,16 @@ fn failures_are_counted_per_key_and_a_success_forgets_them() {
     assert_eq!(held.failures(), 5);
     held.succeed();
     assert_eq!(queue.failures(&"a"), 0);
-    assert_eq!(figures(queue.stats()), [0; 5], "nothing is kept of it");
+    assert_eq!(
+        figures(queue.stats()),
+        [0; 5],
+        "the queue keeps nothing of the key"
+    );
     assert_eq!(fail(&queue, &clock, "a", 1), [after(1)]);
 }
 
 #[test]
-fn fast_slow_and_the_longer_of_two_are_told_the_failures_of_each_key() {
+fn limiters_receive_the_failures_of_each_key() {
     let (fast_slow, clock) = builder();
     let queue = fast_slow
         .limiter(FastSlow::new(5 * MS, 10_000 * MS, 3))
@@ -107,7 +111,7 @@ fn fast_slow_and_the_longer_of_two_are_told_the_failures_of_each_key() {
 }
 
 #[test]
-fn a_key_that_is_let_go_without_a_word_keeps_its_failures() {
+fn a_key_released_without_a_result_keeps_its_failures() {
     let (queue, clock) = retrying();
     fail(&queue, &clock, "a", 2);
     clock.advance(1000 * MS);
@@ -122,7 +126,7 @@ fn a_key_that_is_let_go_without_a_word_keeps_its_failures() {
 }
 
 #[test]
-fn forgetting_a_held_key_clears_its_failures_and_lets_it_be() {
+fn forget_clears_the_failures_of_a_held_key_and_leaves_it_held() {
     let (queue, clock) = retrying();
     fail(&queue, &clock, "a", 3);
     clock.advance(1000 * MS);
@@ -143,7 +147,7 @@ fn forgetting_a_held_key_clears_its_failures_and_lets_it_be() {
 }
 
 #[test]
-fn a_failure_counted_while_the_key_is_held_is_not_lost_on_its_holder() {
+fn a_failure_counted_while_the_key_is_held_counts_for_its_holder() {
     let (queue, _clock) = retrying();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -159,7 +163,7 @@ fn a_failure_counted_while_the_key_is_held_is_not_lost_on_its_holder() {
 }
 
 #[test]
-fn a_retry_of_a_key_that_was_added_meanwhile_is_ready_at_once_and_counted() {
+fn a_retry_of_a_dirty_key_is_ready_at_once_and_counted() {
     let (queue, _clock) = retrying();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -180,7 +184,7 @@ fn a_retry_without_delay_is_ready_at_once() {
 }
 
 #[test]
-fn a_key_is_given_up_after_its_last_attempt_and_the_hook_is_told() {
+fn a_key_is_given_up_after_its_last_attempt_and_the_hook_receives_it() {
     for attempts in [1, 3] {
         let letters = Journal::new();
         let (builder, clock) = builder();
@@ -207,7 +211,7 @@ fn a_key_is_given_up_after_its_last_attempt_and_the_hook_is_told() {
 }
 
 #[test]
-fn a_dirty_key_that_is_given_up_is_delivered_once_more_as_if_new() {
+fn a_dirty_key_that_is_given_up_is_delivered_once_more_without_failures() {
     let letters = Journal::new();
     let (builder, _clock) = builder();
     let hook = letters.clone();
@@ -230,7 +234,7 @@ fn a_dirty_key_that_is_given_up_is_delivered_once_more_as_if_new() {
 }
 
 #[test]
-fn the_dead_letter_hook_may_use_the_queue_and_its_panic_is_its_callers() {
+fn the_dead_letter_hook_may_use_the_queue_and_its_panic_reaches_the_caller() {
     let (builder, _clock) = builder();
     let shared = Arc::new(Mutex::new(None::<Queue<Retrying>>));
     let hook = Arc::clone(&shared);
@@ -240,7 +244,7 @@ fn the_dead_letter_hook_may_use_the_queue_and_its_panic_is_its_callers() {
             let queue = hook.lock().unwrap().clone().unwrap();
             assert_eq!(queue.stats().held, 0, "the key is let go already");
             queue.add(key).unwrap();
-            panic!("no letters, please");
+            panic!("a panic of the hook");
         })
         .build();
     *shared.lock().unwrap() = Some(queue.clone());
@@ -253,7 +257,7 @@ fn the_dead_letter_hook_may_use_the_queue_and_its_panic_is_its_callers() {
 }
 
 #[test]
-fn a_limiter_that_panics_leaves_the_key_done_and_nothing_counted() {
+fn a_limiter_that_panics_leaves_the_key_done_and_no_failure_counted() {
     struct Broken;
     impl RateLimiter<&'static str> for Broken {
         fn delay(&self, _: &&'static str, _: u32, _: Instant) -> Duration {
@@ -273,13 +277,13 @@ fn a_limiter_that_panics_leaves_the_key_done_and_nothing_counted() {
 }
 
 #[test]
-fn a_limiter_may_use_the_queue_and_is_asked_again_if_the_count_changed() {
+fn a_limiter_may_use_the_queue_and_is_called_again_if_the_count_changes() {
     struct Nosy(Mutex<Option<Queue<Retrying>>>, AtomicU32);
     impl RateLimiter<&'static str> for Nosy {
         fn delay(&self, key: &&'static str, failures: u32, _: Instant) -> Duration {
             if self.1.fetch_add(1, Relaxed) == 0 {
                 let queue = self.0.lock().unwrap().clone().unwrap();
-                queue.forget(key); // Behind the back of the call under way.
+                queue.forget(key); // While the call is under way.
             }
             MS * failures
         }
@@ -304,7 +308,7 @@ fn a_limiter_may_use_the_queue_and_is_asked_again_if_the_count_changed() {
 }
 
 #[test]
-fn jitter_of_a_queue_scatters_its_retries_and_can_be_had_again() {
+fn jitter_of_a_queue_scatters_its_retries_reproducibly() {
     let scattered = |seed| {
         let (builder, clock) = builder();
         let queue = builder
@@ -334,7 +338,7 @@ impl RateLimiter<&'static str> for Silent {
 }
 
 #[test]
-fn a_worker_that_says_the_delay_counts_a_failure_and_asks_no_limiter() {
+fn a_retry_with_an_explicit_delay_counts_a_failure_and_asks_no_limiter() {
     let (builder, clock) = builder();
     let queue = builder.limiter(Silent).build();
     queue.add("a").unwrap();
@@ -349,7 +353,7 @@ fn a_worker_that_says_the_delay_counts_a_failure_and_asks_no_limiter() {
 }
 
 #[test]
-fn a_limiter_goes_on_from_the_failures_whose_delay_the_worker_has_said() {
+fn a_limiter_counts_failures_with_an_explicit_delay() {
     let (builder, clock) = builder();
     let queue = builder.limiter(Exponential::new(MS, 1000 * MS)).build();
     queue.add("a").unwrap();
@@ -360,7 +364,7 @@ fn a_limiter_goes_on_from_the_failures_whose_delay_the_worker_has_said() {
 }
 
 #[test]
-fn a_failure_with_a_delay_that_is_the_last_attempt_gives_the_key_up() {
+fn a_failed_last_attempt_with_an_explicit_delay_gives_the_key_up() {
     let (builder, _clock) = builder();
     let dead = Journal::new();
     let hook = dead.clone();
@@ -380,10 +384,10 @@ fn a_failure_with_a_delay_that_is_the_last_attempt_gives_the_key_up() {
     assert_eq!(dead.entries(), [("a", 2)]);
 }
 
-/// Early, for it was added during its back-off: the failure is not counted, but the service's word is
-/// kept.
+/// An early try, for the key was added during its back-off: the failure is not counted, but the delay that the
+/// worker has requested is kept.
 #[test]
-fn an_early_try_goes_back_for_as_long_as_its_worker_says_and_no_less_than_its_back_off() {
+fn an_early_try_returns_to_its_back_off_or_to_a_longer_explicit_delay() {
     for (said, expected) in [(1, 5), (30, 30)] {
         let (queue, clock) = retrying();
         queue.add("a").unwrap();
@@ -404,7 +408,7 @@ fn an_early_try_goes_back_for_as_long_as_its_worker_says_and_no_less_than_its_ba
 }
 
 #[test]
-fn a_key_handed_back_while_its_try_is_due_outlives_the_failure_that_gives_it_up() {
+fn a_key_retried_after_a_delay_while_a_try_is_due_outlives_being_given_up() {
     let (builder, clock) = builder();
     let two = NonZeroU32::new(2).unwrap();
     let queue = builder.max_attempts(two).build();

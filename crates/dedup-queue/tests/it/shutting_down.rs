@@ -1,4 +1,4 @@
-//! `shut_down`: what is refused, what still comes, what is final.
+//! `shut_down`: which adds are refused, which keys are still delivered, and that closed is final.
 
 use std::thread;
 use std::time::Duration;
@@ -7,30 +7,25 @@ use dedup_queue::{Outcome, Retried};
 use testkit::block_on;
 
 use crate::support::{
-    MS, Queue, after, bounded, delaying, figures, get, is_closed, is_empty, plain, retrying,
-    take_all, until,
+    MS, Queue, after, delaying, figures, get, is_closed, is_empty, plain, retrying, take_all, until,
 };
 
 #[test]
-fn adds_are_refused_after_a_shut_down_and_give_the_key_back() {
+fn an_add_after_a_shut_down_returns_the_key() {
     let (queue, _clock) = retrying();
     assert!(!queue.is_shut_down());
     assert!(queue.shut_down());
-    assert!(!queue.shut_down(), "the second finds nothing to do");
+    assert!(!queue.shut_down(), "the queue is already shut down");
     assert!(queue.is_shut_down());
     assert_eq!(queue.add("a").unwrap_err().into_key(), "a");
     assert_eq!(queue.add_after("b", MS).unwrap_err().into_key(), "b");
     assert_eq!(queue.add_rate_limited("c").unwrap_err().into_key(), "c");
-    assert_eq!(
-        queue.failures(&"c"),
-        0,
-        "nothing is counted of a refused key"
-    );
+    assert_eq!(queue.failures(&"c"), 0, "a refused key is not counted");
     assert_eq!(figures(queue.stats()), [0; 5]);
 }
 
 #[test]
-fn what_is_ready_is_still_delivered_after_a_shut_down() {
+fn ready_keys_are_delivered_after_a_shut_down() {
     let queue = plain();
     queue.add("a").unwrap();
     queue.add("b").unwrap();
@@ -40,98 +35,93 @@ fn what_is_ready_is_still_delivered_after_a_shut_down() {
     assert!(is_closed(&queue.get()));
 }
 
-#[test]
-fn closed_is_final_because_a_dirty_key_is_waited_for() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        let held = get(&queue);
-        queue.add("a").unwrap();
-        queue.shut_down();
-        assert!(is_empty(&queue.try_get()), "another delivery of it is owed");
-        let other = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.get().map(|held| *held))
-        };
-        until(|| queue.stats().waiting == 1);
-        drop(held);
-        assert_eq!(other.join().unwrap().unwrap(), "a");
-        for _ in 0..3 {
-            assert!(is_closed(&queue.get()));
-        }
-    });
+#[testkit::test]
+fn getters_wait_for_a_dirty_key_after_a_shut_down() {
+    let queue = plain();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    queue.shut_down();
+    assert!(is_empty(&queue.try_get()), "another delivery of it is owed");
+    let other = {
+        let queue = queue.clone();
+        thread::spawn(move || queue.get().map(|held| *held))
+    };
+    until(|| queue.stats().waiting == 1);
+    drop(held);
+    assert_eq!(other.join().unwrap().unwrap(), "a");
+    for _ in 0..3 {
+        assert!(is_closed(&queue.get()));
+    }
 }
 
 #[test]
-fn a_held_key_that_is_not_dirty_keeps_no_worker_waiting_after_a_shut_down() {
+fn getters_do_not_wait_for_a_clean_held_key_after_a_shut_down() {
     let queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue);
     queue.shut_down();
-    assert!(is_closed(&queue.get()), "it can become ready no more");
+    assert!(
+        is_closed(&queue.get()),
+        "the key cannot become ready any more"
+    );
     drop(held);
     assert!(is_closed(&queue.get()));
 }
 
-#[test]
+#[testkit::test]
 fn a_shut_down_wakes_every_waiting_worker() {
-    bounded(|| {
-        let queue = plain();
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..3)
-                .map(|_| scope.spawn(|| is_closed(&queue.get())))
-                .collect();
-            let future = scope.spawn(|| is_closed(&block_on(queue.get_async())));
-            until(|| queue.stats().waiting == 4);
-            queue.shut_down();
-            assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
-            assert!(future.join().unwrap());
-        });
-    });
-}
-
-#[test]
-fn the_last_key_taken_after_a_shut_down_tells_the_others_that_there_is_none() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        let held = get(&queue);
-        queue.add("a").unwrap();
+    let queue = plain();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| is_closed(&queue.get())))
+            .collect();
+        let future = scope.spawn(|| is_closed(&block_on(queue.get_async())));
+        until(|| queue.stats().waiting == 4);
         queue.shut_down();
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..3)
-                .map(|_| scope.spawn(|| queue.get().map(|held| *held).is_ok()))
-                .collect();
-            until(|| queue.stats().waiting == 3);
-            drop(held); // One gets it, and thereby closes the queue for the others.
-            let got = workers
-                .into_iter()
-                .filter(|_| true)
-                .map(|worker| worker.join().unwrap());
-            assert_eq!(got.filter(|&got| got).count(), 1);
-        });
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+        assert!(future.join().unwrap());
+    });
+}
+
+#[testkit::test]
+fn the_last_key_taken_after_a_shut_down_ends_the_other_getters() {
+    let queue = plain();
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    queue.add("a").unwrap();
+    queue.shut_down();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| queue.get().map(|held| *held).is_ok()))
+            .collect();
+        until(|| queue.stats().waiting == 3);
+        drop(held); // One worker gets it, and thereby closes the queue for the others.
+        let got = workers
+            .into_iter()
+            .filter(|_| true)
+            .map(|worker| worker.join().unwrap());
+        assert_eq!(got.filter(|&got| got).count(), 1);
+    });
+}
+
+#[testkit::test]
+fn removing_the_last_dirty_key_ends_the_getters_that_wait_for_it() {
+    let queue = plain();
+    queue.add("a").unwrap();
+    let _held = get(&queue);
+    queue.add("a").unwrap();
+    queue.shut_down();
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| is_closed(&queue.get()));
+        until(|| queue.stats().waiting == 1);
+        assert!(queue.remove(&"a").is_some());
+        assert!(worker.join().unwrap());
     });
 }
 
 #[test]
-fn a_dirty_key_that_is_taken_back_closes_the_queue_for_those_who_waited_for_it() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        let _held = get(&queue);
-        queue.add("a").unwrap();
-        queue.shut_down();
-        thread::scope(|scope| {
-            let worker = scope.spawn(|| is_closed(&queue.get()));
-            until(|| queue.stats().waiting == 1);
-            assert!(queue.remove(&"a").is_some());
-            assert!(worker.join().unwrap());
-        });
-    });
-}
-
-#[test]
-fn a_shut_down_returns_although_keys_are_never_let_go() {
+fn a_shut_down_does_not_wait_for_held_keys() {
     let queue = plain();
     queue.add("a").unwrap();
     queue.add("b").unwrap();
@@ -140,31 +130,29 @@ fn a_shut_down_returns_although_keys_are_never_let_go() {
     assert_eq!(queue.stats().held, 2);
 }
 
-#[test]
-fn a_shut_down_ends_every_drain_and_what_was_ready_still_comes() {
-    bounded(|| {
-        let queue = plain();
-        queue.add("a").unwrap();
-        queue.add("b").unwrap();
-        let _never_done = get(&queue);
-        thread::scope(|scope| {
-            let drains: Vec<_> = (0..2).map(|_| scope.spawn(|| queue.drain())).collect();
-            until(|| queue.stats().draining == 2);
-            queue.shut_down();
-            for drain in drains {
-                let drained = drain.join().unwrap();
-                assert_eq!(
-                    (drained.outcome, drained.leftovers),
-                    (Outcome::ShutDown, None)
-                );
-            }
-        });
-        assert_eq!(take_all(&queue), ["b"]);
+#[testkit::test]
+fn a_shut_down_ends_every_drain_and_ready_keys_are_still_delivered() {
+    let queue = plain();
+    queue.add("a").unwrap();
+    queue.add("b").unwrap();
+    let _never_done = get(&queue);
+    thread::scope(|scope| {
+        let drains: Vec<_> = (0..2).map(|_| scope.spawn(|| queue.drain())).collect();
+        until(|| queue.stats().draining == 2);
+        queue.shut_down();
+        for drain in drains {
+            let drained = drain.join().unwrap();
+            assert_eq!(
+                (drained.outcome, drained.leftovers),
+                (Outcome::ShutDown, None)
+            );
+        }
     });
+    assert_eq!(take_all(&queue), ["b"]);
 }
 
 #[test]
-fn what_is_due_at_the_shut_down_is_delivered_and_what_is_not_is_left() {
+fn keys_due_at_the_shut_down_are_delivered_and_later_ones_are_left() {
     let (queue, clock) = delaying();
     queue.add_after("due", MS).unwrap();
     queue.add_after("late", 2 * MS).unwrap();
@@ -183,7 +171,7 @@ fn what_is_due_at_the_shut_down_is_delivered_and_what_is_not_is_left() {
 }
 
 #[test]
-fn a_retry_after_a_shut_down_is_left_over_even_without_delay() {
+fn a_retry_after_a_shut_down_is_left_over_even_without_a_delay() {
     let (queue, clock) = retrying();
     for key in ["a", "b", "c"] {
         queue.add(key).unwrap();
@@ -206,35 +194,33 @@ fn a_retry_after_a_shut_down_is_left_over_even_without_delay() {
     assert_eq!(keys, ["a", "b"]);
 }
 
-#[test]
-fn a_waiting_worker_whose_watch_ends_after_the_shut_down_finds_the_queue_closed() {
-    bounded(|| {
-        let (queue, clock) = delaying();
-        queue.add("held").unwrap();
-        let held = get(&queue);
-        queue.add("held").unwrap();
-        queue.add_after("late", MS).unwrap();
-        thread::scope(|scope| {
-            let worker = scope.spawn(|| queue.get().map(|held| *held));
-            clock.wait_for_sleepers(1);
-            queue.shut_down();
-            clock.advance(MS);
-            until(|| queue.stats().waiting == 1 && clock.sleepers() == 0);
-            drop(held);
-            assert_eq!(worker.join().unwrap().unwrap(), "held");
-        });
+#[testkit::test]
+fn a_leader_whose_wait_ends_after_the_shut_down_finds_the_queue_closed() {
+    let (queue, clock) = delaying();
+    queue.add("held").unwrap();
+    let held = get(&queue);
+    queue.add("held").unwrap();
+    queue.add_after("late", MS).unwrap();
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| queue.get().map(|held| *held));
+        clock.wait_for_sleepers(1);
+        queue.shut_down();
+        clock.advance(MS);
+        until(|| queue.stats().waiting == 1 && clock.sleepers() == 0);
+        drop(held);
+        assert_eq!(worker.join().unwrap().unwrap(), "held");
     });
 }
 
 #[test]
-fn retries_before_the_shut_down_say_their_delay() {
+fn retries_before_a_shut_down_return_their_delay() {
     let (queue, _clock) = retrying();
     queue.add("a").unwrap();
     assert_eq!(get(&queue).retry(), after(5));
 }
 
 #[test]
-fn a_queue_may_go_before_its_guards() {
+fn a_queue_can_be_dropped_before_its_guards() {
     let queue: Queue = plain();
     queue.add("a").unwrap();
     let held = get(&queue).into_owned();

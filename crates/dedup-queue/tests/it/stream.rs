@@ -7,9 +7,9 @@ use dedup_queue::{Held, Plain};
 use futures_lite::{Stream, StreamExt};
 use testkit::{CountingWaker, block_on};
 
-use crate::support::{MS, bounded, delaying, figures, plain, poll, poll_with, retrying};
+use crate::support::{MS, delaying, figures, plain, poll, poll_with, retrying};
 
-/// The next item, if it has come.
+/// The next item, if it is ready.
 fn next<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
     std::pin::Pin::new(stream).poll_next(&mut Context::from_waker(Waker::noop()))
 }
@@ -31,7 +31,7 @@ fn a_stream_yields_each_key_as_it_becomes_ready_and_ends_with_the_queue() {
 }
 
 #[test]
-fn a_stream_goes_on_while_its_guards_are_held_and_never_yields_a_held_key() {
+fn a_stream_yields_further_keys_while_guards_are_held_but_no_held_key() {
     let queue = plain();
     let mut stream = queue.stream();
     for key in ["a", "b"] {
@@ -68,7 +68,7 @@ fn a_stream_that_is_closed_while_a_guard_is_dirty_yields_that_key_once_more() {
 }
 
 #[test]
-fn a_dropped_stream_takes_nothing_with_it_and_passes_its_wake_up_on() {
+fn a_dropped_stream_takes_no_key_and_passes_its_wake_up_on() {
     let queue = plain();
     let waker = CountingWaker::new();
     let mut stream = queue.stream();
@@ -82,31 +82,29 @@ fn a_dropped_stream_takes_nothing_with_it_and_passes_its_wake_up_on() {
     assert!(poll(&mut future).is_ready());
 }
 
-#[test]
+#[testkit::test]
 fn two_streams_of_a_queue_share_its_keys() {
-    bounded(|| {
-        const COUNT: u32 = 1_000;
-        let queue = dedup_queue::DedupQueue::<u32>::new();
-        let workers: Vec<_> = (0..2)
-            .map(|_| {
-                let queue = queue.clone();
-                std::thread::spawn(move || {
-                    block_on(
-                        queue
-                            .stream()
-                            .map(|held| *held.unwrap())
-                            .collect::<Vec<_>>(),
-                    )
-                })
+    const COUNT: u32 = 1_000;
+    let queue = dedup_queue::DedupQueue::<u32>::new();
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let queue = queue.clone();
+            std::thread::spawn(move || {
+                block_on(
+                    queue
+                        .stream()
+                        .map(|held| *held.unwrap())
+                        .collect::<Vec<_>>(),
+                )
             })
-            .collect();
-        for key in 0..COUNT {
-            queue.add(key).unwrap();
-        }
-        queue.shut_down();
-        let keys = workers.into_iter().map(|worker| worker.join().unwrap());
-        let mut keys: Vec<_> = keys.flatten().collect();
-        keys.sort_unstable();
-        assert!(keys.into_iter().eq(0..COUNT));
-    });
+        })
+        .collect();
+    for key in 0..COUNT {
+        queue.add(key).unwrap();
+    }
+    queue.shut_down();
+    let keys = workers.into_iter().map(|worker| worker.join().unwrap());
+    let mut keys: Vec<_> = keys.flatten().collect();
+    keys.sort_unstable();
+    assert!(keys.into_iter().eq(0..COUNT));
 }

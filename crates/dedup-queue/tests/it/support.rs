@@ -1,4 +1,4 @@
-//! What several modules of these tests need. Nothing here waits for time.
+//! Shared helpers. None of them waits for time.
 
 use std::future::Future;
 use std::hash::RandomState;
@@ -17,19 +17,14 @@ pub(crate) type Queue<L = Plain, K = &'static str> = KeyQueue<K, RandomState, Ma
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// A test that may hang, under the watchdog.
-pub(crate) fn bounded(test: impl FnOnce()) {
-    testkit::watchdog(testkit::LIMIT, test);
-}
-
-/// Lets the others run until it is so. The watchdog is the only bound.
+/// Yields until the condition holds. Only the watchdog bounds it.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
     }
 }
 
-/// A queue with nothing set but its clock.
+/// A queue with nothing configured but its clock.
 pub(crate) fn plain() -> Queue {
     Queue::<Plain>::on(ManualClock::new())
 }
@@ -56,12 +51,12 @@ impl<L: Layer, K: Key> On for Queue<L, K> {
     }
 }
 
-/// A get that finds something at once.
+/// A get that finds a key at once.
 pub(crate) fn get<K: Key, L: Layer>(queue: &Queue<L, K>) -> Held<'_, K, L> {
     queue.try_get().unwrap()
 }
 
-/// Takes what is ready, lets it go, and says what it was.
+/// Takes all ready keys, releases them, and returns them.
 pub(crate) fn take_all<K: Key, L: Layer>(queue: &Queue<L, K>) -> Vec<K> {
     let mut keys = Vec::new();
     while let Ok(held) = queue.try_get() {
@@ -70,7 +65,7 @@ pub(crate) fn take_all<K: Key, L: Layer>(queue: &Queue<L, K>) -> Vec<K> {
     keys
 }
 
-/// What the queue has, without those who wait: ready, held, dirty, delayed, resting.
+/// The queue's figures except for waiters: ready, held, dirty, delayed, resting.
 pub(crate) fn figures(stats: Stats) -> [usize; 5] {
     [
         stats.ready,
@@ -93,7 +88,7 @@ pub(crate) fn timed_out<T>(got: &Result<T, GetError>) -> bool {
     matches!(got, Err(GetError::TimedOut))
 }
 
-/// Every variant of what an add may say, to be compared briefly.
+/// All answers of an add, abbreviated for comparisons.
 pub(crate) const NEW: Added = Added::New;
 pub(crate) const MOVED: Added = Added::Moved;
 pub(crate) const MERGED: Added = Added::Merged;
@@ -112,7 +107,7 @@ pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Pol
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// What happened, in order. Clones write into the same one.
+/// A log of events. Clones append to the same log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal<T>(Arc<Mutex<Vec<T>>>);
 

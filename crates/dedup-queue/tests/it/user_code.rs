@@ -1,5 +1,5 @@
-//! Code of users that waits, panics or comes back, in each place where it runs: it costs no key, no
-//! answer and no wake-up.
+//! User code that waits, panics or calls the queue, in each place where it runs: it costs no key, no answer and
+//! no wake-up.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -21,9 +21,9 @@ use delay_queue::DelayQueue;
 use sync_shim::{Alarm, Parker};
 use testkit::{CountingWaker, Gate, PanicOnDrop, waker_fn};
 
-use crate::support::{MS, bounded, delaying, figures, plain, poll, poll_with, take_all, until};
+use crate::support::{MS, delaying, figures, plain, poll, poll_with, take_all, until};
 
-/// What of a fragile waker, or of a fragile clock, panics next.
+/// The part of a fragile waker, or of a fragile clock, that panics next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Nothing,
@@ -44,7 +44,7 @@ fn maybe_break(part: Part) {
     }
 }
 
-/// A waker without data, each clone, wake and drop of which may panic.
+/// A waker without data, whose clone, wake and drop may each panic.
 fn fragile() -> Waker {
     const VTABLE: RawWakerVTable = RawWakerVTable::new(
         |_| {
@@ -59,7 +59,7 @@ fn fragile() -> Waker {
     unsafe { Waker::new(ptr::null(), &VTABLE) }
 }
 
-/// Runs it with that part broken. Whether a panic came out is the answer.
+/// Runs the closure with that part broken. Returns whether it panicked.
 fn with_broken<R>(part: Part, run: impl FnOnce() -> R) -> Result<R, ()> {
     BROKEN.set(part);
     let ran = catch_unwind(AssertUnwindSafe(run));
@@ -69,17 +69,17 @@ fn with_broken<R>(part: Part, run: impl FnOnce() -> R) -> Result<R, ()> {
 
 const PARTS: [Part; 3] = [Part::Clone, Part::Wake, Part::Drop];
 
-/// Polled with something to take, in each state a future can be in; nothing is lost whatever panics.
+/// The getter is polled while a key is ready, in each of its states; no key is lost whichever part panics.
 #[test]
 fn a_waker_that_panics_costs_a_getter_no_key() {
     for part in PARTS {
-        // Waiting, called, or not polled before.
+        // Waiting, notified, or not polled before.
         for state in 0..3 {
             let queue = plain();
             let mut first = queue.get_async();
             let mut future = queue.get_async();
             if state == 0 {
-                assert!(poll(&mut first).is_pending()); // It is called in place of the other.
+                assert!(poll(&mut first).is_pending()); // It is notified instead of the other getter.
             }
             if state < 2 {
                 assert!(poll_with(&mut future, &fragile()).is_pending());
@@ -90,7 +90,7 @@ fn a_waker_that_panics_costs_a_getter_no_key() {
             if let Ok(polled) = polled {
                 assert!(matches!(polled, std::task::Poll::Ready(Ok(held)) if *held == "a"));
             } else {
-                assert_eq!(part, Part::Clone, "before anything is done");
+                assert_eq!(part, Part::Clone, "the panic comes first");
                 assert_eq!(queue.len(), 1);
                 assert!(poll_with(&mut future, &waker).is_ready());
             }
@@ -101,7 +101,7 @@ fn a_waker_that_panics_costs_a_getter_no_key() {
     }
 }
 
-/// Polled with nothing to take, again, and dropped.
+/// The future is polled without a ready key, polled again, and dropped.
 #[test]
 fn a_waker_that_panics_leaves_a_waiting_future_waiting_or_gone() {
     for part in PARTS {
@@ -117,7 +117,7 @@ fn a_waker_that_panics_leaves_a_waiting_future_waiting_or_gone() {
         assert_eq!(
             queue.stats().waiting,
             1,
-            "the old waker stands if the new one failed"
+            "the old waker stays if the new one fails"
         );
         with_broken(part, || drop(future)).expect("wakers' panics are caught");
         assert_eq!(queue.stats().waiting, 0);
@@ -126,7 +126,7 @@ fn a_waker_that_panics_leaves_a_waiting_future_waiting_or_gone() {
     }
 }
 
-/// The same of a drain: polled as it begins, while it waits, when it is answered; and dropped.
+/// The same for a drain: polled at its start, while it waits and when it has its answer; and dropped.
 #[test]
 fn a_waker_that_panics_costs_a_drain_no_leftovers() {
     for part in PARTS {
@@ -175,7 +175,7 @@ fn a_waker_that_panics_costs_a_drain_no_leftovers() {
 
 #[test]
 #[should_panic(expected = "a drain was polled after it had ended")]
-fn a_drain_that_is_polled_after_its_end_says_so() {
+fn a_drain_future_polled_after_completion_panics() {
     let queue = plain();
     let mut drain = queue.drain_async();
     assert!(poll(&mut drain).is_ready());
@@ -183,7 +183,7 @@ fn a_drain_that_is_polled_after_its_end_says_so() {
 }
 
 #[test]
-fn a_getter_that_is_polled_after_its_end_takes_another_key() {
+fn a_completed_getter_takes_the_next_key_when_polled_again() {
     let queue = plain();
     let mut future = queue.get_async();
     for key in ["a", "b"] {
@@ -199,10 +199,10 @@ fn a_getter_that_is_polled_after_its_end_takes_another_key() {
     }
 }
 
-/// Dropped at each state: not polled, waiting, called, answered; and polled to the end. What it would
-/// have returned is in the queue.
+/// The drain is dropped in each state (not polled, waiting, notified, answered) or polled to the end. The rest
+/// stays in the queue.
 #[test]
-fn a_drain_that_is_dropped_at_any_state_leaves_what_was_left_to_the_next() {
+fn a_drain_dropped_in_any_state_leaves_the_rest_to_the_next() {
     for state in 0..4 {
         let (queue, clock) = delaying();
         queue.add("a").unwrap();
@@ -217,7 +217,7 @@ fn a_drain_that_is_dropped_at_any_state_leaves_what_was_left_to_the_next() {
         match state {
             2 => drop(held.take()),
             3 => {
-                // At another's deadline: it came first, so it is the one with the answer.
+                // At the deadline of another drain: this drain is the first one, so the answer is its own.
                 let other = queue.drain_deadline(clock.now());
                 assert_eq!((other.outcome, other.leftovers), (Outcome::TimedOut, None));
             }
@@ -237,9 +237,9 @@ fn a_drain_that_is_dropped_at_any_state_leaves_what_was_left_to_the_next() {
     }
 }
 
-/// What one dropped drain left, and what the queue has since come to have, comes out together.
+/// The rest of a dropped drain and the keys added since are returned together.
 #[test]
-fn what_several_dropped_drains_left_comes_out_in_order() {
+fn the_rest_of_several_dropped_drains_is_returned_in_order() {
     let (queue, clock) = delaying();
     for key in ["a", "b"] {
         queue.add(key).unwrap();
@@ -261,8 +261,8 @@ fn what_several_dropped_drains_left_comes_out_in_order() {
     assert_eq!(keys(&left.delayed), ["a", "b"], "and as they came back");
 }
 
-/// A clock each part of which may panic: `Clone` stands for reading it, `Wake` for its waits, `Drop`
-/// for an alarm's drop.
+/// A clock each part of which may panic: `Clone` stands for reading it, `Wake` for its waits, `Drop` for the
+/// drop of an alarm.
 #[derive(Clone, Debug)]
 struct FragileClock(ManualClock);
 
@@ -294,7 +294,7 @@ impl Clock for FragileClock {
 
 type Fragile<L> = KeyQueue<Nosy, std::hash::RandomState, FragileClock, L>;
 
-/// A key that looks at its queue when it is dropped: never under the lock.
+/// A key that calls its queue when it is dropped, which never happens under the lock.
 #[derive(Clone, Debug)]
 struct Nosy(&'static str, Option<Arc<OnceLock<Fragile<Retrying>>>>);
 
@@ -333,80 +333,76 @@ fn fragile_queue() -> (
     })
 }
 
-#[test]
-fn a_clock_that_cannot_be_read_changes_nothing_and_a_key_is_let_go_all_the_same() {
-    bounded(|| {
-        let (queue, _clock, key) = fragile_queue();
-        let broken = Part::Clone;
-        queue.add_after(key("later"), MS).unwrap(); // From now on each section reads the clock.
+#[testkit::test]
+fn a_clock_that_panics_when_read_changes_nothing_and_releases_the_key() {
+    let (queue, _clock, key) = fragile_queue();
+    let broken = Part::Clone;
+    queue.add_after(key("later"), MS).unwrap(); // From now on each critical section reads the clock.
+    queue.add(key("a")).unwrap();
+    let before = queue.stats();
+    assert!(with_broken(broken, || queue.add(key("b")).is_ok()).is_err());
+    assert!(with_broken(broken, || queue.add_after(key("b"), MS).is_ok()).is_err());
+    assert!(with_broken(broken, || queue.add_rate_limited(key("b")).is_ok()).is_err());
+    assert!(with_broken(broken, || queue.remove(&key("a"))).is_err());
+    assert!(
+        with_broken(broken, || queue
+            .try_get_batch(std::num::NonZeroUsize::MIN)
+            .is_ok())
+        .is_err()
+    );
+    assert!(with_broken(broken, || poll(&mut queue.get_async()).is_ready()).is_err());
+    assert!(with_broken(broken, || poll(&mut queue.drain_async()).is_ready()).is_err());
+    assert!(with_broken(broken, || queue.shut_down()).is_err());
+    assert_eq!(queue.stats(), before);
+    let lets_go: [fn(Held<'_, Nosy, Retrying>); 4] = [
+        |held| held.done(),
+        |held| held.succeed(),
+        |held| _ = held.retry(),
+        |held| _ = held.retry_after(MS),
+    ];
+    for let_go in lets_go {
+        let held = queue.get().unwrap();
+        _ = with_broken(broken, || let_go(held));
+        assert_eq!(queue.stats().held, 0, "it was let go");
         queue.add(key("a")).unwrap();
-        let before = queue.stats();
-        assert!(with_broken(broken, || queue.add(key("b")).is_ok()).is_err());
-        assert!(with_broken(broken, || queue.add_after(key("b"), MS).is_ok()).is_err());
-        assert!(with_broken(broken, || queue.add_rate_limited(key("b")).is_ok()).is_err());
-        assert!(with_broken(broken, || queue.remove(&key("a"))).is_err());
-        assert!(
-            with_broken(broken, || queue
-                .try_get_batch(std::num::NonZeroUsize::MIN)
-                .is_ok())
-            .is_err()
-        );
-        assert!(with_broken(broken, || poll(&mut queue.get_async()).is_ready()).is_err());
-        assert!(with_broken(broken, || poll(&mut queue.drain_async()).is_ready()).is_err());
-        assert!(with_broken(broken, || queue.shut_down()).is_err());
-        assert_eq!(queue.stats(), before);
-        let lets_go: [fn(Held<'_, Nosy, Retrying>); 4] = [
-            |held| held.done(),
-            |held| held.succeed(),
-            |held| _ = held.retry(),
-            |held| _ = held.retry_after(MS),
-        ];
-        for let_go in lets_go {
-            let held = queue.get().unwrap();
-            _ = with_broken(broken, || let_go(held));
-            assert_eq!(queue.stats().held, 0, "it was let go");
-            queue.add(key("a")).unwrap();
-        }
-        drop(queue.get());
-        let left = queue.drain().leftovers.unwrap();
-        assert_eq!(left.delayed.len(), 1);
-    });
+    }
+    drop(queue.get());
+    let left = queue.drain().leftovers.unwrap();
+    assert_eq!(left.delayed.len(), 1);
+}
+
+#[testkit::test]
+fn a_clock_whose_wait_panics_leaves_no_waiter_behind() {
+    let (queue, clock, key) = fragile_queue();
+    let broken = Part::Wake;
+    assert!(with_broken(broken, || queue.get_timeout(MS).is_ok()).is_err());
+    assert_eq!(queue.stats().waiting, 0);
+    let mut future = queue.get_async();
+    let waker = CountingWaker::new();
+    assert!(poll_with(&mut future, &waker.waker()).is_pending());
+    queue.add(key("a")).unwrap();
+    assert_eq!(waker.wakes(), 1, "the thread that has left is not notified");
+    let std::task::Poll::Ready(Ok(held)) = poll(&mut future) else {
+        panic!("it was called for a key")
+    };
+    // The drain's answer is not for a thread that has left.
+    queue.add_after(key("later"), MS).unwrap();
+    assert!(with_broken(broken, || queue.drain_timeout(MS).outcome).is_err());
+    assert_eq!(queue.stats().draining, 0);
+    drop(held);
+    assert_eq!(
+        queue
+            .drain_deadline(clock.now())
+            .leftovers
+            .unwrap()
+            .delayed
+            .len(),
+        1
+    );
 }
 
 #[test]
-fn a_clock_whose_wait_panics_leaves_nobody_behind_who_would_be_called() {
-    bounded(|| {
-        let (queue, clock, key) = fragile_queue();
-        let broken = Part::Wake;
-        assert!(with_broken(broken, || queue.get_timeout(MS).is_ok()).is_err());
-        assert_eq!(queue.stats().waiting, 0);
-        let mut future = queue.get_async();
-        let waker = CountingWaker::new();
-        assert!(poll_with(&mut future, &waker.waker()).is_pending());
-        queue.add(key("a")).unwrap();
-        assert_eq!(waker.wakes(), 1, "not the one that has gone");
-        let std::task::Poll::Ready(Ok(held)) = poll(&mut future) else {
-            panic!("it was called for a key")
-        };
-        // The drain's answer is not for a thread that has gone.
-        queue.add_after(key("later"), MS).unwrap();
-        assert!(with_broken(broken, || queue.drain_timeout(MS).outcome).is_err());
-        assert_eq!(queue.stats().draining, 0);
-        drop(held);
-        assert_eq!(
-            queue
-                .drain_deadline(clock.now())
-                .leftovers
-                .unwrap()
-                .delayed
-                .len(),
-            1
-        );
-    });
-}
-
-#[test]
-fn an_alarm_that_cannot_be_set_for_a_panic_is_reported() {
+fn a_panic_while_an_alarm_is_set_is_reported() {
     let (queue, _clock, key) = fragile_queue();
     queue.add_after(key("a"), MS).unwrap();
     let mut future = queue.get_async();
@@ -424,13 +420,13 @@ fn an_alarm_whose_drop_panics_costs_no_key() {
     queue.add_after(key("late"), 10 * MS).unwrap();
     let (mut first, mut second) = (queue.get_async(), queue.get_async());
     assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
-    // One that is replaced by an earlier one, in the section that adds.
+    // An alarm that is replaced by an earlier one, in the critical section of an add.
     let added = with_broken(Part::Drop, || queue.add_after(key("early"), MS).is_ok());
     assert_eq!(added, Ok(true));
-    // One that has rung.
+    // An alarm that has rung.
     _ = with_broken(Part::Drop, || clock.advance(MS));
     assert!(matches!(poll(&mut first), std::task::Poll::Ready(Ok(held)) if held.0 == "early"));
-    // One that is replaced while a key is taken.
+    // An alarm that is replaced while a key is taken.
     queue.add_after(key("soon"), 2 * MS).unwrap();
     queue.add(key("now")).unwrap();
     let mut third = queue.get_async();
@@ -441,7 +437,7 @@ fn an_alarm_whose_drop_panics_costs_no_key() {
     assert_eq!(taken, Ok("now"));
 }
 
-/// Metrics that do something once, when they receive what fell due.
+/// Metrics that act once, when they receive a key that fell due.
 struct Once<F>(AtomicBool, F);
 
 impl<F: Fn() + Send + Sync + 'static> Once<F> {
@@ -462,34 +458,31 @@ impl<F: Fn() + Send + Sync + 'static> Metrics for Once<F> {
     }
 }
 
-/// A held key falls due: the getter that finds it so reports it to the metrics, and goes to sleep.
-/// What the metrics wait for in between (each kind of wait, and the end of a thread) takes no
-/// wake-up away from it.
+/// A held key falls due: the getter that finds it reports it to the metrics and goes to sleep. Each kind of
+/// wait in the metrics, and the end of a thread, must leave the getter its wake-up.
 fn metrics_that(wait: impl Fn() + Send + Sync + 'static) {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let metrics = Once::new(wait);
-        let queue = DedupDelayQueue::<u32>::builder()
-            .clock(clock.clone())
-            .metrics(Arc::clone(&metrics))
-            .build();
-        queue.add(9).unwrap();
-        let _held = queue.get().unwrap();
-        queue.add_after(9, MS).unwrap();
-        clock.advance(MS);
-        metrics.arm();
-        thread::scope(|scope| {
-            let getter = scope.spawn(|| *queue.get().unwrap());
-            until(|| !metrics.0.load(SeqCst));
-            queue.add(1).unwrap();
-            assert_eq!(getter.join().unwrap(), 1);
-            assert_eq!(queue.stats().waiting, 0);
-        });
+    let clock = ManualClock::new();
+    let metrics = Once::new(wait);
+    let queue = DedupDelayQueue::<u32>::builder()
+        .clock(clock.clone())
+        .metrics(Arc::clone(&metrics))
+        .build();
+    queue.add(9).unwrap();
+    let _held = queue.get().unwrap();
+    queue.add_after(9, MS).unwrap();
+    clock.advance(MS);
+    metrics.arm();
+    thread::scope(|scope| {
+        let getter = scope.spawn(|| *queue.get().unwrap());
+        until(|| !metrics.0.load(SeqCst));
+        queue.add(1).unwrap();
+        assert_eq!(getter.join().unwrap(), 1);
+        assert_eq!(queue.stats().waiting, 0);
     });
 }
 
-#[test]
-fn a_getter_is_not_lost_to_metrics_that_wait_on_another_queue() {
+#[testkit::test]
+fn metrics_that_wait_on_another_queue_do_not_cost_a_getter_its_wake_up() {
     let other = DedupQueue::<u32>::new();
     metrics_that(move || {
         thread::scope(|scope| {
@@ -502,8 +495,8 @@ fn a_getter_is_not_lost_to_metrics_that_wait_on_another_queue() {
     });
 }
 
-#[test]
-fn a_getter_is_not_lost_to_metrics_that_take_from_a_delay_queue() {
+#[testkit::test]
+fn metrics_that_take_from_a_delay_queue_do_not_cost_a_getter_its_wake_up() {
     let other = DelayQueue::<u32>::new();
     metrics_that(move || {
         other.push(1, MS).unwrap();
@@ -511,8 +504,8 @@ fn a_getter_is_not_lost_to_metrics_that_take_from_a_delay_queue() {
     });
 }
 
-#[test]
-fn a_getter_is_not_lost_to_metrics_that_drain_another_queue() {
+#[testkit::test]
+fn metrics_that_drain_another_queue_do_not_cost_a_getter_its_wake_up() {
     let other = DedupQueue::<u32>::new();
     metrics_that(move || {
         other.add(1).unwrap();
@@ -528,148 +521,139 @@ fn a_getter_is_not_lost_to_metrics_that_drain_another_queue() {
     });
 }
 
-/// They wait on the very queue, for a key that another thread adds.
-#[test]
-fn a_getter_is_not_lost_to_metrics_that_get_from_the_same_queue() {
+/// The metrics wait on the same queue, for a key that another thread adds.
+#[testkit::test]
+fn metrics_that_get_from_the_same_queue_do_not_cost_a_getter_its_wake_up() {
     let shared = Arc::new(OnceLock::<
         KeyQueue<u32, std::hash::RandomState, ManualClock, dedup_queue::Delaying>,
     >::new());
     let inner = Arc::clone(&shared);
-    bounded(|| {
-        let clock = ManualClock::new();
-        let metrics = Once::new(move || {
-            let queue = inner.get().unwrap();
-            assert_eq!(*queue.get().unwrap(), 1);
-        });
-        let queue = DedupDelayQueue::<u32>::builder()
-            .clock(clock.clone())
-            .metrics(Arc::clone(&metrics))
-            .build();
-        assert!(shared.set(queue.clone()).is_ok());
-        queue.add(9).unwrap();
-        let held = queue.get().unwrap();
-        queue.add_after(9, MS).unwrap();
-        clock.advance(MS);
-        metrics.arm();
-        thread::scope(|scope| {
-            let getter = scope.spawn(|| *queue.get().unwrap());
-            until(|| !metrics.0.load(SeqCst)); // Or this thread would be the one to tell them.
-            until(|| queue.stats().waiting == 1); // The inner one: the outer one is in its metrics.
-            queue.add(1).unwrap();
-            until(|| queue.stats().waiting == 1 && queue.is_empty());
-            queue.add(2).unwrap();
-            assert_eq!(getter.join().unwrap(), 2);
-        });
-        drop(held);
+    let clock = ManualClock::new();
+    let metrics = Once::new(move || {
+        let queue = inner.get().unwrap();
+        assert_eq!(*queue.get().unwrap(), 1);
     });
-}
-
-/// A getter in code of users is not called for a key that another one sleeps for.
-#[test]
-fn a_key_goes_to_a_sleeping_worker_while_another_is_in_its_metrics() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let gate = Gate::new();
-        let metrics = Once::new({
-            let gate = gate.clone();
-            move || gate.wait()
-        });
-        let queue = DedupRetryQueue::<u32>::builder()
-            .clock(clock.clone())
-            .limiter(FastSlow::new(Duration::ZERO, Duration::ZERO, 1))
-            .metrics(Arc::clone(&metrics))
-            .build();
-        queue.add(9).unwrap();
-        let held = queue.get().unwrap();
-        let (taken, received) = mpsc::channel();
-        thread::scope(|scope| {
-            for _ in 0..2 {
-                let taken = taken.clone();
-                let queue = &queue;
-                scope.spawn(move || taken.send(*queue.get().unwrap()).unwrap());
-            }
-            until(|| queue.stats().waiting == 2);
-            queue.add_after(9, MS).unwrap();
-            // One of the two sleeps no longer than until then.
-            until(|| queue.stats().waiting == 2 && queue.stats().rearms == 1);
-            metrics.arm();
-            clock.advance(MS);
-            // That one has looked, and is held in its metrics. The other one sleeps.
-            gate.wait_for_arrivals(1);
-            queue.add(1).unwrap();
-            assert_eq!(received.recv(), Ok(1));
-            gate.open();
-            queue.add(2).unwrap();
-            assert_eq!(received.recv(), Ok(2));
-        });
-        drop(held);
-    });
-}
-
-/// A drain ends and a future is called in one section: the future's waker waits for the drain.
-#[test]
-fn a_waker_may_wait_for_the_drain_that_ended_in_the_same_step() {
-    bounded(|| {
-        let queue = DedupQueue::<u32>::new();
-        let drained = Gate::new();
-        let waker = waker_fn({
-            let drained = drained.clone();
-            move || drained.wait()
-        });
-        let (mut called, mut other) = (queue.get_async(), queue.get_async());
-        assert!(poll(&mut called).is_pending());
-        assert!(poll_with(&mut other, &waker).is_pending());
+    let queue = DedupDelayQueue::<u32>::builder()
+        .clock(clock.clone())
+        .metrics(Arc::clone(&metrics))
+        .build();
+    assert!(shared.set(queue.clone()).is_ok());
+    queue.add(9).unwrap();
+    let held = queue.get().unwrap();
+    queue.add_after(9, MS).unwrap();
+    clock.advance(MS);
+    metrics.arm();
+    thread::scope(|scope| {
+        let getter = scope.spawn(|| *queue.get().unwrap());
+        until(|| !metrics.0.load(SeqCst)); // Otherwise this thread would report it.
+        until(|| queue.stats().waiting == 1); // The inner getter; the outer one runs its metrics.
         queue.add(1).unwrap();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                assert_eq!(queue.drain().outcome, Outcome::Finished);
-                drained.open();
-            });
-            until(|| queue.stats().draining == 1);
-            queue.remove(&1); // Nothing is ready or held, nor will be.
-        });
-        assert_eq!(drained.arrivals(), 1);
+        until(|| queue.stats().waiting == 1 && queue.is_empty());
+        queue.add(2).unwrap();
+        assert_eq!(getter.join().unwrap(), 2);
     });
+    drop(held);
 }
 
-/// An alarm rings for one future, whose waker waits until another one has been woken by the next.
-#[test]
+/// A getter that runs user code is not notified of a key while another one sleeps.
+#[testkit::test]
+fn a_key_goes_to_a_sleeping_worker_while_another_is_in_its_metrics() {
+    let clock = ManualClock::new();
+    let gate = Gate::new();
+    let metrics = Once::new({
+        let gate = gate.clone();
+        move || gate.wait()
+    });
+    let queue = DedupRetryQueue::<u32>::builder()
+        .clock(clock.clone())
+        .limiter(FastSlow::new(Duration::ZERO, Duration::ZERO, 1))
+        .metrics(Arc::clone(&metrics))
+        .build();
+    queue.add(9).unwrap();
+    let held = queue.get().unwrap();
+    let (taken, received) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let taken = taken.clone();
+            let queue = &queue;
+            scope.spawn(move || taken.send(*queue.get().unwrap()).unwrap());
+        }
+        until(|| queue.stats().waiting == 2);
+        queue.add_after(9, MS).unwrap();
+        // One of the two sleeps no longer than until then.
+        until(|| queue.stats().waiting == 2 && queue.stats().rearms == 1);
+        metrics.arm();
+        clock.advance(MS);
+        // That getter has looked and runs its metrics. The other one sleeps.
+        gate.wait_for_arrivals(1);
+        queue.add(1).unwrap();
+        assert_eq!(received.recv(), Ok(1));
+        gate.open();
+        queue.add(2).unwrap();
+        assert_eq!(received.recv(), Ok(2));
+    });
+    drop(held);
+}
+
+/// One critical section ends a drain and notifies a future, whose waker waits for the drain.
+#[testkit::test]
+fn a_waker_may_wait_for_a_drain_that_ends_in_the_same_section() {
+    let queue = DedupQueue::<u32>::new();
+    let drained = Gate::new();
+    let waker = waker_fn({
+        let drained = drained.clone();
+        move || drained.wait()
+    });
+    let (mut called, mut other) = (queue.get_async(), queue.get_async());
+    assert!(poll(&mut called).is_pending());
+    assert!(poll_with(&mut other, &waker).is_pending());
+    queue.add(1).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(queue.drain().outcome, Outcome::Finished);
+            drained.open();
+        });
+        until(|| queue.stats().draining == 1);
+        queue.remove(&1); // No key is ready or held, nor will be.
+    });
+    assert_eq!(drained.arrivals(), 1);
+}
+
+/// An alarm rings for one future, whose waker waits until the next alarm has woken another future.
+#[testkit::test]
 fn a_waker_may_wait_for_the_next_alarm() {
-    bounded(|| {
-        let (queue, clock) = delaying();
-        queue.add_after("first", MS).unwrap();
-        queue.add_after("second", 2 * MS).unwrap();
-        let (woken, gate) = (Gate::new(), Gate::new());
-        let blocks = waker_fn({
-            let (woken, gate) = (woken.clone(), gate.clone());
-            move || {
-                woken.open();
-                gate.wait();
-            }
-        });
-        let opens = waker_fn({
-            let gate = gate.clone();
-            move || gate.open()
-        });
-        let (mut first, mut second) = (queue.get_async(), queue.get_async());
-        assert!(poll_with(&mut first, &blocks).is_pending());
-        assert!(poll_with(&mut second, &opens).is_pending());
-        thread::scope(|scope| {
-            scope.spawn(|| clock.advance(MS));
-            until(|| woken.is_open());
-            clock.wait_for_sleepers(1);
-            // The first key is still ready: its future was called, and is not back.
-            assert!(
-                matches!(poll(&mut first), std::task::Poll::Ready(Ok(held)) if *held == "first")
-            );
-            clock.advance(MS);
-        });
-        assert!(gate.is_open());
-        assert!(matches!(poll(&mut second), std::task::Poll::Ready(Ok(held)) if *held == "second"));
+    let (queue, clock) = delaying();
+    queue.add_after("first", MS).unwrap();
+    queue.add_after("second", 2 * MS).unwrap();
+    let (woken, gate) = (Gate::new(), Gate::new());
+    let blocks = waker_fn({
+        let (woken, gate) = (woken.clone(), gate.clone());
+        move || {
+            woken.open();
+            gate.wait();
+        }
     });
+    let opens = waker_fn({
+        let gate = gate.clone();
+        move || gate.open()
+    });
+    let (mut first, mut second) = (queue.get_async(), queue.get_async());
+    assert!(poll_with(&mut first, &blocks).is_pending());
+    assert!(poll_with(&mut second, &opens).is_pending());
+    thread::scope(|scope| {
+        scope.spawn(|| clock.advance(MS));
+        until(|| woken.is_open());
+        clock.wait_for_sleepers(1);
+        // The first key is still ready: its future was notified and has not returned.
+        assert!(matches!(poll(&mut first), std::task::Poll::Ready(Ok(held)) if *held == "first"));
+        clock.advance(MS);
+    });
+    assert!(gate.is_open());
+    assert!(matches!(poll(&mut second), std::task::Poll::Ready(Ok(held)) if *held == "second"));
 }
 
-/// A clock that may not wait: then it jumps to the time of each alarm, and rings while it is set.
+/// A clock that must not wait while its flag is set: then it jumps to the time of each alarm, and rings while
+/// the alarm is set.
 #[derive(Clone, Debug)]
 struct Jumping(ManualClock, Arc<AtomicBool>);
 
@@ -700,8 +684,8 @@ fn jumping() -> (JumpingQueue, ManualClock, Arc<AtomicBool>) {
     (queue, clock, jumps)
 }
 
-/// Each alarm rings as it is set, for one of as many futures as would overflow the stack if each were
-/// set within the one before.
+/// Each alarm rings as it is set, for one of many futures: the stack would overflow if each were set
+/// within the one before.
 #[test]
 fn alarms_that_ring_while_they_are_set_do_not_nest() {
     const MANY: u32 = 8_000;
@@ -723,34 +707,32 @@ fn alarms_that_ring_while_they_are_set_do_not_nest() {
 }
 
 /// The same, with wakers that wait for the alarm that follows.
-#[test]
+#[testkit::test]
 fn a_waker_may_wait_for_an_alarm_that_rings_while_it_is_set() {
-    bounded(|| {
-        let (queue, clock, jumps) = jumping();
-        queue.add_after(1, MS).unwrap();
-        queue.add_after(2, 2 * MS).unwrap();
-        queue.add_after(3, 3 * MS).unwrap();
-        let gate = Gate::new();
-        let waits = waker_fn({
-            let (gate, queue) = (gate.clone(), queue.clone());
-            move || {
-                until(|| queue.len() == 3);
-                gate.open();
-            }
-        });
-        let mut futures = [queue.get_async(), queue.get_async(), queue.get_async()];
-        for future in &mut futures {
-            assert!(poll_with(future, &waits).is_pending());
+    let (queue, clock, jumps) = jumping();
+    queue.add_after(1, MS).unwrap();
+    queue.add_after(2, 2 * MS).unwrap();
+    queue.add_after(3, 3 * MS).unwrap();
+    let gate = Gate::new();
+    let waits = waker_fn({
+        let (gate, queue) = (gate.clone(), queue.clone());
+        move || {
+            until(|| queue.len() == 3);
+            gate.open();
         }
-        jumps.store(true, SeqCst);
-        clock.advance(MS);
-        assert!(gate.is_open());
-        assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
     });
+    let mut futures = [queue.get_async(), queue.get_async(), queue.get_async()];
+    for future in &mut futures {
+        assert!(poll_with(future, &waits).is_pending());
+    }
+    jumps.store(true, SeqCst);
+    clock.advance(MS);
+    assert!(gate.is_open());
+    assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
 }
 
-/// The metrics of an add, a taking and a letting go may wait for other workers of the queue.
-#[test]
+/// The metrics of an add, a take and a release may wait for other workers of the queue.
+#[testkit::test]
 fn metrics_may_wait_for_other_workers_of_the_queue() {
     struct Waits(Gate);
     impl Metrics for Waits {
@@ -760,24 +742,22 @@ fn metrics_may_wait_for_other_workers_of_the_queue() {
             }
         }
     }
-    bounded(|| {
-        let gate = Gate::new();
-        let queue = DedupQueue::<u32>::builder()
-            .metrics(Waits(gate.clone()))
-            .build();
-        thread::scope(|scope| {
-            scope.spawn(|| queue.add(1).unwrap());
-            gate.wait_for_arrivals(1);
-            scope.spawn(|| {
-                assert_eq!(*queue.get().unwrap(), 1);
-                gate.open();
-            });
+    let gate = Gate::new();
+    let queue = DedupQueue::<u32>::builder()
+        .metrics(Waits(gate.clone()))
+        .build();
+    thread::scope(|scope| {
+        scope.spawn(|| queue.add(1).unwrap());
+        gate.wait_for_arrivals(1);
+        scope.spawn(|| {
+            assert_eq!(*queue.get().unwrap(), 1);
+            gate.open();
         });
     });
 }
 
 /// The dead-letter hook and the limiter may wait on the queue that called them.
-#[test]
+#[testkit::test]
 fn a_dead_letter_hook_and_a_limiter_may_wait_on_their_queue() {
     struct Drains(Arc<OnceLock<DedupRetryQueue<u32>>>);
     impl dedup_queue::RateLimiter<u32> for Drains {
@@ -788,26 +768,24 @@ fn a_dead_letter_hook_and_a_limiter_may_wait_on_their_queue() {
             Duration::ZERO
         }
     }
-    bounded(|| {
-        let shared = Arc::new(OnceLock::new());
-        let hook = Arc::clone(&shared);
-        let queue = DedupRetryQueue::<u32>::builder()
-            .limiter(Drains(Arc::clone(&shared)))
-            .max_attempts(std::num::NonZeroU32::new(2).unwrap())
-            .dead_letter(move |_, _| {
-                let queue: &DedupRetryQueue<u32> = hook.get().unwrap();
-                assert_eq!(queue.drain().outcome, Outcome::Finished);
-            })
-            .build();
-        assert!(shared.set(queue.clone()).is_ok());
-        queue.add(1).unwrap();
-        assert_eq!(queue.get().unwrap().retry(), Retried::Ready);
-        assert_eq!(queue.get().unwrap().retry(), Retried::GivenUp);
-        assert!(queue.is_shut_down());
-    });
+    let shared = Arc::new(OnceLock::new());
+    let hook = Arc::clone(&shared);
+    let queue = DedupRetryQueue::<u32>::builder()
+        .limiter(Drains(Arc::clone(&shared)))
+        .max_attempts(std::num::NonZeroU32::new(2).unwrap())
+        .dead_letter(move |_, _| {
+            let queue: &DedupRetryQueue<u32> = hook.get().unwrap();
+            assert_eq!(queue.drain().outcome, Outcome::Finished);
+        })
+        .build();
+    assert!(shared.set(queue.clone()).is_ok());
+    queue.add(1).unwrap();
+    assert_eq!(queue.get().unwrap().retry(), Retried::Ready);
+    assert_eq!(queue.get().unwrap().retry(), Retried::GivenUp);
+    assert!(queue.is_shut_down());
 }
 
-/// Dropped by an expiry, a key may panic and take from its queue.
+/// A key that its expiry drops may panic and take from its queue.
 #[test]
 fn a_key_dropped_by_its_expiry_may_panic() {
     #[derive(Clone, Debug)]
@@ -844,9 +822,9 @@ fn a_key_dropped_by_its_expiry_may_panic() {
     std::mem::forget(queue);
 }
 
-/// A clone that panics while a key is given up: it is done, and no failure was counted.
+/// If a clone panics while a key is given up, the key is done, and no failure is counted.
 #[test]
-fn a_clone_that_panics_as_a_key_is_given_up_leaves_it_done() {
+fn a_clone_that_panics_while_a_key_is_given_up_leaves_the_key_done() {
     #[derive(Debug, PartialEq, Eq, Hash)]
     struct Key(u32);
     impl Clone for Key {

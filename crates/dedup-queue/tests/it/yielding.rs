@@ -1,4 +1,4 @@
-//! Adds that give way to a key's back-off.
+//! Adds that yield to the back-off of their key.
 
 use dedup_queue::{Pending, Policy, Retried};
 
@@ -9,7 +9,7 @@ use crate::support::{
 /// The default limiter's first delay.
 const FIRST: u32 = 5;
 
-/// A key that has failed once, and waits.
+/// A key that has failed once and is in its back-off.
 fn failed() -> (Queue<dedup_queue::Retrying>, dedup_queue::ManualClock) {
     let (queue, clock) = retrying();
     queue.add("a").unwrap();
@@ -18,7 +18,7 @@ fn failed() -> (Queue<dedup_queue::Retrying>, dedup_queue::ManualClock) {
 }
 
 #[test]
-fn a_key_in_no_back_off_is_delivered_at_once_and_merged_as_by_an_add() {
+fn a_yielding_add_of_a_key_without_a_back_off_acts_like_an_add() {
     let (queue, _clock) = retrying();
     assert_eq!(queue.add_after_backoff("a"), Ok(NEW));
     assert_eq!(queue.add_after_backoff("a"), Ok(MERGED));
@@ -29,7 +29,7 @@ fn a_key_in_no_back_off_is_delivered_at_once_and_merged_as_by_an_add() {
 }
 
 #[test]
-fn events_that_give_way_bring_no_try_before_the_back_off_is_over() {
+fn yielding_adds_cause_no_try_before_the_end_of_the_back_off() {
     let (queue, clock) = failed();
     for _ in 1..FIRST {
         clock.advance(MS);
@@ -38,13 +38,13 @@ fn events_that_give_way_bring_no_try_before_the_back_off_is_over() {
     }
     clock.advance(MS);
     assert_eq!(get(&queue).failures(), 1);
-    // Over, and still remembered: now is now.
+    // The back-off is over but still remembered: the add is due now.
     assert_eq!(queue.add_after_backoff("a"), Ok(NEW));
     assert_eq!(take_all(&queue), ["a"]);
 }
 
 #[test]
-fn an_add_means_now_before_and_after_one_that_gives_way() {
+fn an_add_makes_a_key_ready_before_and_after_a_yielding_add() {
     let (queue, _clock) = failed();
     queue.add_after_backoff("a").unwrap();
     assert_eq!(queue.add("a"), Ok(MOVED));
@@ -57,7 +57,7 @@ fn an_add_means_now_before_and_after_one_that_gives_way() {
 }
 
 #[test]
-fn an_event_that_gives_way_while_its_key_is_held_waits_for_how_that_ends() {
+fn a_yielding_add_of_a_held_key_waits_for_its_result() {
     for fails in [true, false] {
         let (queue, clock) = failed();
         clock.advance(FIRST * MS);
@@ -77,9 +77,9 @@ fn an_event_that_gives_way_while_its_key_is_held_waits_for_how_that_ends() {
     }
 }
 
-/// Dropped, it has neither failed nor succeeded: what it failed before counts.
+/// A dropped early try has neither failed nor succeeded: the earlier failures count.
 #[test]
-fn an_early_try_that_is_dropped_leaves_the_event_to_the_end_of_the_back_off() {
+fn a_dropped_early_try_leaves_a_yielding_add_to_the_end_of_the_back_off() {
     let (queue, clock) = failed();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -91,7 +91,7 @@ fn an_early_try_that_is_dropped_leaves_the_event_to_the_end_of_the_back_off() {
 }
 
 #[test]
-fn a_delivery_that_is_due_before_the_end_of_the_back_off_stays() {
+fn a_yielding_add_keeps_a_delivery_due_before_the_end_of_the_back_off() {
     let (queue, clock) = failed();
     queue.add_after("a", MS).unwrap();
     assert_eq!(queue.add_after_backoff("a"), Ok(MERGED));
@@ -106,7 +106,7 @@ fn a_delivery_that_is_due_before_the_end_of_the_back_off_stays() {
 }
 
 #[test]
-fn a_delivery_that_is_due_after_the_end_of_the_back_off_comes_with_it() {
+fn a_yielding_add_moves_a_later_delivery_to_the_end_of_the_back_off() {
     let clock = dedup_queue::ManualClock::new();
     let builder = dedup_queue::DedupRetryQueue::<&str>::builder().clock(clock.clone());
     let queue = builder.policy(Policy::Latest).build();
@@ -119,7 +119,7 @@ fn a_delivery_that_is_due_after_the_end_of_the_back_off_comes_with_it() {
 }
 
 #[test]
-fn a_key_that_is_held_and_delayed_comes_when_it_is_let_go_well() {
+fn a_yielding_add_of_a_held_delayed_key_is_delivered_after_a_success() {
     let (queue, _clock) = failed();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -131,7 +131,7 @@ fn a_key_that_is_held_and_delayed_comes_when_it_is_let_go_well() {
 }
 
 #[test]
-fn an_event_that_gives_way_can_be_taken_back_and_is_gone_for_good() {
+fn a_yielding_add_can_be_removed_for_good() {
     let (queue, _clock) = failed();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -143,7 +143,7 @@ fn an_event_that_gives_way_can_be_taken_back_and_is_gone_for_good() {
 }
 
 #[test]
-fn an_event_that_gives_way_is_left_over_if_its_key_fails_after_the_shut_down() {
+fn a_yielding_add_is_left_over_if_its_key_fails_after_the_shut_down() {
     let (queue, _clock) = failed();
     queue.add("a").unwrap();
     let held = get(&queue);
@@ -158,7 +158,7 @@ fn an_event_that_gives_way_is_left_over_if_its_key_fails_after_the_shut_down() {
 }
 
 #[test]
-fn a_key_that_is_given_up_is_delivered_for_an_event_that_came_meanwhile() {
+fn a_given_up_key_is_delivered_for_a_yielding_add() {
     let (clock, most) = (dedup_queue::ManualClock::new(), std::num::NonZeroU32::MIN);
     let builder = dedup_queue::DedupRetryQueue::<&str>::builder().clock(clock);
     let queue = builder.max_attempts(most).build();
@@ -170,7 +170,7 @@ fn a_key_that_is_given_up_is_delivered_for_an_event_that_came_meanwhile() {
 }
 
 #[test]
-fn a_delivery_that_falls_due_while_its_key_is_held_gives_way_no_longer() {
+fn a_yielding_add_that_falls_due_while_its_key_is_held_yields_no_longer() {
     let (queue, clock) = failed();
     clock.advance(FIRST * MS);
     let held = get(&queue);

@@ -1,131 +1,96 @@
-//! Adding, taking, letting go.
+//! Adding, taking and releasing keys.
 
 use loom::future::block_on;
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
 use super::{Desk, beside, is_at_rest, plain};
 
-/// `done` against an `add` of the same key against a second worker: it gets the key once, after the
-/// first has let it go, and does get it.
-#[test]
-fn done_racing_a_re_add_and_a_second_worker_neither_shares_nor_loses_the_key() {
-    check(
-        "done_racing_a_re_add_and_a_second_worker_neither_shares_nor_loses_the_key",
-        Some(3),
-        || {
-            let (queue, desk) = (plain(), Desk::new());
-            queue.add(1).unwrap();
-            let held = queue.get().unwrap();
-            let second = {
-                let (queue, desk) = (queue.clone(), desk.clone());
-                spawn(move || desk.work(&queue))
-            };
-            let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
-            desk.0.fetch_add(1, sync_shim::atomic::Ordering::Relaxed);
-            desk.0.fetch_sub(1, sync_shim::atomic::Ordering::Relaxed);
-            drop(held);
-            adder.join().unwrap();
-            second.join().unwrap();
-            is_at_rest(&queue);
-        },
-    );
+/// The second worker gets the key once, after the first one has released it.
+#[testkit::model(preemptions = 3)]
+fn done_racing_an_add_and_a_second_worker_neither_shares_nor_loses_the_key() {
+    let (queue, desk) = (plain(), Desk::new());
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    let second = {
+        let (queue, desk) = (queue.clone(), desk.clone());
+        spawn(move || desk.work(&queue))
+    };
+    let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
+    desk.0.fetch_add(1, sync_shim::atomic::Ordering::Relaxed);
+    desk.0.fetch_sub(1, sync_shim::atomic::Ordering::Relaxed);
+    drop(held);
+    adder.join().unwrap();
+    second.join().unwrap();
+    is_at_rest(&queue);
 }
 
-/// Two adds against two getters: each of them gets one.
-#[test]
-fn adds_racing_two_getters_leave_none_asleep() {
-    check("adds_racing_two_getters_leave_none_asleep", Some(3), || {
-        let queue = plain();
-        let getters = [(); 2].map(|()| {
-            let queue = queue.clone();
-            spawn(move || *queue.get().unwrap())
-        });
-        queue.add(1).unwrap();
-        queue.add(2).unwrap();
-        let keys = getters.map(|getter| getter.join().unwrap());
-        assert_eq!(keys.iter().sum::<u32>(), 3);
-        is_at_rest(&queue);
+#[testkit::model(preemptions = 3)]
+fn adds_racing_two_getters_wake_both() {
+    let queue = plain();
+    let getters = [(); 2].map(|()| {
+        let queue = queue.clone();
+        spawn(move || *queue.get().unwrap())
     });
+    queue.add(1).unwrap();
+    queue.add(2).unwrap();
+    let keys = getters.map(|getter| getter.join().unwrap());
+    assert_eq!(keys.iter().sum::<u32>(), 3);
+    is_at_rest(&queue);
 }
 
-/// An add against a thread and a future that wait: both are served.
-#[test]
-fn adds_racing_a_future_and_a_thread_leave_none_asleep() {
-    check(
-        "adds_racing_a_future_and_a_thread_leave_none_asleep",
-        Some(2),
-        || {
-            let queue = plain();
-            let thread = beside(&queue, |queue| *queue.get().unwrap());
-            let future = beside(&queue, |queue| *block_on(queue.get_async()).unwrap());
-            queue.add(1).unwrap();
-            queue.add(2).unwrap();
-            assert_eq!(thread.join().unwrap() + future.join().unwrap(), 3);
-            is_at_rest(&queue);
-        },
-    );
+#[testkit::model(preemptions = 2)]
+fn adds_racing_a_future_and_a_thread_wake_both() {
+    let queue = plain();
+    let thread = beside(&queue, |queue| *queue.get().unwrap());
+    let future = beside(&queue, |queue| *block_on(queue.get_async()).unwrap());
+    queue.add(1).unwrap();
+    queue.add(2).unwrap();
+    assert_eq!(thread.join().unwrap() + future.join().unwrap(), 3);
+    is_at_rest(&queue);
 }
 
-/// A future that is dropped, woken or not, against an add: the other one that waits gets the key.
-#[test]
-fn a_dropped_future_racing_an_add_leaves_the_key_to_the_other() {
-    check(
-        "a_dropped_future_racing_an_add_leaves_the_key_to_the_other",
-        Some(3),
-        || {
-            let queue = plain();
-            let mut future = queue.get_async();
-            let waker = std::task::Waker::noop();
-            let context = &mut std::task::Context::from_waker(waker);
-            assert!(
-                std::future::Future::poll(std::pin::Pin::new(&mut future), context).is_pending()
-            );
-            let other = beside(&queue, |queue| *block_on(queue.get_async()).unwrap());
-            let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
-            drop(future);
-            adder.join().unwrap();
-            assert_eq!(other.join().unwrap(), 1);
-            is_at_rest(&queue);
-        },
-    );
+/// The dropped future was notified or not; the other waiter gets the key.
+#[testkit::model(preemptions = 3)]
+fn a_dropped_future_racing_an_add_leaves_the_key_to_the_other_waiter() {
+    let queue = plain();
+    let mut future = queue.get_async();
+    let waker = std::task::Waker::noop();
+    let context = &mut std::task::Context::from_waker(waker);
+    assert!(std::future::Future::poll(std::pin::Pin::new(&mut future), context).is_pending());
+    let other = beside(&queue, |queue| *block_on(queue.get_async()).unwrap());
+    let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
+    drop(future);
+    adder.join().unwrap();
+    assert_eq!(other.join().unwrap(), 1);
+    is_at_rest(&queue);
 }
 
-/// A dirty key that is taken back against its end: it is delivered once more or not at all, and
-/// the answer of the call says which.
-#[test]
-fn a_removal_racing_done_takes_the_delivery_or_leaves_it() {
-    check(
-        "a_removal_racing_done_takes_the_delivery_or_leaves_it",
-        Some(3),
-        || {
-            let queue = plain();
-            queue.add(1).unwrap();
-            let held = queue.get().unwrap();
-            queue.add(1).unwrap();
-            let remover = beside(&queue, |queue| queue.remove(&1).is_some());
-            drop(held);
-            let delivered = queue.try_get().is_ok();
-            let took_back = remover.join().unwrap();
-            assert!(delivered != took_back);
-            is_at_rest(&queue);
-        },
-    );
+/// The key is delivered once more or not at all, as the call returns.
+#[testkit::model(preemptions = 3)]
+fn a_removal_racing_done_cancels_the_delivery_or_returns_that_it_is_made() {
+    let queue = plain();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    queue.add(1).unwrap();
+    let remover = beside(&queue, |queue| queue.remove(&1).is_some());
+    drop(held);
+    let delivered = queue.try_get().is_ok();
+    let took_back = remover.join().unwrap();
+    assert!(delivered != took_back);
+    is_at_rest(&queue);
 }
 
-/// Two adds against two futures: each of them gets one, and neither counts as called for longer than
-/// it is.
-#[test]
-fn adds_racing_two_futures_leave_none_asleep() {
-    check("adds_racing_two_futures_leave_none_asleep", Some(2), || {
-        let queue = plain();
-        let getters = [(); 2].map(|()| {
-            let queue = queue.clone();
-            spawn(move || *block_on(queue.get_async()).unwrap())
-        });
-        queue.add(1).unwrap();
-        queue.add(2).unwrap();
-        let keys = getters.map(|getter| getter.join().unwrap());
-        assert_eq!(keys.iter().sum::<u32>(), 3);
-        is_at_rest(&queue);
+/// Each future gets one key, and neither counts as notified for longer than it is.
+#[testkit::model(preemptions = 2)]
+fn adds_racing_two_futures_wake_both() {
+    let queue = plain();
+    let getters = [(); 2].map(|()| {
+        let queue = queue.clone();
+        spawn(move || *block_on(queue.get_async()).unwrap())
     });
+    queue.add(1).unwrap();
+    queue.add(2).unwrap();
+    let keys = getters.map(|getter| getter.join().unwrap());
+    assert_eq!(keys.iter().sum::<u32>(), 3);
+    is_at_rest(&queue);
 }

@@ -1,204 +1,148 @@
-//! Failures counted by several.
+//! Failures that several parties count.
 
 use std::num::NonZeroU32;
 
 use dedup_queue::{KeyQueue, ManualClock, Retried, Retrying};
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
 use super::{Fixed, Queue, SECOND, beside, is_at_rest, retrying};
 
-/// A holder's retry against another thread's count of the same key: both count.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_retry_racing_a_rate_limited_add_counts_both_failures() {
-    check(
-        "a_retry_racing_a_rate_limited_add_counts_both_failures",
-        Some(3),
-        || {
-            let (queue, _clock) = retrying();
-            queue.add(1).unwrap();
-            let held = queue.get().unwrap();
-            let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
-            held.retry();
-            other.join().unwrap();
-            assert_eq!(queue.failures(&1), 2);
-            assert_eq!(queue.stats().delayed, 1);
-        },
-    );
+    let (queue, _clock) = retrying();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
+    held.retry();
+    other.join().unwrap();
+    assert_eq!(queue.failures(&1), 2);
+    assert_eq!(queue.stats().delayed, 1);
 }
 
-/// Two counts of a key that no worker holds: both count.
-#[test]
+/// No worker holds the key.
+#[testkit::model(preemptions = 3)]
 fn two_rate_limited_adds_racing_count_both_failures() {
-    check(
-        "two_rate_limited_adds_racing_count_both_failures",
-        Some(3),
-        || {
-            let (queue, _clock) = retrying();
-            let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
-            queue.add_rate_limited(1).unwrap();
-            other.join().unwrap();
-            assert_eq!(queue.failures(&1), 2);
-            assert_eq!(queue.stats().delayed, 1);
-        },
-    );
+    let (queue, _clock) = retrying();
+    let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
+    queue.add_rate_limited(1).unwrap();
+    other.join().unwrap();
+    assert_eq!(queue.failures(&1), 2);
+    assert_eq!(queue.stats().delayed, 1);
 }
 
-/// A retry against a getter that waits against the clock: it comes again and is taken.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_retry_racing_a_waiting_worker_and_the_clock_is_tried_again() {
-    check(
-        "a_retry_racing_a_waiting_worker_and_the_clock_is_tried_again",
-        Some(2),
-        || {
-            let (queue, clock) = retrying();
-            queue.add(1).unwrap();
-            let held = queue.get().unwrap();
-            let worker = beside(&queue, |queue| queue.get().unwrap().succeed());
-            held.retry();
-            clock.advance(SECOND);
-            worker.join().unwrap();
-            assert_eq!(queue.failures(&1), 0);
-            is_at_rest(&queue);
-        },
-    );
+    let (queue, clock) = retrying();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    let worker = beside(&queue, |queue| queue.get().unwrap().succeed());
+    held.retry();
+    clock.advance(SECOND);
+    worker.join().unwrap();
+    assert_eq!(queue.failures(&1), 0);
+    is_at_rest(&queue);
 }
 
-/// A retry against an add: one delivery at once, and the failure is counted.
-#[test]
-fn a_retry_racing_an_add_is_one_delivery() {
-    check("a_retry_racing_an_add_is_one_delivery", Some(3), || {
-        let (queue, _clock) = retrying();
-        queue.add(1).unwrap();
-        let held = queue.get().unwrap();
-        let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
-        held.retry();
-        adder.join().unwrap();
-        let again = queue.try_get().unwrap();
-        assert_eq!(again.failures(), 1);
-        again.succeed();
-        assert_eq!(queue.stats().delayed, 0);
-        is_at_rest(&queue);
-    });
+#[testkit::model(preemptions = 3)]
+fn a_retry_racing_an_add_causes_one_delivery() {
+    let (queue, _clock) = retrying();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
+    held.retry();
+    adder.join().unwrap();
+    let again = queue.try_get().unwrap();
+    assert_eq!(again.failures(), 1);
+    again.succeed();
+    assert_eq!(queue.stats().delayed, 0);
+    is_at_rest(&queue);
 }
 
-/// The same of a key that has failed before and is held when its back-off is over: a count from
-/// elsewhere does not make the holder's try an early one.
-#[test]
-fn a_second_failure_racing_a_rate_limited_add_counts_both() {
-    check(
-        "a_second_failure_racing_a_rate_limited_add_counts_both",
-        Some(3),
-        || {
-            let (queue, clock) = retrying();
-            queue.add(1).unwrap();
-            queue.get().unwrap().retry();
-            clock.advance(SECOND);
-            let held = queue.get().unwrap();
-            let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
-            held.retry();
-            other.join().unwrap();
-            assert_eq!(queue.failures(&1), 3);
-            assert_eq!(queue.stats().delayed, 1);
-        },
-    );
+/// The key has failed before and is held when its back-off ends: the other thread's count does not turn the
+/// holder's try into an early one.
+#[testkit::model(preemptions = 3)]
+fn a_second_failure_racing_a_rate_limited_add_counts_both_failures() {
+    let (queue, clock) = retrying();
+    queue.add(1).unwrap();
+    queue.get().unwrap().retry();
+    clock.advance(SECOND);
+    let held = queue.get().unwrap();
+    let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
+    held.retry();
+    other.join().unwrap();
+    assert_eq!(queue.failures(&1), 3);
+    assert_eq!(queue.stats().delayed, 1);
 }
 
-/// An early try against the end of the back-off that it came before: it goes back, or counts.
-#[test]
-fn an_early_try_racing_the_end_of_its_back_off_goes_back_or_counts() {
-    check(
-        "an_early_try_racing_the_end_of_its_back_off_goes_back_or_counts",
-        Some(3),
-        || {
-            let (queue, clock) = retrying();
-            queue.add(1).unwrap();
-            queue.get().unwrap().retry();
-            queue.add(1).unwrap();
-            let held = queue.get().unwrap();
-            let time = spawn(move || clock.advance(SECOND));
-            held.retry();
-            time.join().unwrap();
-            let again = queue.try_get().map(|held| held.failures());
-            match again {
-                Ok(failures) => assert_eq!(failures, 1, "it went back, and its time has come"),
-                Err(_) => assert_eq!(queue.failures(&1), 2),
-            }
-        },
-    );
+#[testkit::model(preemptions = 3)]
+fn an_early_try_racing_the_end_of_its_back_off_returns_to_it_or_is_counted() {
+    let (queue, clock) = retrying();
+    queue.add(1).unwrap();
+    queue.get().unwrap().retry();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    let time = spawn(move || clock.advance(SECOND));
+    held.retry();
+    time.join().unwrap();
+    let again = queue.try_get().map(|held| held.failures());
+    match again {
+        Ok(failures) => assert_eq!(failures, 1, "it went back, and its time has come"),
+        Err(_) => assert_eq!(queue.failures(&1), 2),
+    }
 }
 
-/// A retry against a failure that is counted by another: the second of the two gives the key up, and
-/// it is not tried again for the first.
-#[test]
+/// Another party counts the second failure, which gives the key up: the first failure causes no further try.
+#[testkit::model(preemptions = 3)]
 fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
-    check(
-        "a_key_given_up_racing_its_own_retry_is_not_delivered",
-        Some(3),
-        || {
-            let clock = ManualClock::new();
-            let queue: Queue<Retrying> = KeyQueue::<u32, _, _, Retrying>::builder()
-                .hasher(Fixed::default())
-                .clock(clock.clone())
-                .max_attempts(NonZeroU32::MIN.saturating_add(1))
-                .build();
-            queue.add(1).unwrap();
-            let held = queue.get().unwrap();
-            let other = beside(&queue, |queue| queue.add_rate_limited(1).unwrap());
-            let ours = held.retry();
-            let theirs = other.join().unwrap();
-            assert!((ours == Retried::GivenUp) != (theirs == Retried::GivenUp));
-            clock.advance(SECOND);
-            let stats = queue.stats();
-            assert_eq!((stats.ready, stats.delayed, stats.resting), (0, 0, 0));
-        },
-    );
+    let clock = ManualClock::new();
+    let queue: Queue<Retrying> = KeyQueue::<u32, _, _, Retrying>::builder()
+        .hasher(Fixed::default())
+        .clock(clock.clone())
+        .max_attempts(NonZeroU32::MIN.saturating_add(1))
+        .build();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    let other = beside(&queue, |queue| queue.add_rate_limited(1).unwrap());
+    let ours = held.retry();
+    let theirs = other.join().unwrap();
+    assert!((ours == Retried::GivenUp) != (theirs == Retried::GivenUp));
+    clock.advance(SECOND);
+    let stats = queue.stats();
+    assert_eq!((stats.ready, stats.delayed, stats.resting), (0, 0, 0));
 }
 
-/// An event that gives way against the retry of its key, which fails: whichever comes first, there is
-/// one delivery, when the back-off is over, and a worker that waits for the clock gets it.
-#[test]
-fn an_event_that_gives_way_racing_a_retry_waits_for_the_back_off() {
-    check(
-        "an_event_that_gives_way_racing_a_retry_waits_for_the_back_off",
-        Some(2),
-        || {
-            let (queue, clock) = retrying();
-            queue.add(1).unwrap();
-            let held = queue.get().unwrap();
-            let event = beside(&queue, |queue| _ = queue.add_after_backoff(1).unwrap());
-            let worker = beside(&queue, |queue| queue.get().unwrap().succeed());
-            held.retry();
-            event.join().unwrap();
-            let stats = queue.stats();
-            assert_eq!(
-                (stats.ready, stats.held, stats.dirty, stats.delayed),
-                (0, 0, 0, 1)
-            );
-            clock.advance(SECOND);
-            worker.join().unwrap();
-            is_at_rest(&queue);
-        },
+/// An add yields to the back-off while the retry of its key fails: in either order there is one delivery, at
+/// the end of the back-off, to a worker that waits for the clock.
+#[testkit::model(preemptions = 2)]
+fn a_yielding_add_racing_a_retry_waits_for_the_back_off() {
+    let (queue, clock) = retrying();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    let event = beside(&queue, |queue| _ = queue.add_after_backoff(1).unwrap());
+    let worker = beside(&queue, |queue| queue.get().unwrap().succeed());
+    held.retry();
+    event.join().unwrap();
+    let stats = queue.stats();
+    assert_eq!(
+        (stats.ready, stats.held, stats.dirty, stats.delayed),
+        (0, 0, 0, 1)
     );
+    clock.advance(SECOND);
+    worker.join().unwrap();
+    is_at_rest(&queue);
 }
 
-/// As above, and it ends well: a waiting worker gets the key at once, whichever comes first. The key
-/// had failed, and was tried early.
-#[test]
-fn an_event_that_gives_way_racing_a_success_is_delivered_at_once() {
-    check(
-        "an_event_that_gives_way_racing_a_success_is_delivered_at_once",
-        Some(2),
-        || {
-            let (queue, _clock) = retrying();
-            queue.add_rate_limited(1).unwrap();
-            queue.add(1).unwrap(); // Early.
-            let held = queue.get().unwrap();
-            let event = beside(&queue, |queue| _ = queue.add_after_backoff(1).unwrap());
-            let worker = beside(&queue, |queue| queue.get().unwrap().succeed());
-            held.succeed();
-            event.join().unwrap();
-            worker.join().unwrap();
-            is_at_rest(&queue);
-        },
-    );
+/// As above, and the early try succeeds: a waiting worker gets the key at once, in either order.
+#[testkit::model(preemptions = 2)]
+fn a_yielding_add_racing_a_success_is_delivered_at_once() {
+    let (queue, _clock) = retrying();
+    queue.add_rate_limited(1).unwrap();
+    queue.add(1).unwrap(); // Early.
+    let held = queue.get().unwrap();
+    let event = beside(&queue, |queue| _ = queue.add_after_backoff(1).unwrap());
+    let worker = beside(&queue, |queue| queue.get().unwrap().succeed());
+    held.succeed();
+    event.join().unwrap();
+    worker.join().unwrap();
+    is_at_rest(&queue);
 }

@@ -1,49 +1,36 @@
-//! The low lane: it has waiters, and the short sections do not know it.
+//! The low lane: it has waiters, and the short critical sections do not know it.
 
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
 use super::{beside, is_at_rest, plain};
 
-/// A low key against a worker that finds nothing: it is woken.
-#[test]
-fn a_low_add_racing_a_workers_look_is_not_slept_over() {
-    check(
-        "a_low_add_racing_a_workers_look_is_not_slept_over",
-        Some(3),
-        || {
-            let queue = plain();
-            let worker = beside(&queue, |queue| assert_eq!(*queue.get().unwrap(), 1));
-            queue.low_priority().add(1).unwrap();
-            worker.join().unwrap();
-            is_at_rest(&queue);
-        },
-    );
+#[testkit::model(preemptions = 3)]
+fn a_low_add_racing_a_getter_wakes_it() {
+    let queue = plain();
+    let worker = beside(&queue, |queue| assert_eq!(*queue.get().unwrap(), 1));
+    queue.low_priority().add(1).unwrap();
+    worker.join().unwrap();
+    is_at_rest(&queue);
 }
 
-/// A low key that is being moved up, against two workers: one gets it, once, and the other the next.
-#[test]
-fn a_key_moved_up_racing_two_takes_is_one_delivery() {
-    check(
-        "a_key_moved_up_racing_two_takes_is_one_delivery",
-        Some(3),
-        || {
-            let queue = plain();
-            queue.low_priority().add(1).unwrap();
-            queue.low_priority().add(2).unwrap();
-            let takers = [(); 2].map(|()| {
-                let queue = queue.clone();
-                // Held to the end: an add of a held key would be another delivery.
-                spawn(move || queue.get().unwrap().into_owned())
-            });
-            let added = queue.add(2).unwrap();
-            let guards = takers.map(|taker| taker.join().unwrap());
-            assert_eq!(*guards[0] + *guards[1], 3);
-            let again = usize::from(added == dedup_queue::Added::New);
-            assert_eq!(queue.stats().dirty, again);
-            drop(guards);
-            assert_eq!(queue.stats().ready, again);
-            queue.remove(&2);
-            is_at_rest(&queue);
-        },
-    );
+/// One worker gets the key, once, and the other one the next key.
+#[testkit::model(preemptions = 3)]
+fn a_raised_low_key_racing_two_getters_is_delivered_once() {
+    let queue = plain();
+    queue.low_priority().add(1).unwrap();
+    queue.low_priority().add(2).unwrap();
+    let takers = [(); 2].map(|()| {
+        let queue = queue.clone();
+        // Held to the end: an add of a held key would be another delivery.
+        spawn(move || queue.get().unwrap().into_owned())
+    });
+    let added = queue.add(2).unwrap();
+    let guards = takers.map(|taker| taker.join().unwrap());
+    assert_eq!(*guards[0] + *guards[1], 3);
+    let again = usize::from(added == dedup_queue::Added::New);
+    assert_eq!(queue.stats().dirty, again);
+    drop(guards);
+    assert_eq!(queue.stats().ready, again);
+    queue.remove(&2);
+    is_at_rest(&queue);
 }

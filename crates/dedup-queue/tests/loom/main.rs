@@ -1,9 +1,9 @@
-//! Models of the queue's protocols: each names the racing parties and the harm they must not do.
+//! Models of the queue's protocols: each one names the racing parties and the harm they must not do.
 //!
-//! Every model waits for its work before it shuts anything down, so that no closing broadcast
-//! rescues a lost wake-up. Time is moved by the model alone. Who is woken for what, and who keeps
-//! the time, is modelled by itself with the takers of `delay-queue`; here is what this queue adds:
-//! held and dirty keys, drains, and that each section pays what it owes.
+//! Every model waits for its work before it shuts anything down, so that no closing broadcast rescues a lost
+//! wake-up. Only the model advances time. The models of `delay-queue` cover the choice of takers to notify and
+//! the leader; these cover this queue's own: held and dirty keys, drains, and the notifications that each
+//! critical section owes.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use dedup_queue::{Clock, Delaying, KeyQueue, Layer, ManualClock, Plain, Retrying};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::model::{JoinHandle, spawn};
+use sync_shim::model::{JoinHandle, check, spawn};
 
 /// The same hashes in every execution.
 type Fixed = BuildHasherDefault<DefaultHasher>;
@@ -61,7 +61,7 @@ fn timed<L: Layer>(
     )
 }
 
-/// Another thread with a handle of the queue.
+/// Spawns a thread with a handle of the queue.
 fn beside<C: Clock, L: Layer, R: Send + 'static>(
     queue: &KeyQueue<u32, Fixed, C, L>,
     work: impl FnOnce(&KeyQueue<u32, Fixed, C, L>) -> R + Send + 'static,
@@ -70,7 +70,7 @@ fn beside<C: Clock, L: Layer, R: Send + 'static>(
     spawn(move || work(&queue))
 }
 
-/// Sees to it that no two workers are at one key.
+/// Asserts that no two workers hold one key.
 #[derive(Clone)]
 struct Desk(Arc<AtomicUsize>);
 
@@ -79,7 +79,7 @@ impl Desk {
         Self(Arc::new(AtomicUsize::new(0)))
     }
 
-    /// Relaxed: what orders two workers must be the queue.
+    /// Relaxed: the queue must order two workers.
     fn work<L: Layer>(&self, queue: &Queue<L>) {
         let held = queue.get().unwrap();
         assert_eq!(self.0.fetch_add(1, Relaxed), 0, "two workers on one key");
@@ -88,7 +88,7 @@ impl Desk {
     }
 }
 
-/// Nothing is left of the work.
+/// Asserts that no work is left.
 fn is_at_rest<L: Layer>(queue: &Queue<L>) {
     let stats = queue.stats();
     assert_eq!(

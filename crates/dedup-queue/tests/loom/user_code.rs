@@ -1,5 +1,5 @@
-//! Code of users that waits, in what a section leaves to be done: the thread that runs it does not
-//! count as waiting, and others are not kept from what they wait for.
+//! User code that waits, run among the effects of a critical section: its thread does not count as waiting, and
+//! it blocks no other thread's progress.
 
 use std::future::Future;
 use std::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use loom::future::block_on;
 use loom::thread::{self, ThreadId};
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 use sync_shim::{Alarm, Condvar, ManualClock, Mutex, Parker};
 
 use dedup_queue::{Clock, Delaying, FastSlow, GetError, Held, KeyQueue, Outcome, Retrying};
@@ -41,7 +41,7 @@ impl Latch {
     }
 }
 
-/// Waits on one thread, once: on another queue, then at a latch.
+/// Waits once, on one thread: on another queue, then at a latch.
 struct Waits {
     on: ThreadId,
     told: Latch,
@@ -51,7 +51,7 @@ struct Waits {
     begin: AtomicBool,
 }
 
-/// A key whose drop waits, if it has what to wait for.
+/// A key whose drop waits, if it has something to wait for.
 #[derive(Clone)]
 struct Key(u32, Option<Arc<Waits>>);
 
@@ -82,7 +82,7 @@ impl Drop for Key {
 
 type Keys = KeyQueue<Key, Fixed, ManualClock, Retrying>;
 
-/// A queue that remembers one key, which expires in a second, and whose drop waits then.
+/// A queue that remembers one key, which expires in a second and whose drop then waits.
 fn about_to_expire() -> (Keys, ManualClock, Arc<Waits>) {
     let clock = ManualClock::new();
     let queue: Keys = KeyQueue::<Key, _, _, Retrying>::builder()
@@ -107,41 +107,35 @@ fn about_to_expire() -> (Keys, ManualClock, Arc<Waits>) {
     (queue, clock, waits)
 }
 
-/// A getter that finds nothing drops a key that has expired, and that drop waits until another
-/// worker has done its work: that worker, asleep already, gets the key that is added meanwhile.
-#[test]
-fn a_getter_in_user_code_is_not_called_for_a_key() {
-    check(
-        "a_getter_in_user_code_is_not_called_for_a_key",
-        Some(2),
-        || {
-            let (queue, clock, waits) = about_to_expire();
-            let worker = {
-                let (queue, waits) = (queue.clone(), Arc::clone(&waits));
-                spawn(move || work(&queue, &waits.latch))
-            };
-            while queue.stats().waiting == 0 {
-                thread::yield_now();
-            }
-            let adder = {
-                let (queue, waits) = (queue.clone(), Arc::clone(&waits));
-                spawn(move || {
-                    clock.advance(SECOND);
-                    queue.stats(); // Expires the key, if the getter has not.
-                    waits.told.wait();
-                    queue.add(Key(1, None)).map_err(drop).unwrap();
-                })
-            };
-            work(&queue, &waits.latch);
-            worker.join().unwrap();
-            adder.join().unwrap();
-            let stats = queue.stats();
-            assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
-        },
-    );
+/// A getter without a key drops an expired one, and that drop waits for another worker's progress: the worker,
+/// already asleep, gets the key that is added meanwhile.
+#[testkit::model(preemptions = 2)]
+fn a_getter_in_user_code_is_not_notified_of_a_key() {
+    let (queue, clock, waits) = about_to_expire();
+    let worker = {
+        let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+        spawn(move || work(&queue, &waits.latch))
+    };
+    while queue.stats().waiting == 0 {
+        thread::yield_now();
+    }
+    let adder = {
+        let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+        spawn(move || {
+            clock.advance(SECOND);
+            queue.stats(); // Expires the key, unless the getter has.
+            waits.told.wait();
+            queue.add(Key(1, None)).map_err(drop).unwrap();
+        })
+    };
+    work(&queue, &waits.latch);
+    worker.join().unwrap();
+    adder.join().unwrap();
+    let stats = queue.stats();
+    assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
 }
 
-/// The first key opens the latch and brings another one.
+/// The first key opens the latch and adds another one.
 fn work(queue: &Keys, latch: &Latch) {
     work_on(queue, &queue.get().unwrap(), latch);
 }
@@ -153,42 +147,36 @@ fn work_on(queue: &Keys, held: &Held<'_, Key, Retrying>, latch: &Latch) {
     }
 }
 
-/// The same of futures, of which the first to wait is the first to be called: one that is being
-/// polled, and is in code of users, does not wait yet.
-#[test]
-fn a_future_in_user_code_is_not_called_for_a_key() {
-    check(
-        "a_future_in_user_code_is_not_called_for_a_key",
-        Some(2),
-        || {
-            let (queue, clock, waits) = about_to_expire();
-            let worker = {
-                let (queue, waits) = (queue.clone(), Arc::clone(&waits));
-                spawn(move || {
-                    waits.told.wait();
-                    work_on(&queue, &block_on(queue.get_async()).unwrap(), &waits.latch);
-                })
-            };
-            let adder = {
-                let (queue, waits) = (queue.clone(), Arc::clone(&waits));
-                spawn(move || {
-                    clock.advance(SECOND);
-                    queue.stats(); // Expires the key, if the getter has not.
-                    waits.told.wait();
-                    queue.add(Key(1, None)).map_err(drop).unwrap();
-                })
-            };
+/// The same for futures, of which the first to wait is the first to be notified: a future that is being polled
+/// and runs user code does not wait yet.
+#[testkit::model(preemptions = 2)]
+fn a_future_in_user_code_is_not_notified_of_a_key() {
+    let (queue, clock, waits) = about_to_expire();
+    let worker = {
+        let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+        spawn(move || {
+            waits.told.wait();
             work_on(&queue, &block_on(queue.get_async()).unwrap(), &waits.latch);
-            worker.join().unwrap();
-            adder.join().unwrap();
-            let stats = queue.stats();
-            assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
-        },
-    );
+        })
+    };
+    let adder = {
+        let (queue, waits) = (queue.clone(), Arc::clone(&waits));
+        spawn(move || {
+            clock.advance(SECOND);
+            queue.stats(); // Expires the key, unless the getter has.
+            waits.told.wait();
+            queue.add(Key(1, None)).map_err(drop).unwrap();
+        })
+    };
+    work_on(&queue, &block_on(queue.get_async()).unwrap(), &waits.latch);
+    worker.join().unwrap();
+    adder.join().unwrap();
+    let stats = queue.stats();
+    assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
 }
 
-/// Knows which threads are setting an alarm. It jumps to the alarm's time, and rings before it has set
-/// it.
+/// A clock that knows which threads are setting an alarm. It jumps to the alarm's time and rings before the
+/// alarm is set.
 #[derive(Clone, Debug)]
 struct Jumping(ManualClock, Setting);
 
@@ -214,7 +202,7 @@ impl Clock for Jumping {
     }
 }
 
-/// Notes whether it was woken within the setting of an alarm.
+/// Records whether it was woken while an alarm was being set.
 struct NotWithin(Setting, Arc<AtomicBool>);
 
 impl Wake for NotWithin {
@@ -226,48 +214,41 @@ impl Wake for NotWithin {
     }
 }
 
-/// Alarms that ring while they are set, against another thread's add: every key is called for, and no
-/// waker runs within the setting of an alarm.
-#[test]
+/// Alarms ring while they are set, during another thread's add: every key is announced, and no waker runs
+/// within the setting of an alarm.
+#[testkit::model(preemptions = 2)]
 fn an_alarm_that_rings_while_it_is_set_is_heard_after_that() {
-    check(
-        "an_alarm_that_rings_while_it_is_set_is_heard_after_that",
-        Some(2),
-        || {
-            let setting = Setting::default();
-            let within = Arc::new(AtomicBool::new(false));
-            let queue: KeyQueue<u32, Fixed, Jumping, Delaying> =
-                KeyQueue::<u32, _, _, Delaying>::builder()
-                    .hasher(Fixed::default())
-                    .clock(Jumping(ManualClock::new(), Arc::clone(&setting)))
-                    .build();
-            let waker = Waker::from(Arc::new(NotWithin(setting, Arc::clone(&within))));
-            let mut futures = [queue.get_async(), queue.get_async(), queue.get_async()];
-            for future in &mut futures {
-                let polled = Pin::new(future).poll(&mut Context::from_waker(&waker));
-                assert!(polled.is_pending());
-            }
-            let adder = beside(&queue, |queue| _ = queue.add_after(1, SECOND).unwrap());
-            queue.add_after(2, 2 * SECOND).unwrap();
-            queue.add_after(3, 3 * SECOND).unwrap();
-            adder.join().unwrap();
-            let mut keys = 0;
-            for future in &mut futures {
-                match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Ready(held) => keys += *held.unwrap(),
-                    Poll::Pending => panic!("there is a key for each"),
-                }
-            }
-            assert_eq!(keys, 6);
-            assert!(
-                !within.load(Relaxed),
-                "a waker ran while its thread set an alarm"
-            );
-        },
+    let setting = Setting::default();
+    let within = Arc::new(AtomicBool::new(false));
+    let queue: KeyQueue<u32, Fixed, Jumping, Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
+        .hasher(Fixed::default())
+        .clock(Jumping(ManualClock::new(), Arc::clone(&setting)))
+        .build();
+    let waker = Waker::from(Arc::new(NotWithin(setting, Arc::clone(&within))));
+    let mut futures = [queue.get_async(), queue.get_async(), queue.get_async()];
+    for future in &mut futures {
+        let polled = Pin::new(future).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    let adder = beside(&queue, |queue| _ = queue.add_after(1, SECOND).unwrap());
+    queue.add_after(2, 2 * SECOND).unwrap();
+    queue.add_after(3, 3 * SECOND).unwrap();
+    adder.join().unwrap();
+    let mut keys = 0;
+    for future in &mut futures {
+        match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(held) => keys += *held.unwrap(),
+            Poll::Pending => panic!("there is a key for each"),
+        }
+    }
+    assert_eq!(keys, 6);
+    assert!(
+        !within.load(Relaxed),
+        "a waker ran while its thread set an alarm"
     );
 }
 
-/// Wakes by waiting until the drain has returned.
+/// Its wake waits until the drain has returned.
 struct WaitsForDrain(Latch);
 
 impl Wake for WaitsForDrain {
@@ -276,33 +257,31 @@ impl Wake for WaitsForDrain {
     }
 }
 
-/// A key is taken back, which ends a drain, and closes the queue for a future whose waker waits for
-/// that drain: it is answered all the same.
-#[test]
+/// Cancelling a key ends a drain and closes the queue for a future, whose waker waits for that drain: the drain
+/// must be answered first.
+#[testkit::model(preemptions = 3)]
 fn a_drain_is_answered_before_wakers_run() {
-    check("a_drain_is_answered_before_wakers_run", Some(3), || {
-        let queue = plain();
-        let drained = Latch::new();
-        let waker = Waker::from(Arc::new(WaitsForDrain(drained.clone())));
-        let mut called = queue.get_async();
-        let first = Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop()));
-        assert!(first.is_pending());
-        let mut future = queue.get_async();
-        let first = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
-        assert!(first.is_pending());
-        queue.add(1).unwrap();
-        let drain = beside(&queue, move |queue| {
-            let outcome = queue.drain().outcome;
-            drained.open();
-            outcome
-        });
-        while queue.stats().draining == 0 {
-            thread::yield_now();
-        }
-        queue.remove(&1);
-        assert_eq!(drain.join().unwrap(), Outcome::Finished);
-        let last = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
-        assert!(matches!(last, Poll::Ready(Err(GetError::Closed))));
-        is_at_rest(&queue);
+    let queue = plain();
+    let drained = Latch::new();
+    let waker = Waker::from(Arc::new(WaitsForDrain(drained.clone())));
+    let mut called = queue.get_async();
+    let first = Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(first.is_pending());
+    let mut future = queue.get_async();
+    let first = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+    assert!(first.is_pending());
+    queue.add(1).unwrap();
+    let drain = beside(&queue, move |queue| {
+        let outcome = queue.drain().outcome;
+        drained.open();
+        outcome
     });
+    while queue.stats().draining == 0 {
+        thread::yield_now();
+    }
+    queue.remove(&1);
+    assert_eq!(drain.join().unwrap(), Outcome::Finished);
+    let last = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+    assert!(matches!(last, Poll::Ready(Err(GetError::Closed))));
+    is_at_rest(&queue);
 }

@@ -1,6 +1,6 @@
-//! Random programs on a queue, with a plain model of it beside them, or of those who wait for it.
+//! Random programs on a queue, compared with a plain model of it or of its waiters.
 //!
-//! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
+//! `PROPTEST_CASES` is the number of programs, `ANTHILL_SEED` their seed.
 #![cfg(not(anthill_loom))]
 
 mod takers;
@@ -14,12 +14,12 @@ use twin::program::{HEAD, STEP, decode};
 const LONGEST: usize = 200;
 
 #[test]
-fn a_queue_is_where_its_model_is_after_each_step_of_any_program() {
+fn a_queue_behaves_like_its_model_in_random_programs() {
     walk_programs::<HEAD, STEP, _, _>(1024, LONGEST, decode, twin::walk);
 }
 
 #[test]
-fn nobody_waits_in_vain_and_no_key_is_lost_whatever_wakers_do() {
+fn no_getter_waits_in_vain_and_no_key_is_lost_whatever_wakers_do() {
     walk_programs::<{ takers::program::HEAD }, { takers::program::STEP }, _, _>(
         2048,
         LONGEST,

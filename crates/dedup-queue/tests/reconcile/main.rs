@@ -1,11 +1,11 @@
-//! The example `reconcile`: what it does about one name, and runs of it as a process.
+//! The example `reconcile`: its treatment of one name, and runs as a process.
 #![cfg(all(unix, not(anthill_loom)))]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
 )]
 
-// What is to be done about a name shows best from inside.
+// The treatment of a name is tested from inside.
 #[path = "../../examples/reconcile/folders.rs"]
 mod folders;
 
@@ -16,7 +16,7 @@ use std::thread;
 
 use folders::{Change, Folders};
 
-/// Two directories of one test's own, removed at its end.
+/// Two directories for one test, removed at its end.
 struct Tree(PathBuf);
 
 impl Tree {
@@ -24,7 +24,7 @@ impl Tree {
     fn new(name: &str) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let root = root.join(format!("reconcile-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&root).ok(); // Of a run that was killed.
+        fs::remove_dir_all(&root).ok(); // Left by a run that was killed.
         fs::create_dir_all(root.join("desired")).unwrap();
         fs::create_dir_all(root.join("actual")).unwrap();
         Self(root)
@@ -42,7 +42,7 @@ impl Tree {
         Folders::new(&self.0.join("desired"), &self.0.join("actual"))
     }
 
-    /// The example at work on them. Killed at the latest when the test ends.
+    /// The example, running on them. Killed at the end of the test at the latest.
     fn start(&self) -> Running {
         let child = Command::new(testkit::example("reconcile"))
             .args([self.0.join("desired"), self.0.join("actual")])
@@ -76,12 +76,8 @@ impl Drop for Running {
     }
 }
 
-fn bounded(test: impl FnOnce()) {
-    testkit::watchdog(testkit::LIMIT, test);
-}
-
 #[test]
-fn a_name_is_written_removed_or_left_as_the_directories_say() {
+fn each_name_is_written_removed_or_left_by_the_desired_state() {
     let tree = Tree::new("names");
     tree.write("desired/new", "1");
     tree.write("desired/changed", "1");
@@ -111,7 +107,7 @@ fn a_name_is_written_removed_or_left_as_the_directories_say() {
 }
 
 #[test]
-fn a_fault_is_a_failure_that_leaves_the_file_as_it_was() {
+fn a_fault_is_a_failure_and_leaves_the_file_unchanged() {
     let tree = Tree::new("faults");
     tree.write("desired/a", "1");
     tree.write("actual/a", "2");
@@ -122,64 +118,58 @@ fn a_fault_is_a_failure_that_leaves_the_file_as_it_was() {
     assert_eq!(folders.reconcile("a").unwrap(), Change::Written);
 }
 
-#[test]
-fn without_arguments_it_makes_its_own_directories_alike_and_ends() {
-    bounded(|| {
-        let output = Command::new(testkit::example("reconcile"))
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{text}");
-        assert!(
-            text.contains("20 written, 10 removed, 12 failures on the way"),
-            "{text}"
-        );
-        assert!(text.ends_with("alike: true\n"), "{text}");
-    });
+#[testkit::test]
+fn a_run_without_arguments_synchronizes_its_own_directories_and_ends() {
+    let output = Command::new(testkit::example("reconcile"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("20 written, 10 removed, 12 failures on the way"),
+        "{text}"
+    );
+    assert!(text.ends_with("alike: true\n"), "{text}");
 }
 
-#[test]
-fn it_follows_changes_until_it_is_interrupted_and_then_drains() {
-    bounded(|| {
-        let tree = Tree::new("follows");
-        tree.write("desired/a", "1");
-        let mut running = tree.start();
-        let until = |name: &str, content: Option<&str>| {
-            while tree.read(name).as_deref() != content {
-                thread::yield_now();
-            }
-        };
-        until("actual/a", Some("1"));
-        tree.write("desired/a", "2");
-        tree.write("actual/stray", "0");
-        until("actual/a", Some("2"));
-        until("actual/stray", None);
-        running.interrupt();
-        assert!(
-            running.0.wait().unwrap().success(),
-            "nothing was left undone"
-        );
-    });
+#[testkit::test]
+fn a_run_follows_changes_until_it_is_interrupted_and_then_drains() {
+    let tree = Tree::new("follows");
+    tree.write("desired/a", "1");
+    let mut running = tree.start();
+    let until = |name: &str, content: Option<&str>| {
+        while tree.read(name).as_deref() != content {
+            thread::yield_now();
+        }
+    };
+    until("actual/a", Some("1"));
+    tree.write("desired/a", "2");
+    tree.write("actual/stray", "0");
+    until("actual/a", Some("2"));
+    until("actual/stray", None);
+    running.interrupt();
+    assert!(
+        running.0.wait().unwrap().success(),
+        "nothing was left undone"
+    );
 }
 
-#[test]
-fn it_says_what_it_left_when_it_had_to_end() {
-    bounded(|| {
-        let tree = Tree::new("leaves");
-        // What cannot be replaced fails again and again: a directory of the desired file's name.
-        tree.write("desired/a", "1");
-        fs::create_dir_all(tree.0.join("actual/a/b")).unwrap();
-        let mut running = tree.start();
-        let mut lines = {
-            use std::io::BufRead;
-            std::io::BufReader::new(running.0.stdout.take().unwrap()).lines()
-        };
-        let mut next = || lines.next().unwrap().unwrap();
-        while !next().starts_with("failed a: ") {}
-        running.interrupt();
-        while next() != "left   a" {}
-        assert!(!running.0.wait().unwrap().success());
-    });
+#[testkit::test]
+fn an_interrupted_run_names_the_keys_it_leaves() {
+    let tree = Tree::new("leaves");
+    // A directory with the name of the file cannot be replaced: the key fails again and again.
+    tree.write("desired/a", "1");
+    fs::create_dir_all(tree.0.join("actual/a/b")).unwrap();
+    let mut running = tree.start();
+    let mut lines = {
+        use std::io::BufRead;
+        std::io::BufReader::new(running.0.stdout.take().unwrap()).lines()
+    };
+    let mut next = || lines.next().unwrap().unwrap();
+    while !next().starts_with("failed a: ") {}
+    running.interrupt();
+    while next() != "left   a" {}
+    assert!(!running.0.wait().unwrap().success());
 }
 
 #[test]

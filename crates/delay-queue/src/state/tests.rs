@@ -45,7 +45,7 @@ fn run(state: &mut State<u32>, takes: u32, now: impl Fn(u32) -> u64) -> u64 {
 
 /// An alarm notifies all of them, and each returns and takes its own entry.
 #[test]
-fn taking_costs_the_same_however_many_are_called_and_have_not_come_yet() {
+fn a_take_costs_the_same_for_any_number_of_notified_takers() {
     for count in [500, 1_000, 2_000] {
         let mut state = waiting(count, |_| 7);
         let looked_at = run(&mut state, count, |_| 7);
@@ -56,7 +56,7 @@ fn taking_costs_the_same_however_many_are_called_and_have_not_come_yet() {
 /// Takers lag behind: half of all entries are ready while the others fall due, one by one, and the
 /// alarm must handle each of those.
 #[test]
-fn an_entry_that_falls_due_costs_the_same_however_many_lie_ready_before_it() {
+fn a_due_entry_costs_the_same_for_any_number_of_ready_entries() {
     for count in [500_u32, 1_000, 2_000] {
         let half = count / 2;
         let mut state = waiting(count, |n| 10 + u64::from(n.saturating_sub(half)));
@@ -68,7 +68,7 @@ fn an_entry_that_falls_due_costs_the_same_however_many_lie_ready_before_it() {
 /// Threads and futures wait, some of them notified, and all of them leave, in three orders. A
 /// leader or notified waiter that leaves passes its role on.
 #[test]
-fn consumers_that_give_up_cost_the_same_however_many_wait_and_leave_nothing() {
+fn takers_give_up_at_the_same_cost_for_any_number_of_waiters() {
     for (count, ready) in [500, 1_000, 2_000].into_iter().flat_map(|count| {
         let ready = [0, 1, count / 2, 2 * count];
         ready.map(|ready| (count, ready))
@@ -108,7 +108,7 @@ fn consumers_that_give_up_cost_the_same_however_many_wait_and_leave_nothing() {
 
 /// No alarm can be set. All futures are notified of the error, and leave with it or without.
 #[test]
-fn futures_without_an_alarm_give_up_at_the_same_cost_and_leave_nothing() {
+fn futures_without_an_alarm_end_at_the_same_cost_and_leave_no_waiter_behind() {
     for count in [500, 1_000, 2_000] {
         let mut state = State::new(usize::MAX, 0);
         let mut effects = Effects::default();
@@ -132,7 +132,7 @@ fn futures_without_an_alarm_give_up_at_the_same_cost_and_leave_nothing() {
 
 /// Half of the pushers withdraw, some are served, the others are rejected.
 #[test]
-fn pushers_that_give_up_leave_nothing() {
+fn pushers_that_give_up_leave_no_waiter_behind() {
     let mut state = State::new(1, 0);
     let mut effects = Effects::default();
     state.push(0, 0, &mut effects);
@@ -203,7 +203,7 @@ fn feeders_that_end_leave_nothing() {
 
 /// Gathering has no visible effect but its result.
 #[test]
-fn what_is_gathered_leaves_in_order_and_is_counted_whatever_happens_to_it() {
+fn gathered_entries_leave_in_order_and_are_counted() {
     let mut rng = Rng::from_env();
     for _ in 0..200 {
         let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 30), 0);

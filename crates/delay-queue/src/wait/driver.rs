@@ -164,7 +164,8 @@ pub trait Driver: Sized {
             }
             discarded
         });
-        drop_quietly(discarded); // The clock's code: the lock is free.
+        // USER CODE: the drop of an alarm that fired and of the clock's error.
+        drop_quietly(discarded);
     }
 
     /// Blocks until `look` finds an entry or reports that none will come, or until the deadline.
@@ -229,6 +230,7 @@ pub trait Driver: Sized {
     ) -> Poll<Result<R, WaitError>> {
         self.process().check(WaitError::Forked)?;
         // Cloned before the lock is taken and dropped after it is released: both are user code.
+        // USER CODE: the waker's clone. A panic is the caller's, and leaves the future as it was.
         let mut waker = Some(context.waker().clone());
         let (mut before, mut left) = (None, None);
         let polled = loop {
@@ -263,6 +265,8 @@ pub trait Driver: Sized {
         };
         // Quietly: a waker that panics must not lose the entry. One by one: two panics at once
         // would abort the process.
+        // USER CODE: the drop of the old waker, of a clone that is not needed, of the clock's error. Panics end here, or they would cost
+        // the future its entry.
         drop_quietly(left);
         drop_quietly(waker);
         polled
@@ -278,7 +282,8 @@ pub trait Driver: Sized {
             Self::settle(state, effects);
             left
         });
-        drop_quietly(left); // May hold a waker: the lock is free.
+        // USER CODE: the drop of the waker, after the future has left the queue.
+        drop_quietly(left);
     }
 }
 
@@ -323,8 +328,10 @@ fn sleep<D: Driver>(
     match (leads, deadline) {
         // If the deadline has passed too, the next sleep notices.
         (Some((due, wake)), _) => {
+            // USER CODE: `Clock::park_until`, by an enqueued thread that may lead. A panic dequeues the thread and passes the lead on.
             driver.clock().park_until(parker, wake) || driver.spin(due, parker, deadline)
         }
+        // USER CODE: `Clock::park_until`, as above.
         (None, Some(deadline)) => driver.clock().park_until(parker, deadline),
         (None, None) => {
             parker.park();
@@ -351,10 +358,12 @@ fn set_alarms<D: Driver>(driver: &D, first: AlarmRequest, effects: &mut D::Effec
             D::settle(state, effects);
             discarded
         });
-        drop_quietly(discarded); // The clock's code: the lock is free.
+        // USER CODE: the drop of alarms that were replaced and of the clock's error.
+        drop_quietly(discarded);
         next = later.take_alarm_request();
         effects.append(later);
         effects.wakes().wake_threads(); // Step 1, for the section just run.
+        // USER CODE: the drop of the alarm that this one replaces.
         drop_quietly(request); // Drops the replaced alarm too: the clock's code again.
     }
 }
@@ -363,6 +372,7 @@ fn set_alarm<D: Driver>(driver: &D, request: &AlarmRequest) -> io::Result<Alarm>
     let Some(when) = driver.alarm_time(request.at) else {
         return Err(io::Error::other("the clock cannot express this time"));
     };
+    // USER CODE: `Clock::wake_at`, which may fire at once. While it blocks no later alarm of the queue is set; a panic counts as an error.
     let set = || driver.clock().wake_at(when, driver.alarm_waker().clone());
     guarded(set).unwrap_or_else(|payload| {
         discard(payload);

@@ -1,4 +1,4 @@
-//! What heaps and delay queues elsewhere are tested for.
+//! Cases that the tests of other heaps and delay queues cover.
 
 use delay_queue::{DelayHeap, NEVER};
 
@@ -18,7 +18,7 @@ fn smoke() {
 }
 
 #[test]
-fn nine_pushed_leave_sorted() {
+fn nine_values_are_popped_in_order() {
     let mut heap = DelayHeap::new();
     for due in [5, 1, 8, 2, 9, 4, 7, 3, 6] {
         heap.push(due, due);
@@ -27,21 +27,21 @@ fn nine_pushed_leave_sorted() {
 }
 
 #[test]
-fn a_heap_of_pairs_has_them_in_order() {
+fn pairs_are_popped_in_order() {
     let heap: DelayHeap<_> = [("c", 3), ("a", 1), ("b", 2)].into_iter().collect();
     assert_eq!(heap.len(), 3);
     assert_eq!(values(heap), ["a", "b", "c"]);
 }
 
 #[test]
-fn extending_adds_to_what_is_there() {
+fn extend_adds_to_the_existing_entries() {
     let mut heap: DelayHeap<_> = [("b", 2)].into_iter().collect();
     heap.extend([("a", 1), ("c", 3)]);
     assert_eq!(values(heap), ["a", "b", "c"]);
 }
 
 #[test]
-fn three_items_of_one_two_and_three_microseconds_come_in_order() {
+fn entries_due_after_one_two_and_three_microseconds_are_taken_in_order() {
     let mut heap = DelayHeap::new();
     for micros in [2, 3, 1] {
         heap.push(micros, micros * 1_000);
@@ -53,7 +53,7 @@ fn three_items_of_one_two_and_three_microseconds_come_in_order() {
 }
 
 #[test]
-fn twenty_items_inserted_in_reverse_leave_in_order_and_none_early() {
+fn twenty_entries_pushed_in_reverse_are_popped_in_order_and_not_early() {
     let mut heap = DelayHeap::new();
     for due in (1..=20).rev() {
         heap.push(due, due);
@@ -65,7 +65,7 @@ fn twenty_items_inserted_in_reverse_leave_in_order_and_none_early() {
 }
 
 #[test]
-fn removing_is_true_once_and_false_after() {
+fn an_entry_is_removed_once() {
     let mut heap = DelayHeap::new();
     let id = heap.push((), 1);
     assert!(heap.remove(id).is_some());
@@ -73,7 +73,7 @@ fn removing_is_true_once_and_false_after() {
 }
 
 #[test]
-fn every_second_one_then_the_rest_backwards_are_removed_and_neighbours_stay() {
+fn removing_entries_in_any_order_keeps_their_neighbours() {
     for count in [20, 500, 5_000] {
         let mut heap = DelayHeap::new();
         let ids: Vec<_> = (0..count).map(|due| heap.push(due, due)).collect();
@@ -96,7 +96,7 @@ fn every_second_one_then_the_rest_backwards_are_removed_and_neighbours_stay() {
 }
 
 #[test]
-fn peeking_shows_the_head_although_it_never_falls_due() {
+fn peek_returns_a_head_that_never_falls_due() {
     let mut heap = DelayHeap::new();
     assert_eq!(heap.peek(), None);
     let id = heap.push("someday", NEVER);
@@ -105,7 +105,7 @@ fn peeking_shows_the_head_although_it_never_falls_due() {
 }
 
 #[test]
-fn draining_takes_the_lesser_of_the_limit_and_what_is_ready() {
+fn a_drain_takes_the_ready_entries_up_to_its_limit() {
     let mut heap: DelayHeap<_> = (0..10_u64).map(|due| (due, due)).collect();
     assert_eq!(heap.drain_ready(4, 0).count(), 0);
     assert_eq!(heap.drain_ready(4, 3).count(), 3);
@@ -115,7 +115,7 @@ fn draining_takes_the_lesser_of_the_limit_and_what_is_ready() {
 }
 
 #[test]
-fn clearing_empties_and_the_heap_is_usable_again() {
+fn a_cleared_heap_is_empty_and_usable() {
     let mut heap: DelayHeap<_> = (0..1_000_u64).map(|due| (due, due * 7 % 1_000)).collect();
     heap.clear();
     assert!(heap.is_empty());
@@ -144,7 +144,7 @@ fn len_empty_full() {
 }
 
 #[test]
-fn iterating_visits_all_and_takes_none() {
+fn iteration_visits_every_entry_and_removes_none() {
     let mut heap = DelayHeap::new();
     let ids: Vec<_> = (0..1_000_u64)
         .map(|due| heap.push(due, due * 7 % 1_000))
@@ -161,7 +161,7 @@ fn iterating_visits_all_and_takes_none() {
 }
 
 #[test]
-fn the_text_names_every_entry() {
+fn debug_shows_every_entry() {
     let mut heap = DelayHeap::new();
     heap.push("tea", 3);
     heap.push("egg", 4);
@@ -170,7 +170,7 @@ fn the_text_names_every_entry() {
 }
 
 #[test]
-fn a_huge_delay_does_not_block_short_ones() {
+fn an_entry_with_a_huge_delay_does_not_block_earlier_ones() {
     let mut heap = DelayHeap::new();
     heap.push("never", NEVER);
     heap.push("in five hundred years", NEVER - 1);

@@ -1,4 +1,4 @@
-//! Values leave when they are said to, each of them once.
+//! Each value is dropped once, when its owner says so.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -23,7 +23,7 @@ fn drops() {
 }
 
 #[test]
-fn a_cancelled_value_is_handed_out_at_once() {
+fn cancel_returns_the_value_at_once() {
     let counter = DropCounter::new();
     let mut heap = DelayHeap::new();
     let ids: Vec<_> = (0..1_000)
@@ -38,7 +38,7 @@ fn a_cancelled_value_is_handed_out_at_once() {
 }
 
 #[test]
-fn a_drain_dropped_half_way_leaves_the_rest() {
+fn a_drain_dropped_halfway_leaves_the_remaining_entries() {
     let counter = DropCounter::new();
     let mut heap = filled(&counter);
     let mut drain = heap.drain_ready(u64::MAX, 10);
@@ -48,7 +48,7 @@ fn a_drain_dropped_half_way_leaves_the_rest() {
 }
 
 #[test]
-fn clearing_drops_all_but_what_is_checked_out() {
+fn clear_drops_all_values_except_checked_out_ones() {
     let counter = DropCounter::new();
     let mut heap = filled(&counter);
     let out = heap.check_out(0).unwrap();
@@ -60,7 +60,7 @@ fn clearing_drops_all_but_what_is_checked_out() {
 }
 
 #[test]
-fn a_value_that_is_refused_comes_back() {
+fn a_refused_push_returns_the_value() {
     let counter = DropCounter::new();
     let (mut heap, mut other) = (filled(&counter), DelayHeap::new());
     let out = heap.check_out(0).unwrap();
@@ -70,7 +70,7 @@ fn a_value_that_is_refused_comes_back() {
     assert_eq!(counter.dropped(), 1);
 }
 
-/// A value whose drop panics, among others that are counted.
+/// A value whose drop panics, among values that are counted.
 type Mixed = (Option<PanicOnDrop>, Counted);
 
 fn with_one_that_panics(counter: &DropCounter, at: u64) -> DelayHeap<Mixed> {
@@ -81,7 +81,7 @@ fn with_one_that_panics(counter: &DropCounter, at: u64) -> DelayHeap<Mixed> {
 }
 
 #[test]
-fn a_drop_that_panics_while_clearing_leaves_an_empty_heap_and_all_are_dropped() {
+fn a_drop_that_panics_during_clear_keeps_no_other_value() {
     for at in [0, 500, 999] {
         let counter = DropCounter::new();
         let mut heap = with_one_that_panics(&counter, at);
@@ -94,7 +94,7 @@ fn a_drop_that_panics_while_clearing_leaves_an_empty_heap_and_all_are_dropped() 
 }
 
 #[test]
-fn a_drop_that_panics_with_the_heap_drops_all_others_too() {
+fn a_drop_that_panics_with_the_heap_leaks_no_other_value() {
     let counter = DropCounter::new();
     let heap = with_one_that_panics(&counter, 500);
     assert!(catch_unwind(AssertUnwindSafe(|| drop(heap))).is_err());
@@ -102,7 +102,7 @@ fn a_drop_that_panics_with_the_heap_drops_all_others_too() {
 }
 
 #[test]
-fn a_drop_that_panics_while_iterating_loses_nothing_else() {
+fn a_drop_that_panics_during_iteration_leaks_no_other_value() {
     let counter = DropCounter::new();
     let mut heap = with_one_that_panics(&counter, 0);
     let drained = catch_unwind(AssertUnwindSafe(|| {

@@ -1,4 +1,4 @@
-//! What each method says of itself.
+//! The documented behaviour of each method.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +7,7 @@ use delay_queue::{CheckedOut, DelayHeap, Entry, EntryId, NEVER, ReserveError};
 fn assert_shareable<T: Send + Sync + 'static>() {}
 
 #[test]
-fn everything_can_be_sent_and_shared() {
+fn all_types_are_send_and_sync() {
     assert_shareable::<DelayHeap<u64>>();
     assert_shareable::<EntryId>();
     assert_shareable::<Entry<u64>>();
@@ -21,14 +21,14 @@ fn a_new_heap_allocates_nothing() {
 }
 
 #[test]
-fn trying_to_push_succeeds_below_the_limit() {
+fn try_push_succeeds_below_the_limit() {
     let mut heap = DelayHeap::new();
     let id = heap.try_push("a", 1).unwrap();
     assert_eq!(heap.get(id), Some(&"a"));
 }
 
 #[test]
-fn a_removed_entry_tells_its_id_time_and_value() {
+fn a_removed_entry_has_its_id_time_and_value() {
     for count in [1, 1_000] {
         let mut heap = DelayHeap::new();
         let ids: Vec<_> = (0..count)
@@ -50,7 +50,7 @@ fn values_can_be_changed_in_place() {
 }
 
 #[test]
-fn ready_ones_are_counted_up_to_the_limit_at_every_moment() {
+fn ready_entries_are_counted_up_to_the_limit_at_every_moment() {
     for count in [0, 1, 10, 1_000] {
         let mut heap = DelayHeap::new();
         for value in 0..count {
@@ -71,7 +71,7 @@ fn ready_ones_are_counted_up_to_the_limit_at_every_moment() {
 }
 
 #[test]
-fn reserved_memory_is_there() {
+fn reserve_allocates_the_capacity() {
     let mut heap = DelayHeap::new();
     heap.push(0, 0);
     heap.reserve(1_000);
@@ -84,7 +84,7 @@ fn reserved_memory_is_there() {
 }
 
 #[test]
-fn shrinking_keeps_the_capacity_that_is_asked_for() {
+fn shrink_to_keeps_the_requested_capacity() {
     let mut heap = DelayHeap::with_capacity(1_000);
     heap.push(0, 0);
     heap.shrink_to(100);
@@ -95,7 +95,7 @@ fn shrinking_keeps_the_capacity_that_is_asked_for() {
 }
 
 #[test]
-fn iterators_know_what_is_left() {
+fn iterators_have_an_exact_length() {
     let mut heap: DelayHeap<_> = (0..10).map(|value| (value, 0)).collect();
     let mut drain = heap.drain_ready(0, 5);
     assert_eq!(drain.size_hint(), (0, Some(5)));
@@ -108,7 +108,7 @@ fn iterators_know_what_is_left() {
 }
 
 #[test]
-fn memory_that_cannot_be_asked_for_is_refused_by_a_panic() {
+fn a_capacity_overflow_panics() {
     let most = 1 << 28;
     for absurd in [most, usize::MAX / 64, usize::MAX / 2, usize::MAX] {
         let mut heap = DelayHeap::new();
@@ -123,7 +123,7 @@ fn memory_that_cannot_be_asked_for_is_refused_by_a_panic() {
 }
 
 #[test]
-fn extending_by_an_iterator_that_promises_too_much_takes_what_comes() {
+fn extend_ignores_an_excessive_size_hint() {
     struct Boaster(u64);
     impl Iterator for Boaster {
         type Item = (u64, u64);
@@ -141,11 +141,11 @@ fn extending_by_an_iterator_that_promises_too_much_takes_what_comes() {
     assert_eq!(Boaster(10).collect::<DelayHeap<_>>().len(), 10);
 }
 
-/// Of such values, no memory holds as many as a heap does.
+/// No memory holds as many of these values as a heap may have entries.
 type Vast = [u64; 1 << 28];
 
 #[test]
-fn memory_that_cannot_be_had_is_an_error_that_says_why_and_changes_nothing() {
+fn a_failed_allocation_is_an_error_and_changes_nothing() {
     let mut heap = DelayHeap::<Vast>::new();
     let refused = heap.try_reserve(1 << 28).unwrap_err();
     assert!(matches!(refused, ReserveError::NoMemory(_)));
@@ -164,7 +164,7 @@ fn memory_that_cannot_be_had_is_an_error_that_says_why_and_changes_nothing() {
 }
 
 #[test]
-fn reserved_memory_is_for_entries_beside_those_that_are_there_and_those_checked_out() {
+fn reserve_is_in_addition_to_present_and_checked_out_entries() {
     let mut heap = DelayHeap::new();
     for n in 0..100 {
         heap.push(n, n);

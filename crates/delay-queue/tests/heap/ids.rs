@@ -1,8 +1,8 @@
-//! What an id finds, and for how long.
+//! The entry that an id finds, and for how long.
 
 use delay_queue::{DelayHeap, EntryId};
 
-/// That the id finds nothing, by any method.
+/// Asserts that no method finds an entry by this id.
 fn assert_stale(heap: &mut DelayHeap<u64>, id: EntryId) {
     let len = heap.len();
     assert!(!heap.contains(id));
@@ -20,7 +20,7 @@ fn an_id_is_as_large_as_two_words() {
 }
 
 #[test]
-fn the_id_of_an_entry_that_has_left_finds_nothing() {
+fn the_id_of_a_removed_entry_finds_nothing() {
     let mut heap = DelayHeap::new();
     let popped = heap.push(0, 0);
     heap.pop();
@@ -34,7 +34,7 @@ fn the_id_of_an_entry_that_has_left_finds_nothing() {
     let drained = heap.push(3, 0);
     heap.drain_ready(0, 1).for_each(drop);
     assert_stale(&mut heap, drained);
-    // Each of them in the same slot as this one.
+    // Each new entry reuses the slot of this one.
     heap.push(4, 0);
     for id in [popped, removed, cleared, drained] {
         assert_stale(&mut heap, id);
@@ -43,7 +43,7 @@ fn the_id_of_an_entry_that_has_left_finds_nothing() {
 }
 
 #[test]
-fn the_id_of_another_heap_finds_nothing() {
+fn an_id_of_another_heap_finds_nothing() {
     let (mut one, mut other) = (DelayHeap::new(), DelayHeap::new());
     let id = one.push(1, 1);
     other.push(2, 1);
@@ -52,7 +52,7 @@ fn the_id_of_another_heap_finds_nothing() {
 }
 
 #[test]
-fn the_id_of_a_dropped_heap_finds_nothing_in_the_next_one() {
+fn an_id_of_a_dropped_heap_finds_nothing_in_a_new_one() {
     let mut heap = DelayHeap::new();
     let id = heap.push(1, 1);
     let mut heap = DelayHeap::new();
@@ -101,7 +101,7 @@ fn a_slot_whose_generations_are_used_up_is_retired() {
 }
 
 #[test]
-fn a_million_entries_after_generations_have_run_out_have_ids_of_their_own() {
+fn a_million_entries_have_unique_ids_after_generations_run_out() {
     let mut heap = DelayHeap::beginning_with(0, u32::MAX - 3);
     let mut seen = std::collections::HashSet::new();
     for value in 0..1_000 {
@@ -146,11 +146,11 @@ fn an_old_id_finds_no_new_entry_after_an_empty_heap_was_shrunk() {
 }
 
 #[test]
-fn no_id_comes_back_when_an_empty_heap_begins_with_new_generations() {
+fn no_id_is_reused_when_an_empty_heap_starts_new_generations() {
     let mut heap = DelayHeap::beginning_with(0, u32::MAX - 1);
     let mut old = std::collections::HashSet::new();
     for value in 0..100 {
-        // So often that the first slot is retired.
+        // Often enough to retire the first slot.
         for _ in 0..3 {
             assert!(old.insert(heap.push(value, 0)));
             heap.pop();

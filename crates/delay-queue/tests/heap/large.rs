@@ -1,12 +1,11 @@
-//! Many entries, of every kind that is hard for one structure or another: each in a moment.
+//! Many entries in the patterns that are hard for one heap structure or another.
 
 use delay_queue::{DelayHeap, NEVER};
 use testkit::{LIMIT, Rng, watchdog};
 
 const MANY: u64 = 200_000;
 
-/// Pushes at these times, pops all. Each must stay far from a step that is linear in the number of
-/// entries: with one of those this would take hours.
+/// Pushes at these times and pops all entries. A step linear in the number of entries would take hours.
 fn pushed_and_popped(due: impl FnMut(u64) -> u64 + Send + 'static) {
     watchdog(LIMIT, move || {
         let mut due = due;
@@ -40,7 +39,7 @@ fn equal_times() {
 }
 
 #[test]
-fn times_that_are_never() {
+fn entries_that_never_fall_due() {
     pushed_and_popped(|_| NEVER);
 }
 
@@ -73,7 +72,7 @@ fn one_cluster_with_an_outlier_at_either_end() {
 
 #[test]
 fn each_time_half_way_to_the_first() {
-    // The first pushes are the last to leave, and every range is cut in halves.
+    // The first pushes leave last, and every range is halved.
     pushed_and_popped(|value| (NEVER >> (value % 63)).saturating_sub(value / 63));
 }
 
@@ -82,52 +81,46 @@ fn saws_up_and_down() {
     pushed_and_popped(|value| if value % 2 == 0 { value } else { MANY - value });
 }
 
-#[test]
-fn the_past_grows_while_nothing_is_taken() {
-    watchdog(LIMIT, || {
-        // What is taken first fixes a moment; then all pushes are due before it, in any order.
-        let mut heap = DelayHeap::new();
-        let mut rng = Rng::new(4);
-        for value in 0..10_000 {
-            heap.push(value, (1 << 40) + value * 1_000_003 % 10_007);
-        }
-        heap.pop();
-        for value in 0..MANY {
-            heap.push(value, rng.next_u64() >> 30);
-        }
-        let dues: Vec<_> = heap.into_iter().map(|entry| entry.due).collect();
-        assert!(dues.is_sorted());
-    });
+#[testkit::test]
+fn pushes_due_in_the_past() {
+    // The first take fixes a moment; all later pushes are due before it, in any order.
+    let mut heap = DelayHeap::new();
+    let mut rng = Rng::new(4);
+    for value in 0..10_000 {
+        heap.push(value, (1 << 40) + value * 1_000_003 % 10_007);
+    }
+    heap.pop();
+    for value in 0..MANY {
+        heap.push(value, rng.next_u64() >> 30);
+    }
+    let dues: Vec<_> = heap.into_iter().map(|entry| entry.due).collect();
+    assert!(dues.is_sorted());
 }
 
-#[test]
-fn a_heart_beat_that_is_reset_again_and_again_leaves_nothing_behind() {
-    watchdog(LIMIT, || {
-        let mut heap = DelayHeap::with_capacity(1_000);
-        let ids: Vec<_> = (0..1_000)
-            .map(|peer| heap.push(peer, 30_000 + peer))
-            .collect();
-        // One that never beats stays in front of all the others.
-        for (now, id) in (0..MANY).zip(ids[1..].iter().cycle()) {
-            assert!(heap.reset(*id, now + 30_000).is_some());
-            assert_eq!(heap.peek_due(), Some(30_000));
-        }
-        assert_eq!(heap.len(), 1_000);
-    });
+#[testkit::test]
+fn an_entry_that_is_reset_again_and_again_leaves_no_garbage() {
+    let mut heap = DelayHeap::with_capacity(1_000);
+    let ids: Vec<_> = (0..1_000)
+        .map(|peer| heap.push(peer, 30_000 + peer))
+        .collect();
+    // An entry that is never reset stays in front of all the others.
+    for (now, id) in (0..MANY).zip(ids[1..].iter().cycle()) {
+        assert!(heap.reset(*id, now + 30_000).is_some());
+        assert_eq!(heap.peek_due(), Some(30_000));
+    }
+    assert_eq!(heap.len(), 1_000);
 }
 
-#[test]
-fn counting_what_is_ready_does_not_undo_itself() {
-    watchdog(LIMIT, || {
-        // All are due; each round counts them, and one more comes.
-        let mut heap = DelayHeap::new();
-        let mut rng = Rng::new(5);
-        for value in 0..3_000 {
-            heap.push(value, rng.next_u64() >> 40);
-        }
-        for value in 0..3_000_usize {
-            assert_eq!(heap.count_ready(NEVER, usize::MAX), 3_000 + value);
-            heap.push(0, rng.next_u64() >> 40);
-        }
-    });
+#[testkit::test]
+fn counting_ready_entries_again_is_cheap() {
+    // All entries are due; each round counts them and pushes one more.
+    let mut heap = DelayHeap::new();
+    let mut rng = Rng::new(5);
+    for value in 0..3_000 {
+        heap.push(value, rng.next_u64() >> 40);
+    }
+    for value in 0..3_000_usize {
+        assert_eq!(heap.count_ready(NEVER, usize::MAX), 3_000 + value);
+        heap.push(0, rng.next_u64() >> 40);
+    }
 }

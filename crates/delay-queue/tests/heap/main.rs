@@ -1,4 +1,4 @@
-//! Tests of `DelayHeap`. What it keeps in memory is in a binary of its own, `memory.rs`.
+//! Tests of `DelayHeap`. `memory.rs`, a binary of its own, tests its use of memory.
 
 mod classic;
 mod drops;

@@ -1,17 +1,17 @@
-//! The heap's oracle: a `BTreeMap` in the order in which entries have to leave, on which every
-//! operation is the shortest code that could be right; and the programs that are run on both.
+//! The oracle of the heap: a `BTreeMap` in the order in which entries leave, with the shortest correct code for
+//! every operation; and the programs that run on both.
 //!
-//! It knows nothing of who makes the programs up, so that the fuzz target includes this very file.
+//! It does not depend on the source of the programs, so the fuzz target includes this file too.
 
 use std::collections::BTreeMap;
 
 use delay_queue::{CheckedOut, DelayHeap, EntryId, NEVER};
 
-/// No two values are equal.
+/// All values differ.
 type Value = u32;
 type Heap = DelayHeap<Value>;
 
-/// One call, or many of a kind. Small numbers, so that programs meet the same times again.
+/// One call, or many of a kind. Small numbers, so that programs reach the same times again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Push { due: u64 },
@@ -33,12 +33,12 @@ pub(crate) enum Op {
     Clear,
 }
 
-/// How times go on from one push to the next.
+/// The step from the time of one push to the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     By(u64),
     Back(u64),
-    /// Anywhere within so much time.
+    /// Anywhere within this range.
     Scattered(u64),
 }
 
@@ -97,7 +97,7 @@ impl Op {
     }
 }
 
-/// Few times, of all magnitudes: the last two are `NEVER` and right before.
+/// A few times of all magnitudes; the last two are `NEVER` and the time before it.
 fn time(a: u8, b: u8) -> u64 {
     match b % 64 {
         62 => NEVER - u64::from(a % 4),
@@ -106,13 +106,13 @@ fn time(a: u8, b: u8) -> u64 {
     }
 }
 
-/// Runs the program on a heap and on its oracle. Every answer and every state are equal.
+/// Runs the program on a heap and on its oracle.
 ///
-/// Order numbers and generations begin with these. With short lists, few keys see every kind of
-/// cut.
+/// Order numbers and generations start at these values. Short lists and few keys reach every kind of cut.
 ///
 /// # Panics
-/// If they are not.
+///
+/// If an answer or a state differs.
 pub(crate) fn walk(
     order: u32,
     generation: u32,
@@ -131,7 +131,7 @@ pub(crate) fn walk(
         out: Vec::new(),
         pushes: 0,
     };
-    // Its ids have the same slots and generations, and another heap.
+    // Its ids have the same slots and generations, but belong to another heap.
     let mut foreign = Heap::beginning_with(u64::from(order), generation);
     pair.ids.push(foreign.push(0, 0));
     pair.ids.push(foreign.push(0, 1));
@@ -150,9 +150,9 @@ struct Pair {
     heap: Heap,
     /// By due time and number of the push.
     oracle: BTreeMap<(u64, u64), (EntryId, Value)>,
-    /// Of all entries there ever were.
+    /// The ids of all entries that have ever been pushed.
     ids: Vec<EntryId>,
-    /// With their places in the oracle.
+    /// The checked-out entries, with their keys in the oracle.
     out: Vec<(CheckedOut<Value>, (u64, u64))>,
     pushes: u64,
 }
@@ -200,7 +200,7 @@ impl Pair {
                 assert_eq!(popped, self.pop_ready(now));
             }
             Op::DrainReady { now, max } => {
-                // Ends of its own accord, or is dropped half-way.
+                // Either reaches its end or is dropped halfway.
                 let drained: Vec<_> = self.heap.drain_ready(now, max).collect();
                 for entry in &drained {
                     let expected = self.pop_ready(now);
@@ -265,7 +265,7 @@ impl Pair {
         assert_eq!(self.heap.reset(id, due), key.map(|key| key.0));
         if let Some(key) = key {
             let (id, value) = self.oracle.remove(&key).expect("it was found");
-            // A fresh push in all but the value.
+            // Equal to a fresh push except for the value.
             self.place(due, id, value);
         }
     }
@@ -288,7 +288,7 @@ impl Pair {
         }
         let (out, key) = self.out.swap_remove(pick % self.out.len());
         let value = *out.value();
-        // By way of an offer that is refused.
+        // Through an offer that is refused.
         let (offered, place) = out.split();
         let id = self
             .heap
@@ -336,7 +336,7 @@ impl Pair {
         );
     }
 
-    /// What costs little to compare.
+    /// The parts that are cheap to compare.
     fn compare(&self) {
         assert_eq!(self.heap.len(), self.oracle.len());
         assert_eq!(self.heap.is_empty(), self.oracle.is_empty());

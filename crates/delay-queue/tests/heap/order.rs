@@ -1,4 +1,4 @@
-//! Who leaves first.
+//! The order in which entries leave.
 
 use delay_queue::{DelayHeap, NEVER};
 
@@ -8,7 +8,7 @@ fn popped(heap: &mut DelayHeap<u64>, count: usize) -> Vec<u64> {
 }
 
 #[test]
-fn equal_dues_leave_in_the_order_of_their_pushes() {
+fn entries_due_together_leave_in_the_order_of_their_pushes() {
     for due in [0, 7, u64::MAX - 1, NEVER] {
         for count in [2, 10, 100, 1_000] {
             let mut heap = DelayHeap::new();
@@ -25,7 +25,7 @@ fn equal_dues_leave_in_the_order_of_their_pushes() {
 }
 
 #[test]
-fn equal_dues_among_others_leave_in_the_order_of_their_pushes() {
+fn entries_due_together_among_others_leave_in_the_order_of_their_pushes() {
     let mut heap = DelayHeap::new();
     for value in 0..20_000 {
         heap.push(value, value * 7_919 % 100);
@@ -35,7 +35,7 @@ fn equal_dues_among_others_leave_in_the_order_of_their_pushes() {
 }
 
 #[test]
-fn an_entry_that_is_reset_to_its_own_time_goes_behind_those_due_then() {
+fn an_entry_reset_to_its_own_time_goes_behind_entries_due_then() {
     for others in [2, 1_000] {
         let mut heap = DelayHeap::new();
         let first = heap.push(0, 5);
@@ -49,7 +49,7 @@ fn an_entry_that_is_reset_to_its_own_time_goes_behind_those_due_then() {
 }
 
 #[test]
-fn an_entry_that_is_reset_keeps_its_id_and_takes_its_new_place() {
+fn a_reset_entry_keeps_its_id_and_takes_its_new_place() {
     let mut heap = DelayHeap::new();
     let ids: Vec<_> = (0..1_000_u64)
         .map(|value| heap.push(value, value * 7 % 1_000))
@@ -62,7 +62,7 @@ fn an_entry_that_is_reset_keeps_its_id_and_takes_its_new_place() {
 }
 
 #[test]
-fn never_is_last_and_never_ready_and_can_be_reset() {
+fn an_entry_due_never_is_last_and_not_ready_and_can_be_reset() {
     let mut heap = DelayHeap::new();
     let never = heap.push(0, NEVER);
     heap.push(1, NEVER - 1);
@@ -94,7 +94,7 @@ fn order_holds_across_two_to_the_32_pushes() {
 }
 
 #[test]
-fn an_entry_checked_out_before_the_2_to_the_32nd_push_comes_back_to_its_place() {
+fn an_entry_checked_out_before_push_2_to_the_32_returns_to_its_place() {
     let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 3), 0);
     heap.push(0, 5);
     heap.push(1, 5);
@@ -107,7 +107,7 @@ fn an_entry_checked_out_before_the_2_to_the_32nd_push_comes_back_to_its_place() 
 }
 
 #[test]
-fn resetting_counts_as_a_push_also_at_the_2_to_the_32nd() {
+fn a_reset_counts_as_a_push_across_two_to_the_32_pushes() {
     let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 2), 0);
     let ids: Vec<_> = (0..2).map(|value| heap.push(value, 5)).collect();
     heap.reset(ids[0], 5);
@@ -117,7 +117,7 @@ fn resetting_counts_as_a_push_also_at_the_2_to_the_32nd() {
 }
 
 #[test]
-fn time_outs_of_one_length_with_a_longer_one_now_and_then_leave_in_order() {
+fn timeouts_of_one_length_with_a_few_longer_ones_leave_in_order() {
     let mut heap = DelayHeap::new();
     for now in 0..10_000 {
         heap.push(now, now + if now % 100 == 7 { 3_000 } else { 30 });
@@ -128,8 +128,8 @@ fn time_outs_of_one_length_with_a_longer_one_now_and_then_leave_in_order() {
 }
 
 #[test]
-fn pushes_between_pops_take_their_place() {
-    // Each push is due before, at, or after what is being taken, at every distance.
+fn entries_pushed_between_pops_leave_in_order() {
+    // Each push is due before, at, or after the entry being taken, at every distance.
     for distance in [1, 3, 100, 10_000, 1 << 40] {
         let mut heap = DelayHeap::new();
         for value in 0..2_000 {
@@ -170,9 +170,9 @@ fn clusters_far_apart_leave_in_order() {
     assert!(entries.is_sorted_by_key(|entry| (entry.due, entry.value)));
 }
 
-/// The last of the far keys that are cut by order have been pulled; then more come.
+/// The last of the far keys that are cut by order have been pulled; then more are pushed.
 #[test]
-fn what_never_falls_due_leaves_in_order_across_two_to_the_32_pushes() {
+fn entries_due_never_leave_in_order_across_two_to_the_32_pushes() {
     let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 40), 0).with_short_lists();
     for n in 0..20 {
         heap.push(n, NEVER);

@@ -1,11 +1,11 @@
-//! Entries that are taken out and may come back.
+//! Entries that are checked out and may be returned.
 
 use std::rc::Rc;
 
 use delay_queue::DelayHeap;
 
 #[test]
-fn an_entry_that_is_checked_out_is_not_in_the_heap() {
+fn a_checked_out_entry_is_not_in_the_heap() {
     let mut heap = DelayHeap::new();
     let id = heap.push("a", 1);
     assert!(heap.check_out(0).is_none());
@@ -24,7 +24,7 @@ fn an_entry_that_is_checked_out_is_not_in_the_heap() {
 }
 
 #[test]
-fn entries_come_back_under_their_ids_and_in_their_order_whoever_comes_first() {
+fn checked_in_entries_keep_their_ids_and_their_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
         let mut heap = DelayHeap::new();
         let ids: Vec<_> = (0..5).map(|value| heap.push(value, 7)).collect();
@@ -40,7 +40,7 @@ fn entries_come_back_under_their_ids_and_in_their_order_whoever_comes_first() {
 }
 
 #[test]
-fn a_value_can_be_offered_and_come_back() {
+fn a_checked_out_value_can_be_offered_and_returned() {
     let mut heap = DelayHeap::new();
     let id = heap.push(String::from("a"), 1);
     let (mut value, place) = heap.check_out(1).unwrap().split();
@@ -50,7 +50,7 @@ fn a_value_can_be_offered_and_come_back() {
 }
 
 #[test]
-fn a_value_can_be_changed_meanwhile() {
+fn a_checked_out_value_can_be_changed() {
     let mut heap = DelayHeap::new();
     heap.push(1, 1);
     let mut out = heap.check_out(1).unwrap();
@@ -60,7 +60,7 @@ fn a_value_can_be_changed_meanwhile() {
 }
 
 #[test]
-fn an_entry_that_is_settled_has_gone_and_its_slot_is_used_again() {
+fn a_settled_entry_is_gone_and_its_slot_is_reused() {
     let mut heap = DelayHeap::new();
     let id = heap.push("a", 1);
     let capacity = heap.capacity();
@@ -74,7 +74,7 @@ fn an_entry_that_is_settled_has_gone_and_its_slot_is_used_again() {
 }
 
 #[test]
-fn another_heap_takes_it_neither_back_nor_for_good() {
+fn another_heap_neither_checks_in_nor_settles_the_entry() {
     let (mut heap, mut other) = (DelayHeap::new(), DelayHeap::new());
     heap.push("a", 1);
     other.push("b", 1);
@@ -87,7 +87,7 @@ fn another_heap_takes_it_neither_back_nor_for_good() {
 }
 
 #[test]
-fn it_comes_back_after_the_heap_was_cleared_and_shrunk() {
+fn a_checked_out_entry_returns_to_a_cleared_and_shrunk_heap() {
     let mut heap = DelayHeap::new();
     for value in 0..1_000 {
         heap.push(value, value);
@@ -102,7 +102,7 @@ fn it_comes_back_after_the_heap_was_cleared_and_shrunk() {
 }
 
 #[test]
-fn one_that_is_dropped_takes_its_value_along_and_keeps_its_place() {
+fn a_dropped_checkout_drops_its_value_and_keeps_its_slot() {
     let mut heap = DelayHeap::new();
     let value = Rc::new(());
     let id = heap.push(Rc::clone(&value), 1);

@@ -1,4 +1,4 @@
-//! Random programs of every operation, beside the oracle.
+//! Random programs of all operations, compared with the oracle.
 
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, proptest};
@@ -11,13 +11,13 @@ fn program(length: usize) -> impl Strategy<Value = Vec<Op>> {
 
 proptest! {
     #[test]
-    fn a_heap_answers_as_its_oracle_does(ops in program(120)) {
+    fn a_heap_behaves_like_its_oracle(ops in program(120)) {
         walk(0, 0, ops.clone(), false);
         walk(0, 0, ops, true);
     }
 
     #[test]
-    fn so_it_does_when_order_numbers_and_generations_run_out(
+    fn a_heap_behaves_like_its_oracle_when_order_numbers_and_generations_run_out(
         orders in 0..300_u32,
         generations in 0..3_u32,
         ops in program(60),

@@ -1,15 +1,15 @@
-//! The alarm: what times futures.
+//! The clock's alarm, which wakes waiting futures.
 
 use delay_queue::{DelayQueue, ManualClock, TakeError};
 use sync_shim::Clock;
 use testkit::{CountingWaker, waker_fn};
 
 use crate::support::{
-    NOW, SECOND, Witness, bounded, count_ready, poll, poll_with, queue, taker, until, wait_asleep,
+    NOW, SECOND, Witness, count_ready, poll, poll_with, queue, taker, until, wait_asleep,
 };
 
 #[test]
-fn a_waiting_future_sets_one_alarm_for_the_head_however_many_wait() {
+fn waiting_futures_set_one_alarm_for_the_head() {
     let (queue, clock) = Witness::queue();
     queue.push(1, SECOND).unwrap();
     queue.push(2, 2 * SECOND).unwrap();
@@ -23,7 +23,7 @@ fn a_waiting_future_sets_one_alarm_for_the_head_however_many_wait() {
 }
 
 #[test]
-fn nothing_is_armed_while_nothing_can_fall_due() {
+fn no_alarm_is_set_while_no_entry_can_fall_due() {
     let (queue, clock) = Witness::queue();
     let mut future = queue.take_async();
     assert!(poll(&mut future).is_pending());
@@ -33,14 +33,18 @@ fn nothing_is_armed_while_nothing_can_fall_due() {
 }
 
 #[test]
-fn the_alarm_is_set_again_for_an_earlier_head_and_for_nothing_else() {
+fn the_alarm_is_set_again_only_for_an_earlier_head() {
     let (queue, clock) = Witness::queue();
     let head = queue.push(1, 5 * SECOND).unwrap();
     let mut future = queue.take_async();
     assert!(poll(&mut future).is_pending());
     queue.push(2, 6 * SECOND).unwrap();
     queue.push(3, 5 * SECOND).unwrap();
-    assert_eq!(clock.alarms(), [5 * SECOND], "none is earlier");
+    assert_eq!(
+        clock.alarms(),
+        [5 * SECOND],
+        "no alarm is set for an earlier entry"
+    );
     queue.push(4, 3 * SECOND).unwrap();
     assert_eq!(clock.alarms(), [5 * SECOND, 3 * SECOND]);
     assert_eq!(clock.sleepers(), 1, "the later one was taken back");
@@ -52,7 +56,7 @@ fn the_alarm_is_set_again_for_an_earlier_head_and_for_nothing_else() {
 }
 
 #[test]
-fn an_alarm_that_rings_for_nothing_is_set_for_what_is_next() {
+fn an_alarm_that_rings_without_a_due_entry_is_set_for_the_next_one() {
     let (queue, clock) = Witness::queue();
     let head = queue.push(1, SECOND).unwrap();
     queue.push(2, 4 * SECOND).unwrap();
@@ -88,86 +92,80 @@ fn the_alarm_wakes_one_future_for_each_entry_and_goes_on() {
     assert_eq!(queue.stats().wakes, 3);
 }
 
-#[test]
-fn a_thread_that_waits_keeps_the_time_for_the_futures() {
-    bounded(|| {
-        let (queue, clock) = Witness::queue();
-        let thread = taker(&queue);
-        wait_asleep(&queue, 1);
-        let waker = CountingWaker::new();
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker.waker()).is_pending());
-        queue.push(1, SECOND).unwrap();
-        queue.push(2, SECOND).unwrap();
-        clock.wait_for_sleepers(1);
-        assert!(clock.alarms().is_empty());
-        clock.advance(SECOND);
-        thread.join().unwrap().unwrap();
-        waker.wait_for_wakes(1);
-        assert!(poll(&mut future).is_ready());
-        assert!(clock.alarms().is_empty());
+#[testkit::test]
+fn a_waiting_thread_leads_for_the_futures() {
+    let (queue, clock) = Witness::queue();
+    let thread = taker(&queue);
+    wait_asleep(&queue, 1);
+    let waker = CountingWaker::new();
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker.waker()).is_pending());
+    queue.push(1, SECOND).unwrap();
+    queue.push(2, SECOND).unwrap();
+    clock.wait_for_sleepers(1);
+    assert!(clock.alarms().is_empty());
+    clock.advance(SECOND);
+    thread.join().unwrap().unwrap();
+    waker.wait_for_wakes(1);
+    assert!(poll(&mut future).is_ready());
+    assert!(clock.alarms().is_empty());
+}
+
+#[testkit::test]
+fn the_last_thread_that_leaves_passes_the_lead_to_the_alarm() {
+    let (queue, clock) = Witness::queue();
+    queue.push("entry", 3 * SECOND).unwrap();
+    let threads = [SECOND, 2 * SECOND].map(|timeout| {
+        let queue = queue.clone();
+        std::thread::spawn(move || queue.take_timeout(timeout))
     });
+    wait_asleep(&queue, 2);
+    let waker = CountingWaker::new();
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker.waker()).is_pending());
+    clock.wait_for_sleepers(2);
+    clock.advance(SECOND);
+    wait_asleep(&queue, 2); // One entry wakes the thread, the other the future.
+    clock.wait_for_sleepers(1);
+    assert!(clock.alarms().is_empty(), "the other thread has the watch");
+    clock.advance(SECOND);
+    for thread in threads {
+        assert!(matches!(thread.join().unwrap(), Err(TakeError::TimedOut)));
+    }
+    assert_eq!(clock.alarms(), [3 * SECOND]);
+    clock.advance(SECOND);
+    assert_eq!(waker.wakes(), 1);
+    assert!(poll(&mut future).is_ready());
+}
+
+#[testkit::test]
+fn an_arriving_thread_leads_and_the_alarm_is_not_set_again() {
+    let (queue, clock) = Witness::queue();
+    queue.push(1, SECOND).unwrap();
+    queue.push(2, 2 * SECOND).unwrap();
+    queue.push(3, 3 * SECOND).unwrap();
+    let mut future = queue.take_async();
+    assert!(poll(&mut future).is_pending());
+    let thread = {
+        let queue = queue.clone();
+        std::thread::spawn(move || [queue.take().unwrap(), queue.take().unwrap()])
+    };
+    wait_asleep(&queue, 2);
+    clock.wait_for_sleepers(2);
+    clock.advance(SECOND);
+    until(|| queue.stats().taken == 1);
+    wait_asleep(&queue, 2);
+    clock.wait_for_sleepers(1);
+    // Between its two takes no thread waits, so an alarm may be set for the second entry.
+    assert!(clock.alarms().len() <= 2, "{:?}", clock.alarms());
+    clock.advance(SECOND);
+    assert_eq!(thread.join().unwrap().map(|taken| taken.value), [1, 2]);
+    clock.advance(SECOND);
+    assert!(poll(&mut future).is_ready());
 }
 
 #[test]
-fn the_last_thread_that_leaves_hands_the_time_to_the_alarm() {
-    bounded(|| {
-        let (queue, clock) = Witness::queue();
-        queue.push("entry", 3 * SECOND).unwrap();
-        let threads = [SECOND, 2 * SECOND].map(|timeout| {
-            let queue = queue.clone();
-            std::thread::spawn(move || queue.take_timeout(timeout))
-        });
-        wait_asleep(&queue, 2);
-        let waker = CountingWaker::new();
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker.waker()).is_pending());
-        clock.wait_for_sleepers(2);
-        clock.advance(SECOND);
-        wait_asleep(&queue, 2); // One thread, one future.
-        clock.wait_for_sleepers(1);
-        assert!(clock.alarms().is_empty(), "the other thread has the watch");
-        clock.advance(SECOND);
-        for thread in threads {
-            assert!(matches!(thread.join().unwrap(), Err(TakeError::TimedOut)));
-        }
-        assert_eq!(clock.alarms(), [3 * SECOND]);
-        clock.advance(SECOND);
-        assert_eq!(waker.wakes(), 1);
-        assert!(poll(&mut future).is_ready());
-    });
-}
-
-#[test]
-fn a_thread_that_arrives_takes_over_and_the_alarm_is_not_set_again() {
-    bounded(|| {
-        let (queue, clock) = Witness::queue();
-        queue.push(1, SECOND).unwrap();
-        queue.push(2, 2 * SECOND).unwrap();
-        queue.push(3, 3 * SECOND).unwrap();
-        let mut future = queue.take_async();
-        assert!(poll(&mut future).is_pending());
-        let thread = {
-            let queue = queue.clone();
-            std::thread::spawn(move || [queue.take().unwrap(), queue.take().unwrap()])
-        };
-        wait_asleep(&queue, 2);
-        clock.wait_for_sleepers(2);
-        clock.advance(SECOND);
-        until(|| queue.stats().taken == 1);
-        wait_asleep(&queue, 2);
-        clock.wait_for_sleepers(1);
-        // Between its two takes no thread waited, so an alarm may have been set for the second.
-        assert!(clock.alarms().len() <= 2, "{:?}", clock.alarms());
-        clock.advance(SECOND);
-        assert_eq!(thread.join().unwrap().map(|taken| taken.value), [1, 2]);
-        clock.advance(SECOND);
-        assert!(poll(&mut future).is_ready());
-    });
-}
-
-#[test]
-fn without_an_alarm_a_future_ends_with_the_reason_and_neither_hangs_nor_spins() {
+fn a_future_without_an_alarm_returns_the_error_and_neither_hangs_nor_spins() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
     let waker = CountingWaker::new();
@@ -182,7 +180,7 @@ fn without_an_alarm_a_future_ends_with_the_reason_and_neither_hangs_nor_spins() 
     assert_eq!(error.to_string(), "no alarm today");
     assert_eq!(clock.alarms().len(), 1);
 
-    // What was due is not lost, and another try asks again.
+    // The due entry is still there, and the next poll asks for an alarm again.
     clock.fail(false);
     let mut future = queue.take_async();
     assert!(poll_with(&mut future, &waker.waker()).is_pending());
@@ -191,8 +189,8 @@ fn without_an_alarm_a_future_ends_with_the_reason_and_neither_hangs_nor_spins() 
     assert!(poll(&mut future).is_ready());
 }
 
-#[test]
-fn without_an_alarm_all_waiting_futures_are_told_and_a_dropped_one_is_forgotten() {
+#[testkit::test]
+fn all_waiting_futures_get_the_error_of_the_alarm_except_dropped_ones() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
     let wakers = [CountingWaker::new(), CountingWaker::new()];
@@ -208,7 +206,7 @@ fn without_an_alarm_all_waiting_futures_are_told_and_a_dropped_one_is_forgotten(
 }
 
 #[test]
-fn a_future_that_was_told_of_no_alarm_takes_what_has_fallen_due_meanwhile() {
+fn a_future_with_an_alarm_error_takes_an_entry_that_is_due_when_polled() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
     let mut future = queue.take_async();
@@ -218,27 +216,25 @@ fn a_future_that_was_told_of_no_alarm_takes_what_has_fallen_due_meanwhile() {
     assert!(matches!(poll(&mut future), std::task::Poll::Ready(Ok(taken)) if taken.value == 1));
 }
 
-#[test]
-fn without_an_alarm_threads_still_keep_the_time() {
-    bounded(|| {
-        let (queue, clock) = Witness::queue();
-        clock.fail(true);
-        queue.push(1, SECOND).unwrap();
-        let thread = taker(&queue);
-        clock.wait_for_sleepers(1);
-        let mut future = queue.take_async();
-        assert!(poll(&mut future).is_pending());
-        assert!(clock.alarms().is_empty());
-        clock.advance(SECOND);
-        thread.join().unwrap().unwrap();
-        queue.push(2, NOW).unwrap();
-        assert!(poll(&mut future).is_ready());
-    });
+#[testkit::test]
+fn threads_wait_for_due_entries_without_an_alarm() {
+    let (queue, clock) = Witness::queue();
+    clock.fail(true);
+    queue.push(1, SECOND).unwrap();
+    let thread = taker(&queue);
+    clock.wait_for_sleepers(1);
+    let mut future = queue.take_async();
+    assert!(poll(&mut future).is_pending());
+    assert!(clock.alarms().is_empty());
+    clock.advance(SECOND);
+    thread.join().unwrap().unwrap();
+    queue.push(2, NOW).unwrap();
+    assert!(poll(&mut future).is_ready());
 }
 
-/// A runtime whose timer ends with it rings early: what was set is gone then.
+/// A runtime whose timer shuts down rings early: the alarm is gone then.
 #[test]
-fn an_alarm_that_rings_before_its_time_is_set_again() {
+fn an_alarm_that_rings_early_is_set_again() {
     let (queue, clock) = Witness::queue();
     queue.push(1, SECOND).unwrap();
     let waker = CountingWaker::new();
@@ -257,7 +253,7 @@ fn an_alarm_that_rings_before_its_time_is_set_again() {
 }
 
 #[test]
-fn an_alarm_that_rings_before_its_time_while_it_is_set_is_set_again() {
+fn an_alarm_that_rings_early_while_it_is_set_is_set_again() {
     let (queue, clock) = Witness::queue();
     clock.ring_at_once(1);
     queue.push(1, SECOND).unwrap();
@@ -271,7 +267,7 @@ fn an_alarm_that_rings_before_its_time_while_it_is_set_is_set_again() {
 }
 
 #[test]
-fn a_queue_that_is_dropped_takes_its_alarm_back() {
+fn a_dropped_queue_takes_its_alarm_back() {
     let (queue, clock) = queue();
     queue.push(1, SECOND).unwrap();
     let mut future = queue.take_async();
@@ -296,7 +292,7 @@ fn an_alarm_does_not_keep_a_queue_alive() {
 }
 
 #[test]
-fn a_waker_that_panics_does_not_cost_the_others_their_entries() {
+fn other_futures_get_their_entries_although_a_waker_panics() {
     let (queue, clock) = queue();
     for n in 0..3 {
         queue.push(n, SECOND).unwrap();
@@ -316,30 +312,28 @@ fn a_waker_that_panics_does_not_cost_the_others_their_entries() {
     assert_eq!(count_ready(&mut futures), 3);
 }
 
-#[test]
-fn the_machine_s_alarm_survives_a_waker_that_panics() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        let millisecond = std::time::Duration::from_millis(1);
-        queue.push(1, millisecond).unwrap();
-        let woken = testkit::Gate::new();
-        let told = woken.clone();
-        let waker = waker_fn(move || {
-            told.open();
-            panic!("a waker");
-        });
-        let mut future = queue.take_async();
-        if poll_with(&mut future, &waker).is_pending() {
-            woken.wait();
-            assert!(poll(&mut future).is_ready());
-        }
-        queue.push(2, millisecond).unwrap();
-        assert_eq!(testkit::block_on(queue.take_async()).unwrap().value, 2);
+#[testkit::test]
+fn the_alarm_of_the_machines_clock_survives_a_waker_that_panics() {
+    let queue = DelayQueue::new();
+    let millisecond = std::time::Duration::from_millis(1);
+    queue.push(1, millisecond).unwrap();
+    let woken = testkit::Gate::new();
+    let told = woken.clone();
+    let waker = waker_fn(move || {
+        told.open();
+        panic!("a waker");
     });
+    let mut future = queue.take_async();
+    if poll_with(&mut future, &waker).is_pending() {
+        woken.wait();
+        assert!(poll(&mut future).is_ready());
+    }
+    queue.push(2, millisecond).unwrap();
+    assert_eq!(testkit::block_on(queue.take_async()).unwrap().value, 2);
 }
 
-#[test]
-fn a_clock_that_panics_over_an_alarm_counts_as_one_that_has_none() {
+#[testkit::test]
+fn a_clock_that_panics_in_wake_at_counts_as_one_without_alarms() {
     #[derive(Debug)]
     struct Panics(ManualClock);
     impl Clock for Panics {

@@ -1,5 +1,5 @@
-//! What asks for which bounds. That this compiles is the test; that it runs shows that no bound is
-//! left out where a queue is made.
+//! The trait bounds of the types. Compiling is the test; running it shows that making a queue asks for no
+//! further bounds.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use delay_queue::{
 
 use crate::support::{NOW, poll};
 
-/// Each type of the crate that names a value, of any value and by any clock.
+/// Each type of the crate with a value parameter, for any value and any clock.
 struct Everything<'a, T, C: Clock> {
     builder: Option<Builder<T, C>>,
     queue: DelayQueue<T, C>,
@@ -42,7 +42,7 @@ impl<T, C: Clock> Everything<'_, T, C> {
     }
 }
 
-/// A cache's own method, say, which knows nothing of threads.
+/// For example a method of a cache that knows nothing about threads.
 fn sweep<T>(queue: &DelayQueue<T, ManualClock>) -> usize {
     let mut batch = Vec::new();
     let swept = queue.try_take_many(&mut batch, NonZeroUsize::MAX);
@@ -50,7 +50,7 @@ fn sweep<T>(queue: &DelayQueue<T, ManualClock>) -> usize {
 }
 
 #[test]
-fn a_queue_can_be_held_and_used_where_nothing_is_known_of_its_values() {
+fn a_queue_is_usable_without_bounds_on_its_values() {
     let mut batch = Vec::new();
     let clock = ManualClock::new();
     let mut all = Everything {

@@ -1,4 +1,4 @@
-//! What is in a queue, as one that looks at it or empties it sees it.
+//! The contents of a queue, as lookups and drains see them.
 
 use delay_queue::Due;
 use sync_shim::Clock;
@@ -6,7 +6,7 @@ use sync_shim::Clock;
 use crate::support::{NOW, SECOND, drain, queue};
 
 #[test]
-fn the_length_counts_due_and_undue_through_every_change() {
+fn len_counts_due_and_later_entries_through_every_change() {
     let (queue, clock) = queue();
     assert!(queue.is_empty());
     let ids: Vec<_> = (0..20)
@@ -14,7 +14,7 @@ fn the_length_counts_due_and_undue_through_every_change() {
         .collect();
     assert_eq!((queue.len(), queue.is_empty()), (20, false));
     clock.advance(9 * SECOND);
-    assert_eq!(queue.len(), 20, "what is due is still in it");
+    assert_eq!(queue.len(), 20, "due entries are still in the queue");
     queue.try_take().unwrap();
     assert_eq!(queue.len(), 19);
     queue.cancel(ids[5]);
@@ -30,7 +30,7 @@ fn the_length_counts_due_and_undue_through_every_change() {
 }
 
 #[test]
-fn a_peek_shows_the_earliest_time_due_or_not_and_tells_never_from_empty() {
+fn peek_returns_the_earliest_time_and_tells_never_from_empty() {
     let (queue, clock) = queue();
     assert_eq!(queue.peek_due(), None);
     queue.push("never", std::time::Duration::MAX).unwrap();
@@ -46,7 +46,7 @@ fn a_peek_shows_the_earliest_time_due_or_not_and_tells_never_from_empty() {
 
 /// tokio-util's `peek` once returned another key than the next to expire.
 #[test]
-fn a_peek_shows_what_is_taken_next_for_all_pairs_of_times() {
+fn peek_returns_the_entry_taken_next_for_all_pairs_of_times() {
     for first in 1..=90 {
         for second in 1..=90 {
             let (queue, clock) = queue();
@@ -66,7 +66,7 @@ fn a_peek_shows_what_is_taken_next_for_all_pairs_of_times() {
 }
 
 #[test]
-fn a_drain_takes_what_is_due_in_order_up_to_its_limit_and_nothing_else() {
+fn a_drain_takes_the_due_entries_in_order_up_to_its_limit() {
     let (queue, clock) = queue();
     for n in (0..10).rev() {
         queue.push(n, n * SECOND).unwrap();
@@ -83,11 +83,11 @@ fn a_drain_takes_what_is_due_in_order_up_to_its_limit_and_nothing_else() {
     clock.advance(100 * SECOND);
     assert_eq!(values(usize::MAX), [6, 7, 8, 9]);
     queue.push(1, NOW).unwrap();
-    assert_eq!(values(1), [1], "the queue is good for more");
+    assert_eq!(values(1), [1], "the queue is still usable");
 }
 
-#[test]
-fn a_drain_beside_pushes_loses_none() {
+#[testkit::test]
+fn a_drain_during_pushes_loses_no_entry() {
     let (queue, _clock) = queue();
     let pusher = {
         let queue = queue.clone();
@@ -102,7 +102,7 @@ fn a_drain_beside_pushes_loses_none() {
 }
 
 #[test]
-fn a_cleared_queue_is_good_for_more_and_knows_no_old_id() {
+fn a_cleared_queue_is_usable_and_finds_no_old_id() {
     let (queue, clock) = queue();
     let old = queue.push(1, SECOND).unwrap();
     queue.clear();
@@ -115,7 +115,7 @@ fn a_cleared_queue_is_good_for_more_and_knows_no_old_id() {
 }
 
 #[test]
-fn an_id_shows_when_its_entry_falls_due_until_that_has_left() {
+fn an_id_finds_the_due_time_of_its_entry_until_that_is_removed() {
     let (queue, clock) = queue();
     let at = |delay| Some(Due::At(clock.now() + delay));
     let (soon, late) = (
@@ -150,7 +150,7 @@ fn an_id_shows_when_its_entry_falls_due_until_that_has_left() {
 }
 
 #[test]
-fn a_peek_shows_the_id_of_the_entry_that_leaves_next() {
+fn peek_returns_the_id_of_the_entry_taken_next() {
     let (queue, clock) = queue();
     assert_eq!(queue.peek(), None);
     let late = queue.push("late", 5 * SECOND).unwrap();
@@ -158,7 +158,7 @@ fn a_peek_shows_the_id_of_the_entry_that_leaves_next() {
     let next = |queue: &delay_queue::DelayQueue<_, _>| queue.peek().map(|next| next.id);
     assert_eq!(next(&queue), Some(soon));
     queue.reset(soon, 5 * SECOND);
-    assert_eq!(next(&queue), Some(late), "the other stands behind it now");
+    assert_eq!(next(&queue), Some(late), "the other entry is behind it now");
     clock.advance(9 * SECOND);
     assert_eq!(
         queue.peek().map(|next| (next.id, Some(next.due))),

@@ -1,4 +1,4 @@
-//! Nothing is early, ever.
+//! No entry is early.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use delay_queue::{DelayQueue, EntryId, Expired, ManualClock};
 use sync_shim::Clock;
 use testkit::Rng;
 
-use crate::support::{bounded, queue};
+use crate::support::queue;
 
-/// What a queue should be: everything in a list.
+/// The simplest correct queue: all entries in a list.
 #[derive(Default)]
 struct Twin {
     entries: Vec<(Instant, u64, EntryId, u64)>,
@@ -38,9 +38,9 @@ fn check(taken: &Expired<u64>, now: Instant) {
     assert!(taken.due <= now, "early by {:?}", taken.due - now);
 }
 
-/// A random program against a list, by hand-moved time: who comes, when, in which order.
+/// A random program compared with a list, in manual time: which entries are taken, when, and in which order.
 #[test]
-fn a_random_program_yields_what_a_list_would() {
+fn a_random_program_yields_the_same_entries_as_a_list() {
     let mut rng = Rng::from_env();
     for _ in 0..60 {
         let (queue, clock) = queue();
@@ -95,101 +95,95 @@ fn a_random_program_yields_what_a_list_would() {
     }
 }
 
-/// Threads and futures, and time that another thread moves: the clock may only have gone on since.
-#[test]
-fn nothing_is_early_for_threads_and_futures_on_a_moving_clock() {
-    bounded(|| {
-        const ENTRIES: u64 = 400;
-        let (queue, clock) = queue();
-        let takers: Vec<_> = (0..3)
+/// Threads and futures take while another thread advances time.
+#[testkit::test]
+fn no_entry_is_early_for_threads_and_futures_on_a_moving_clock() {
+    const ENTRIES: u64 = 400;
+    let (queue, clock) = queue();
+    let takers: Vec<_> = (0..3)
+        .map(|n| {
+            let (queue, clock) = (queue.clone(), clock.clone());
+            thread::spawn(move || {
+                let mut count = 0;
+                loop {
+                    let taken = if n == 0 {
+                        testkit::block_on(queue.take_async())
+                    } else {
+                        queue.take()
+                    };
+                    let Ok(taken) = taken else { return count };
+                    check(&taken, clock.now());
+                    count += 1;
+                }
+            })
+        })
+        .collect();
+    let mut rng = Rng::from_env();
+    for value in 0..ENTRIES {
+        queue
+            .push(value, Duration::from_nanos(rng.below(100) as u64))
+            .unwrap();
+        clock.advance(Duration::from_nanos(rng.below(20) as u64));
+    }
+    queue.close();
+    clock.advance(Duration::from_secs(1));
+    let taken: u64 = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
+    assert_eq!(taken, ENTRIES);
+}
+
+/// The strongest claim that a test on the machine's clock can make.
+#[testkit::test]
+fn no_entry_is_early_on_the_machines_clock() {
+    let builder = DelayQueue::<Instant>::builder();
+    for builder in [
+        builder.clone(),
+        builder.clone().spin_window(Duration::from_micros(200)),
+        builder.coalesce(Duration::from_micros(200)),
+    ] {
+        let queue = builder.build().unwrap();
+        let takers: Vec<_> = (0..4)
             .map(|n| {
-                let (queue, clock) = (queue.clone(), clock.clone());
+                let queue = queue.clone();
                 thread::spawn(move || {
-                    let mut count = 0;
                     loop {
-                        let taken = if n == 0 {
-                            testkit::block_on(queue.take_async())
-                        } else {
+                        let taken = if n % 2 == 0 {
                             queue.take()
+                        } else {
+                            testkit::block_on(queue.take_async())
                         };
-                        let Ok(taken) = taken else { return count };
-                        check(&taken, clock.now());
-                        count += 1;
+                        let Ok(taken) = taken else { return };
+                        let now = Instant::now();
+                        assert!(now >= taken.due, "early by {:?}", taken.due - now);
+                        assert!(taken.due >= taken.value, "earlier than asked for");
                     }
                 })
             })
             .collect();
         let mut rng = Rng::from_env();
-        for value in 0..ENTRIES {
-            queue
-                .push(value, Duration::from_nanos(rng.below(100) as u64))
-                .unwrap();
-            clock.advance(Duration::from_nanos(rng.below(20) as u64));
+        for _ in 0..500 {
+            let delay = Duration::from_micros(rng.below(3_000) as u64);
+            queue.push(Instant::now() + delay, delay).unwrap();
         }
         queue.close();
-        clock.advance(Duration::from_secs(1));
-        let taken: u64 = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
-        assert_eq!(taken, ENTRIES);
-    });
-}
-
-/// On the machine's clock nothing else can be said than this.
-#[test]
-fn nothing_is_early_on_the_machine_s_clock() {
-    bounded(|| {
-        let builder = DelayQueue::<Instant>::builder();
-        for builder in [
-            builder.clone(),
-            builder.clone().spin_window(Duration::from_micros(200)),
-            builder.coalesce(Duration::from_micros(200)),
-        ] {
-            let queue = builder.build().unwrap();
-            let takers: Vec<_> = (0..4)
-                .map(|n| {
-                    let queue = queue.clone();
-                    thread::spawn(move || {
-                        loop {
-                            let taken = if n % 2 == 0 {
-                                queue.take()
-                            } else {
-                                testkit::block_on(queue.take_async())
-                            };
-                            let Ok(taken) = taken else { return };
-                            let now = Instant::now();
-                            assert!(now >= taken.due, "early by {:?}", taken.due - now);
-                            assert!(taken.due >= taken.value, "earlier than asked for");
-                        }
-                    })
-                })
-                .collect();
-            let mut rng = Rng::from_env();
-            for _ in 0..500 {
-                let delay = Duration::from_micros(rng.below(3_000) as u64);
-                queue.push(Instant::now() + delay, delay).unwrap();
-            }
-            queue.close();
-            for taker in takers {
-                taker.join().unwrap();
-            }
-            assert_eq!(queue.stats().taken, 500);
+        for taker in takers {
+            taker.join().unwrap();
         }
-    });
+        assert_eq!(queue.stats().taken, 500);
+    }
 }
 
-#[test]
-fn coalescing_makes_nothing_early() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let builder = DelayQueue::<u8>::builder().clock(clock.clone());
-        let queue = builder.coalesce(Duration::from_secs(10)).build().unwrap();
-        queue.push(1, Duration::from_secs(5)).unwrap();
-        clock.advance(Duration::from_secs(5) - Duration::from_nanos(1));
-        assert!(queue.try_take().is_err());
-        clock.advance(Duration::from_nanos(1));
-        assert_eq!(
-            queue.try_take().unwrap().value,
-            1,
-            "and nothing late for who looks"
-        );
-    });
+#[testkit::test]
+fn coalescing_makes_no_entry_early() {
+    let clock = ManualClock::new();
+    let builder = DelayQueue::<u8>::builder().clock(clock.clone());
+    let queue = builder.coalesce(Duration::from_secs(10)).build().unwrap();
+    queue.push(1, Duration::from_secs(5)).unwrap();
+    clock.advance(Duration::from_secs(5) - Duration::from_nanos(1));
+    assert!(queue.try_take().is_err());
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(
+        queue.try_take().unwrap().value,
+        1,
+        "no due entry is left for the taker"
+    );
 }

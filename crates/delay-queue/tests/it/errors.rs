@@ -1,4 +1,4 @@
-//! What errors say.
+//! The texts of the errors.
 
 use std::error::Error;
 use std::io;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use delay_queue::{PushError, TakeError};
 
-/// Not `Debug`: errors must not ask for that.
+/// Not `Debug`: errors must not require it.
 struct Value(u8);
 
 #[test]
-fn a_refused_value_comes_back_whole_and_the_error_says_why() {
+fn a_refused_value_is_returned_with_the_reason() {
     let errors = [
         (
             PushError::Full(Value(1)),
@@ -50,7 +50,7 @@ fn a_refused_value_comes_back_whole_and_the_error_says_why() {
 }
 
 #[test]
-fn a_take_says_why_there_is_nothing() {
+fn a_take_error_names_the_reason() {
     let told = [
         (TakeError::Closed, "the queue is closed"),
         (TakeError::TimedOut, "no entry fell due before the deadline"),
@@ -72,7 +72,7 @@ fn a_take_says_why_there_is_nothing() {
 }
 
 #[test]
-fn everything_that_waits_can_be_sent_and_shared_between_threads() {
+fn all_futures_are_send_and_sync() {
     fn both<T: Send + Sync + 'static>() {}
     fn sent<T: Send + Unpin + 'static>() {}
     both::<delay_queue::DelayQueue<std::cell::Cell<u8>>>();
@@ -82,9 +82,9 @@ fn everything_that_waits_can_be_sent_and_shared_between_threads() {
     sent::<delay_queue::TakeFuture<std::cell::Cell<u8>>>();
 }
 
-/// The value here is neither `Send` nor `Debug`; the bare reason is both.
+/// The value is neither `Send` nor `Debug`; the bare reason is both.
 #[test]
-fn a_refusal_without_its_value_goes_through_a_question_mark() {
+fn a_push_error_without_its_value_works_with_the_question_mark() {
     struct Value(std::rc::Rc<()>);
     fn bare(error: PushError<Value>) -> Result<(), Box<dyn Error + Send + Sync>> {
         Err(error.without_value())?;

@@ -1,5 +1,5 @@
-//! User code: wakers and drops that call back, and that panic. None of it runs under the lock,
-//! and none of it costs a taker an entry.
+//! User code, wakers and drops, that calls back into the queue and panics. None of it runs under the lock, and
+//! none of it costs a taker an entry.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use delay_queue::{Alarm, Clock, DelayQueue, ManualClock, Parker, PushError};
 use testkit::DropCounter;
 
-use crate::support::{NOW, SECOND, bounded, poll, poll_with, queue};
+use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
 type Numbers = DelayQueue<u32, ManualClock>;
 
-/// Looks into its queue at every turn of a waker's life: if the lock were held, it would hang.
+/// Calls its queue in every function of the waker: it would hang if the lock were held.
 struct Nosy {
     queue: Numbers,
     looks: Arc<AtomicUsize>,
@@ -28,7 +28,7 @@ impl Nosy {
             queue: queue.clone(),
             looks: Arc::clone(&looks),
         });
-        // SAFETY: the table below treats its data as an `Arc<Nosy>`, which this is.
+        // SAFETY: the table below casts its data to an `Arc<Nosy>`, which this is.
         let waker = unsafe { Waker::from_raw(raw(nosy)) };
         (waker, looks)
     }
@@ -62,70 +62,66 @@ fn raw(nosy: Arc<Nosy>) -> RawWaker {
     RawWaker::new(Arc::into_raw(nosy).cast(), &TABLE)
 }
 
-#[test]
-fn a_waker_may_call_back_when_it_is_cloned_woken_and_dropped() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let (waker, looks) = Nosy::waker(&queue);
-        let grew = |what| assert!(looks.swap(0, SeqCst) > 0, "{what}");
+#[testkit::test]
+fn a_waker_may_call_its_queue_when_it_is_cloned_woken_and_dropped() {
+    let (queue, clock) = queue();
+    let (waker, looks) = Nosy::waker(&queue);
+    let grew = |what| assert!(looks.swap(0, SeqCst) > 0, "{what}");
 
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker).is_pending());
-        grew("cloned");
-        assert!(poll_with(&mut future, &waker).is_pending());
-        grew("replaced");
-        queue.push(1, NOW).unwrap();
-        grew("woken by a push");
-        assert!(poll_with(&mut future, &waker).is_ready());
-        grew("not needed any more");
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    grew("cloned");
+    assert!(poll_with(&mut future, &waker).is_pending());
+    grew("replaced");
+    queue.push(1, NOW).unwrap();
+    grew("woken by a push");
+    assert!(poll_with(&mut future, &waker).is_ready());
+    grew("not needed any more");
 
-        let mut future = queue.take_async();
-        queue.push(2, SECOND).unwrap();
-        assert!(poll_with(&mut future, &waker).is_pending());
-        looks.store(0, SeqCst);
-        clock.advance(SECOND);
-        grew("woken by an alarm");
-        assert!(poll(&mut future).is_ready());
+    let mut future = queue.take_async();
+    queue.push(2, SECOND).unwrap();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    looks.store(0, SeqCst);
+    clock.advance(SECOND);
+    grew("woken by an alarm");
+    assert!(poll(&mut future).is_ready());
 
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker).is_pending());
-        looks.store(0, SeqCst);
-        drop(future);
-        grew("dropped with its future");
-    });
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    looks.store(0, SeqCst);
+    drop(future);
+    grew("dropped with its future");
 }
 
-#[test]
-fn a_pusher_s_waker_may_call_back_too() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let builder = DelayQueue::builder().clock(clock.clone()).bound(1);
-        let full: DelayQueue<u32, _> = builder.build().unwrap();
-        // It looks into another queue that shares nothing but would show a lock held: itself.
-        let (outer, _clock) = queue();
-        let (waker, looks) = Nosy::waker(&outer);
-        full.push(1, NOW).unwrap();
-        let mut future = full.push_async(2, NOW);
-        assert!(poll_with(&mut future, &waker).is_pending());
-        assert!(poll_with(&mut future, &waker).is_pending());
-        looks.store(0, SeqCst);
-        full.clear();
-        assert!(looks.load(SeqCst) > 0);
-        let waker = testkit::waker_fn({
-            let full = full.clone();
-            move || _ = full.stats()
-        });
-        let mut future = full.push_async(3, NOW);
-        assert!(poll_with(&mut future, &waker).is_pending());
-        full.close_now();
-        assert!(matches!(
-            testkit::block_on(future),
-            Err(PushError::Closed(3))
-        ));
+#[testkit::test]
+fn the_waker_of_a_pusher_may_call_a_queue() {
+    let clock = ManualClock::new();
+    let builder = DelayQueue::builder().clock(clock.clone()).bound(1);
+    let full: DelayQueue<u32, _> = builder.build().unwrap();
+    // The waker calls `outer`, and would hang if its lock were held.
+    let (outer, _clock) = queue();
+    let (waker, looks) = Nosy::waker(&outer);
+    full.push(1, NOW).unwrap();
+    let mut future = full.push_async(2, NOW);
+    assert!(poll_with(&mut future, &waker).is_pending());
+    assert!(poll_with(&mut future, &waker).is_pending());
+    looks.store(0, SeqCst);
+    full.clear();
+    assert!(looks.load(SeqCst) > 0);
+    let waker = testkit::waker_fn({
+        let full = full.clone();
+        move || _ = full.stats()
     });
+    let mut future = full.push_async(3, NOW);
+    assert!(poll_with(&mut future, &waker).is_pending());
+    full.close_now();
+    assert!(matches!(
+        testkit::block_on(future),
+        Err(PushError::Closed(3))
+    ));
 }
 
-/// Looks into the queue that it lies in as it is dropped.
+/// Calls the queue that holds it as it is dropped.
 struct Recursive(DelayQueue<Recursive, ManualClock>, Arc<AtomicUsize>);
 
 impl Drop for Recursive {
@@ -136,28 +132,26 @@ impl Drop for Recursive {
     }
 }
 
-#[test]
-fn values_may_call_back_when_they_are_dropped() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let drops = Arc::new(AtomicUsize::new(0));
-        let value = || Recursive(queue.clone(), Arc::clone(&drops));
-        for _ in 0..10 {
-            queue.push(value(), SECOND).unwrap();
-        }
-        queue.clear();
-        assert_eq!(drops.swap(0, SeqCst), 10);
-        let id = queue.push(value(), SECOND).unwrap();
-        drop(queue.cancel(id));
+#[testkit::test]
+fn a_value_may_call_its_queue_when_it_is_dropped() {
+    let (queue, clock) = queue();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let value = || Recursive(queue.clone(), Arc::clone(&drops));
+    for _ in 0..10 {
         queue.push(value(), SECOND).unwrap();
-        drop(queue.close_now());
-        drop(queue.push(value(), NOW));
-        assert_eq!(drops.load(SeqCst), 3);
-        clock.advance(SECOND);
-    });
+    }
+    queue.clear();
+    assert_eq!(drops.swap(0, SeqCst), 10);
+    let id = queue.push(value(), SECOND).unwrap();
+    drop(queue.cancel(id));
+    queue.push(value(), SECOND).unwrap();
+    drop(queue.close_now());
+    drop(queue.push(value(), NOW));
+    assert_eq!(drops.load(SeqCst), 3);
+    clock.advance(SECOND);
 }
 
-/// Panics on its drop, whatever else goes on.
+/// Panics in its drop.
 struct Mine;
 
 impl Drop for Mine {
@@ -167,7 +161,7 @@ impl Drop for Mine {
 }
 
 #[test]
-fn a_clear_drops_all_values_although_some_panic_and_then_says_so() {
+fn clear_drops_all_values_and_then_resumes_a_panic_of_their_drops() {
     let (queue, _clock) = queue();
     let values = DropCounter::new();
     for n in 0..10 {
@@ -181,9 +175,9 @@ fn a_clear_drops_all_values_although_some_panic_and_then_says_so() {
     assert!(queue.try_take().is_ok());
 }
 
-/// A waker whose drop panics: it is dropped in the very poll that takes an entry.
+/// A waker whose drop panics: the poll that takes an entry drops it.
 #[test]
-fn a_waker_whose_drop_panics_costs_nobody_an_entry() {
+fn a_waker_whose_drop_panics_costs_no_entry() {
     struct Bomb;
     impl Wake for Bomb {
         fn wake(self: Arc<Self>) {}
@@ -205,7 +199,7 @@ fn a_waker_whose_drop_panics_costs_nobody_an_entry() {
     assert!(matches!(polled, Ok(Poll::Ready(Ok(taken))) if taken.value == 1));
 }
 
-/// Its alarms never ring.
+/// A clock whose alarms never ring.
 #[derive(Clone, Debug)]
 struct Mute(ManualClock);
 
@@ -222,7 +216,7 @@ impl Clock for Mute {
 }
 
 #[test]
-fn a_waker_that_panics_costs_the_pusher_nothing() {
+fn a_waker_that_panics_does_not_affect_the_pusher() {
     let (queue, _clock) = queue();
     let mut futures = [queue.take_async(), queue.take_async()];
     let waker = testkit::waker_fn(|| panic!("a waker"));
@@ -235,26 +229,24 @@ fn a_waker_that_panics_costs_the_pusher_nothing() {
     assert_eq!(queue.close_now().len(), 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_waker_may_drop_the_last_handle_of_the_queue() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let values = DropCounter::new();
-        queue.push(values.token(), SECOND).unwrap();
-        queue.push(values.token(), 9 * SECOND).unwrap();
-        let handle = std::sync::Mutex::new(Some(queue.clone()));
-        let waker = testkit::waker_fn(move || drop(handle.lock().unwrap().take()));
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker).is_pending());
-        drop(queue);
-        clock.advance(SECOND);
-        drop(future);
-        assert_eq!(values.alive(), 0);
-    });
+    let (queue, clock) = queue();
+    let values = DropCounter::new();
+    queue.push(values.token(), SECOND).unwrap();
+    queue.push(values.token(), 9 * SECOND).unwrap();
+    let handle = std::sync::Mutex::new(Some(queue.clone()));
+    let waker = testkit::waker_fn(move || drop(handle.lock().unwrap().take()));
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    drop(queue);
+    clock.advance(SECOND);
+    drop(future);
+    assert_eq!(values.alive(), 0);
 }
 
 #[test]
-fn dropping_the_last_handle_drops_each_value_once() {
+fn the_last_handle_drops_each_value_once() {
     let (queue, _clock) = queue();
     let values = DropCounter::new();
     for n in 0..100 {
@@ -282,8 +274,8 @@ impl Clock for Sleepless {
     }
 }
 
-#[test]
-fn a_clock_that_panics_while_a_thread_waits_leaves_nothing_of_it() {
+#[testkit::test]
+fn a_clock_that_panics_while_a_thread_waits_leaves_no_waiter_behind() {
     let clock = Sleepless(ManualClock::new());
     let queue = DelayQueue::builder().clock(clock).bound(1);
     let queue = queue.build().unwrap();

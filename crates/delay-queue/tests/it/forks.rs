@@ -1,4 +1,4 @@
-//! Queues in a forked child: no call waits there for threads that stayed behind.
+//! Queues in a forked child: no call waits for threads of the parent.
 
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -12,12 +12,12 @@ use testkit::{check_in_forks, fork_cases, in_child, ready};
 use crate::support::{NOW, SECOND, poll, taker, wait_asleep};
 
 type Queue = DelayQueue<u32, ManualClock>;
-/// What was not taken, and why.
+/// The result of a push.
 type Refused = Result<delay_queue::EntryId, PushError<u32>>;
 
-/// What a child inherits. Nothing in it is ever due.
+/// The queues that a child inherits. None of their entries is ever due.
 struct Inherited {
-    /// As full as its bound allows, with a leader that waits in the parent.
+    /// A full queue, with a leader that waits in the parent.
     full: Queue,
     later: Instant,
     push: PushFuture<u32, ManualClock>,
@@ -25,7 +25,7 @@ struct Inherited {
     idle: WaitIdleFuture<u32, ManualClock>,
     #[cfg(feature = "stream")]
     stream: delay_queue::TakeStream<u32, ManualClock>,
-    /// Its one entry is in the hands of a feeder that waits for a receiver.
+    /// A queue whose one entry is held by a feeder that waits for a receiver.
     #[cfg(feature = "channel")]
     fed: Queue,
     #[cfg(feature = "channel")]
@@ -76,7 +76,7 @@ const CASES: &[testkit::ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "DelayQueue::wait_idle_async" => !ready(it.full.wait_idle_async());
     "WaitIdleFuture::poll" => !ready(&mut it.idle);
     "WaitIdleFuture::drop" => { drop(std::mem::replace(&mut it.idle, it.full.wait_idle_async())); true };
-    // These do not wait, there or elsewhere.
+    // These calls never wait.
     "DelayQueue::try_push" => matches!(it.full.try_push(9, NOW), Err(PushError::Full(9)));
     "DelayQueue::try_push_at" => matches!(it.full.try_push_at(9, it.later), Err(PushError::Full(9)));
     "DelayQueue::try_take" => matches!(it.full.try_take(), Err(TakeError::NotDue));
@@ -108,7 +108,7 @@ const OF_CHANNELS: &[testkit::ForkCase<Inherited>] = fork_cases! { it: Inherited
     "DelayQueue::channel" => it.full.channel(0).is_err();
     "Feeder::stop" => {
         it.feeder.take().expect("it is there").stop();
-        it.fed.close_now().is_empty() // What the feeder holds stayed with it.
+        it.fed.close_now().is_empty() // The feeder's entry stays in the parent.
     };
 };
 

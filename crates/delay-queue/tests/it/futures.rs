@@ -1,4 +1,4 @@
-//! Futures under runtimes of others, dropped at every stage, beside threads.
+//! Futures on several async runtimes, dropped at every stage, along with threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -10,11 +10,11 @@ use async_executor::Executor;
 use delay_queue::{DelayQueue, TakeError};
 use testkit::{CountingWaker, Rng, block_on};
 
-use crate::support::{NOW, SECOND, bounded, poll, poll_with, queue};
+use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Takes until the end. The result is how much and how often.
+/// Takes until the queue ends. Returns the sum and the number of the values.
 async fn take_all(queue: DelayQueue<u64>) -> (u64, u64) {
     let (mut count, mut sum) = (0, 0);
     while let Ok(taken) = queue.take_async().await {
@@ -37,78 +37,70 @@ fn check(taken: impl IntoIterator<Item = (u64, u64)>) {
     assert_eq!((count, sum), (1_000, 499_500));
 }
 
-#[test]
-fn taking_works_under_tokio() {
-    bounded(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .build(); // Without its timer: the clock's alarm is enough.
-        let runtime = runtime.unwrap();
-        let queue = DelayQueue::new();
-        let tasks: Vec<_> = (0..8)
-            .map(|_| runtime.spawn(take_all(queue.clone())))
-            .collect();
-        fill(&queue);
-        check(
-            tasks
-                .into_iter()
-                .map(|task| runtime.block_on(task).unwrap()),
-        );
-    });
+#[testkit::test]
+fn a_future_takes_under_tokio() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build(); // Without its timer: the clock's alarm suffices.
+    let runtime = runtime.unwrap();
+    let queue = DelayQueue::new();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| runtime.spawn(take_all(queue.clone())))
+        .collect();
+    fill(&queue);
+    check(
+        tasks
+            .into_iter()
+            .map(|task| runtime.block_on(task).unwrap()),
+    );
 }
 
-#[test]
-fn taking_works_under_smol() {
-    bounded(|| {
-        let executor = Executor::new();
-        let queue = DelayQueue::new();
-        let tasks: Vec<_> = (0..8)
-            .map(|_| executor.spawn(take_all(queue.clone())))
-            .collect();
-        fill(&queue);
-        let taken = futures_lite::future::block_on(executor.run(async {
-            let mut taken = Vec::new();
-            for task in tasks {
-                taken.push(task.await);
-            }
-            taken
-        }));
-        check(taken);
-    });
+#[testkit::test]
+fn a_future_takes_under_smol() {
+    let executor = Executor::new();
+    let queue = DelayQueue::new();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| executor.spawn(take_all(queue.clone())))
+        .collect();
+    fill(&queue);
+    let taken = futures_lite::future::block_on(executor.run(async {
+        let mut taken = Vec::new();
+        for task in tasks {
+            taken.push(task.await);
+        }
+        taken
+    }));
+    check(taken);
 }
 
-#[test]
-fn taking_works_without_a_runtime() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        fill(&queue);
-        check([block_on(take_all(queue))]);
-    });
+#[testkit::test]
+fn a_future_takes_without_a_runtime() {
+    let queue = DelayQueue::new();
+    fill(&queue);
+    check([block_on(take_all(queue))]);
 }
 
-#[test]
+#[testkit::test]
 fn threads_and_futures_share_a_queue() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        let takers: Vec<_> = (0..6)
-            .map(|n| {
-                let queue = queue.clone();
-                thread::spawn(move || {
-                    if n % 2 == 0 {
-                        return block_on(take_all(queue));
-                    }
-                    let taken = std::iter::from_fn(|| queue.take().ok());
-                    taken.fold((0, 0), |all, one| (all.0 + 1, all.1 + one.value))
-                })
+    let queue = DelayQueue::new();
+    let takers: Vec<_> = (0..6)
+        .map(|n| {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                if n % 2 == 0 {
+                    return block_on(take_all(queue));
+                }
+                let taken = std::iter::from_fn(|| queue.take().ok());
+                taken.fold((0, 0), |all, one| (all.0 + 1, all.1 + one.value))
             })
-            .collect();
-        fill(&queue);
-        check(takers.into_iter().map(|taker| taker.join().unwrap()));
-    });
+        })
+        .collect();
+    fill(&queue);
+    check(takers.into_iter().map(|taker| taker.join().unwrap()));
 }
 
 #[test]
-fn a_future_that_is_never_polled_takes_nothing_and_waits_for_nothing() {
+fn a_future_that_is_never_polled_neither_takes_nor_waits() {
     let (queue, _clock) = queue();
     queue.push(1, NOW).unwrap();
     drop(queue.take_async());
@@ -117,7 +109,7 @@ fn a_future_that_is_never_polled_takes_nothing_and_waits_for_nothing() {
 }
 
 #[test]
-fn a_future_that_is_dropped_at_any_stage_loses_nothing() {
+fn a_future_dropped_at_any_stage_loses_no_entry() {
     let (queue, clock) = queue();
     // Waiting.
     let mut future = queue.take_async();
@@ -145,7 +137,7 @@ fn a_future_that_is_dropped_at_any_stage_loses_nothing() {
 }
 
 #[test]
-fn a_future_that_was_ready_takes_the_next_when_it_is_polled_again() {
+fn a_completed_future_takes_the_next_entry_when_polled_again() {
     let (queue, _clock) = queue();
     queue.push(1, NOW).unwrap();
     queue.push(2, NOW).unwrap();
@@ -165,7 +157,7 @@ fn a_future_that_was_ready_takes_the_next_when_it_is_polled_again() {
 }
 
 #[test]
-fn the_waker_of_the_last_poll_is_woken_and_the_others_are_dropped() {
+fn only_the_waker_of_the_last_poll_is_woken() {
     let (queue, _clock) = queue();
     let (old, new) = (CountingWaker::new(), CountingWaker::new());
     let mut future = queue.take_async();
@@ -178,99 +170,91 @@ fn the_waker_of_the_last_poll_is_woken_and_the_others_are_dropped() {
     assert_eq!(new.wakers(), 0);
 }
 
-#[test]
-fn a_future_may_move_to_another_thread_and_runtime_half_way() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        let mut future = queue.take_async();
-        assert!(poll(&mut future).is_pending());
-        let elsewhere = thread::spawn(move || block_on(future));
-        queue.push(1, MILLISECOND).unwrap();
-        assert_eq!(elsewhere.join().unwrap().unwrap().value, 1);
-    });
+#[testkit::test]
+fn a_pending_future_can_move_to_another_thread_and_runtime() {
+    let queue = DelayQueue::new();
+    let mut future = queue.take_async();
+    assert!(poll(&mut future).is_pending());
+    let elsewhere = thread::spawn(move || block_on(future));
+    queue.push(1, MILLISECOND).unwrap();
+    assert_eq!(elsewhere.join().unwrap().unwrap().value, 1);
 }
 
-#[test]
-fn a_future_outlives_the_handle_it_came_from() {
-    bounded(|| {
-        let queue = DelayQueue::new();
-        queue.push(1, MILLISECOND).unwrap();
-        let future = queue.take_async();
-        drop(queue);
-        assert_eq!(block_on(future).unwrap().value, 1);
-    });
+#[testkit::test]
+fn a_future_outlives_the_handle_that_made_it() {
+    let queue = DelayQueue::new();
+    queue.push(1, MILLISECOND).unwrap();
+    let future = queue.take_async();
+    drop(queue);
+    assert_eq!(block_on(future).unwrap().value, 1);
 }
 
-/// Futures that are polled, dropped and made at random, beside a thread that comes and goes: every
-/// entry is taken once.
-#[test]
-fn futures_dropped_at_random_lose_nothing() {
-    bounded(|| {
-        let mut rng = Rng::from_env();
-        for _ in 0..50 {
-            let (queue, clock) = queue();
-            let mut futures = Vec::new();
-            let mut taken = Vec::new();
-            for value in 0..200_u64 {
-                match rng.below(6) {
-                    0 | 1 => {
-                        let delay = Duration::from_secs(rng.below(4) as u64);
-                        queue.push(value, delay).unwrap();
-                    }
-                    2 => futures.push(queue.take_async()),
-                    3 if !futures.is_empty() => {
-                        let future = rng.below(futures.len());
-                        if let Poll::Ready(Ok(got)) = poll(&mut futures[future]) {
-                            taken.push(got.value);
-                        }
-                    }
-                    4 if !futures.is_empty() => {
-                        let future = rng.below(futures.len());
-                        drop(futures.swap_remove(future));
-                    }
-                    _ => clock.advance(SECOND),
-                }
-            }
-            drop(futures);
-            assert_eq!(queue.stats().waiting_takers, 0);
-            let left = queue.close_now();
-            assert_eq!(queue.stats().pushed, (taken.len() + left.len()) as u64);
-            taken.extend(left.into_iter().map(|left| left.value));
-            taken.sort_unstable();
-            taken.dedup();
-            assert_eq!(taken.len() as u64, queue.stats().pushed);
-        }
-    });
-}
-
-/// Of futures that are woken, at random some look and some do not: those that look get something.
-#[test]
-fn a_woken_future_that_looks_first_finds_something() {
-    bounded(|| {
-        let found = Arc::new(AtomicU64::new(0));
+/// Futures are polled, dropped and made at random, while a thread takes now and then: every entry is taken
+/// once.
+#[testkit::test]
+fn futures_dropped_at_random_lose_no_entry() {
+    let mut rng = Rng::from_env();
+    for _ in 0..50 {
         let (queue, clock) = queue();
-        let wakers: Vec<_> = (0..8).map(|_| CountingWaker::new()).collect();
-        let mut futures: Vec<_> = wakers.iter().map(|_| queue.take_async()).collect();
-        for (future, waker) in futures.iter_mut().zip(&wakers) {
-            assert!(poll_with(future, &waker.waker()).is_pending());
-        }
-        for n in 0..5 {
-            queue.push(n, SECOND).unwrap();
-        }
-        clock.advance(SECOND);
-        for (future, waker) in futures.iter_mut().zip(&wakers) {
-            if waker.wakes() > 0 {
-                assert!(poll(future).is_ready());
-                found.fetch_add(1, SeqCst);
+        let mut futures = Vec::new();
+        let mut taken = Vec::new();
+        for value in 0..200_u64 {
+            match rng.below(6) {
+                0 | 1 => {
+                    let delay = Duration::from_secs(rng.below(4) as u64);
+                    queue.push(value, delay).unwrap();
+                }
+                2 => futures.push(queue.take_async()),
+                3 if !futures.is_empty() => {
+                    let future = rng.below(futures.len());
+                    if let Poll::Ready(Ok(got)) = poll(&mut futures[future]) {
+                        taken.push(got.value);
+                    }
+                }
+                4 if !futures.is_empty() => {
+                    let future = rng.below(futures.len());
+                    drop(futures.swap_remove(future));
+                }
+                _ => clock.advance(SECOND),
             }
         }
-        assert_eq!(found.load(SeqCst), 5);
-    });
+        drop(futures);
+        assert_eq!(queue.stats().waiting_takers, 0);
+        let left = queue.close_now();
+        assert_eq!(queue.stats().pushed, (taken.len() + left.len()) as u64);
+        taken.extend(left.into_iter().map(|left| left.value));
+        taken.sort_unstable();
+        taken.dedup();
+        assert_eq!(taken.len() as u64, queue.stats().pushed);
+    }
 }
 
-/// As in a `select`, whose other branches wake the task.
+/// Some woken futures are polled and some are not, at random: the polled ones get an entry.
+#[testkit::test]
+fn a_woken_future_that_is_polled_first_finds_an_entry() {
+    let found = Arc::new(AtomicU64::new(0));
+    let (queue, clock) = queue();
+    let wakers: Vec<_> = (0..8).map(|_| CountingWaker::new()).collect();
+    let mut futures: Vec<_> = wakers.iter().map(|_| queue.take_async()).collect();
+    for (future, waker) in futures.iter_mut().zip(&wakers) {
+        assert!(poll_with(future, &waker.waker()).is_pending());
+    }
+    for n in 0..5 {
+        queue.push(n, SECOND).unwrap();
+    }
+    clock.advance(SECOND);
+    for (future, waker) in futures.iter_mut().zip(&wakers) {
+        if waker.wakes() > 0 {
+            assert!(poll(future).is_ready());
+            found.fetch_add(1, SeqCst);
+        }
+    }
+    assert_eq!(found.load(SeqCst), 5);
+}
+
+/// As in a `select` whose other branches wake the task.
 #[test]
-fn a_future_that_is_polled_for_other_reasons_keeps_its_place() {
+fn a_future_polled_without_a_wake_up_keeps_its_place() {
     let (queue, _clock) = queue();
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
@@ -286,7 +270,7 @@ fn a_future_that_is_polled_for_other_reasons_keeps_its_place() {
         "by its latest waker"
     );
     assert_eq!(wakers[0].wakes(), 0);
-    // Also one that was woken, and whose entry another taker has.
+    // Also a future that was woken but whose entry another taker has.
     queue.try_take().unwrap();
     assert!(poll_with(&mut futures[0], &other.waker()).is_pending());
     queue.push(2, NOW).unwrap();

@@ -1,4 +1,4 @@
-//! Waiting until the queue is idle: by threads and futures, whatever takes the last entry out.
+//! Waiting until the queue is idle: threads and futures, for every way to remove the last entry.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use delay_queue::{DelayQueue, EntryId, ManualClock};
 use testkit::{CountingWaker, waker_fn};
 
-use crate::support::{NOW, SECOND, bounded, poll, poll_with, queue};
+use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
 type Numbers = DelayQueue<u32, ManualClock>;
 
-#[test]
-fn an_idle_queue_is_not_waited_for() {
+#[testkit::test]
+fn a_wait_for_an_idle_queue_returns_at_once() {
     let (queue, clock) = queue::<u32>();
     queue.wait_idle();
     assert!(queue.wait_idle_timeout(NOW));
@@ -22,24 +22,22 @@ fn an_idle_queue_is_not_waited_for() {
     assert!(poll(&mut future).is_ready());
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_for_an_idle_queue_times_out() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        queue.push(1, Duration::MAX).unwrap();
-        assert!(!queue.wait_idle_timeout(NOW));
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| queue.wait_idle_timeout(SECOND));
-            clock.wait_for_sleepers(1);
-            clock.advance(SECOND);
-            assert!(!waiter.join().unwrap());
-        });
-        assert_eq!(queue.len(), 1);
+    let (queue, clock) = queue();
+    queue.push(1, Duration::MAX).unwrap();
+    assert!(!queue.wait_idle_timeout(NOW));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| queue.wait_idle_timeout(SECOND));
+        clock.wait_for_sleepers(1);
+        clock.advance(SECOND);
+        assert!(!waiter.join().unwrap());
     });
+    assert_eq!(queue.len(), 1);
 }
 
-#[test]
-fn each_way_to_take_the_last_entry_out_ends_the_wait() {
+#[testkit::test]
+fn every_way_to_remove_the_last_entry_ends_the_wait() {
     let ways: [fn(&Numbers, EntryId); 6] = [
         |queue, _| _ = queue.try_take().unwrap(),
         |queue, _| _ = queue.drain_ready(9),
@@ -64,8 +62,8 @@ fn each_way_to_take_the_last_entry_out_ends_the_wait() {
     }
 }
 
-#[test]
-fn an_end_of_the_wait_is_not_lost_to_a_later_push() {
+#[testkit::test]
+fn a_later_push_does_not_revoke_the_end_of_a_wait() {
     let (queue, _clock) = queue();
     queue.push(1, NOW).unwrap();
     let mut future = queue.wait_idle_async();
@@ -76,8 +74,8 @@ fn an_end_of_the_wait_is_not_lost_to_a_later_push() {
     assert!(poll(&mut future).is_pending());
 }
 
-#[test]
-fn a_queue_whose_place_goes_to_a_waiting_pusher_is_not_idle() {
+#[testkit::test]
+fn a_queue_that_admits_a_waiting_pusher_is_not_idle() {
     let builder = DelayQueue::builder().clock(ManualClock::new()).bound(1);
     let queue = builder.build().unwrap();
     queue.push(1, NOW).unwrap();
@@ -91,42 +89,38 @@ fn a_queue_whose_place_goes_to_a_waiting_pusher_is_not_idle() {
     assert!(poll(&mut future).is_ready());
 }
 
-#[test]
+#[testkit::test]
 fn wakers_may_call_back_and_panic() {
-    bounded(|| {
-        let (queue, _clock) = queue();
-        queue.push(1, NOW).unwrap();
-        let again = queue.clone();
-        let wakers = [
-            waker_fn(|| panic!("a waker")),
-            waker_fn(move || {
-                again.wait_idle();
-                again.push(2, NOW).unwrap();
-            }),
-        ];
-        let mut futures = wakers.each_ref().map(|_| queue.wait_idle_async());
-        for (future, waker) in futures.iter_mut().zip(&wakers) {
-            assert!(poll_with(future, waker).is_pending());
-        }
-        assert_eq!(queue.try_take().unwrap().value, 1);
-        assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
-        assert_eq!(queue.len(), 1);
-    });
+    let (queue, _clock) = queue();
+    queue.push(1, NOW).unwrap();
+    let again = queue.clone();
+    let wakers = [
+        waker_fn(|| panic!("a waker")),
+        waker_fn(move || {
+            again.wait_idle();
+            again.push(2, NOW).unwrap();
+        }),
+    ];
+    let mut futures = wakers.each_ref().map(|_| queue.wait_idle_async());
+    for (future, waker) in futures.iter_mut().zip(&wakers) {
+        assert!(poll_with(future, waker).is_pending());
+    }
+    assert_eq!(queue.try_take().unwrap().value, 1);
+    assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
+    assert_eq!(queue.len(), 1);
 }
 
 #[cfg(feature = "channel")]
-#[test]
-fn an_entry_that_is_offered_keeps_the_queue_busy() {
-    bounded(|| {
-        let (queue, _clock) = queue();
-        let (receiver, feeder) = queue.channel(0).unwrap();
-        queue.push(1, NOW).unwrap();
-        crate::support::until(|| queue.is_empty());
-        assert!(!queue.wait_idle_timeout(NOW));
-        let mut future = queue.wait_idle_async();
-        assert!(poll(&mut future).is_pending());
-        assert_eq!(receiver.recv().unwrap().value, 1);
-        testkit::block_on(future);
-        feeder.stop();
-    });
+#[testkit::test]
+fn an_offered_entry_keeps_the_queue_from_being_idle() {
+    let (queue, _clock) = queue();
+    let (receiver, feeder) = queue.channel(0).unwrap();
+    queue.push(1, NOW).unwrap();
+    crate::support::until(|| queue.is_empty());
+    assert!(!queue.wait_idle_timeout(NOW));
+    let mut future = queue.wait_idle_async();
+    assert!(poll(&mut future).is_pending());
+    assert_eq!(receiver.recv().unwrap().value, 1);
+    testkit::block_on(future);
+    feeder.stop();
 }

@@ -1,4 +1,4 @@
-//! Ids: each finds its own entry, or none.
+//! Each id finds its own entry or none.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use testkit::DropCounter;
 use crate::support::{NOW, SECOND, drain, queue};
 
 #[test]
-fn a_cancel_returns_the_value_once() {
+fn cancel_returns_the_value_once() {
     let (queue, clock) = queue();
     let id = queue.push("a", SECOND).unwrap();
     queue.push("b", SECOND).unwrap();
@@ -20,7 +20,7 @@ fn a_cancel_returns_the_value_once() {
 }
 
 #[test]
-fn every_second_one_cancelled_and_then_the_rest_backwards_leaves_the_neighbours() {
+fn cancelling_entries_in_any_order_keeps_their_neighbours() {
     let (queue, _clock) = queue();
     let ids: Vec<_> = (0..100)
         .map(|n| queue.push(n, n * SECOND).unwrap())
@@ -43,7 +43,7 @@ fn every_second_one_cancelled_and_then_the_rest_backwards_leaves_the_neighbours(
 }
 
 #[test]
-fn an_entry_can_be_cancelled_when_it_is_due_and_not_when_it_is_taken() {
+fn a_due_entry_can_be_cancelled_until_it_is_taken() {
     let (queue, clock) = queue();
     let ids = [1, 2].map(|n| queue.push(n, SECOND).unwrap());
     clock.advance(SECOND);
@@ -53,7 +53,7 @@ fn an_entry_can_be_cancelled_when_it_is_due_and_not_when_it_is_taken() {
 }
 
 #[test]
-fn a_cancelled_value_is_given_up_at_once() {
+fn cancel_releases_the_value_at_once() {
     let (queue, _clock) = queue();
     let values = DropCounter::new();
     let id = queue.push(values.token(), Duration::MAX).unwrap();
@@ -81,7 +81,7 @@ fn a_reset_moves_an_entry_under_its_id_and_behind_its_equals() {
 }
 
 #[test]
-fn a_due_entry_can_be_put_off() {
+fn a_due_entry_can_be_delayed() {
     let (queue, clock) = queue();
     let id = queue.push((), NOW).unwrap();
     clock.advance(SECOND);
@@ -91,9 +91,9 @@ fn a_due_entry_can_be_put_off() {
     assert!(queue.try_take().is_ok());
 }
 
-/// tokio-util's key is a bare index: an old one can hit another entry, and a foreign one panics.
+/// tokio-util's key is a bare index: an old key can find another entry, and a foreign one panics.
 #[test]
-fn old_ids_never_find_the_entries_that_came_after() {
+fn an_old_id_finds_no_newer_entry() {
     let (queue, _clock) = queue();
     let mut old = Vec::new();
     for n in 0..1_000 {
@@ -124,7 +124,7 @@ fn ids_of_one_queue_find_nothing_in_another() {
 }
 
 #[test]
-fn ids_stay_good_while_others_come_go_and_memory_is_given_back() {
+fn ids_stay_valid_while_others_come_and_go_and_memory_is_released() {
     let (queue, _clock) = queue();
     let kept: Vec<_> = (0..100).map(|n| queue.push(n, SECOND).unwrap()).collect();
     let others: Vec<_> = (0..10_000)
@@ -144,7 +144,7 @@ fn ids_stay_good_while_others_come_go_and_memory_is_given_back() {
 }
 
 #[test]
-fn an_id_is_a_small_value_that_threads_can_share() {
+fn an_id_is_small_and_send_and_sync() {
     fn sharable<T: Copy + Eq + std::hash::Hash + std::fmt::Debug + Send + Sync + 'static>() {}
     sharable::<delay_queue::EntryId>();
     assert!(size_of::<delay_queue::EntryId>() <= 16);

@@ -1,10 +1,7 @@
-//! Tests of `DelayQueue`; those of `DelayHeap` are in `tests/heap`. Time is moved by hand, but
-//! where a test says otherwise.
+//! Tests of `DelayQueue`; the tests of `DelayHeap` are in `tests/heap`. Time is manual unless a test says
+//! otherwise.
 #![cfg(all(feature = "std", not(anthill_loom)))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails with its helper")]
 #![expect(clippy::unchecked_time_subtraction, reason = "as above")]
 
 mod alarm;

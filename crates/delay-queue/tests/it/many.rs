@@ -1,4 +1,4 @@
-//! Many threads: every entry comes out once, whatever they do.
+//! Many threads: every entry is taken once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,13 +9,11 @@ use std::time::Duration;
 use delay_queue::DelayQueue;
 use testkit::{Rng, block_on};
 
-use crate::support::bounded;
-
 const PRODUCERS: usize = 16;
 const TAKERS: usize = 16;
 const EACH: usize = 250;
 
-/// Each entry is a token of its own, which is ticked off where it ends up.
+/// Each entry is a token, which is ticked off where it ends up.
 #[derive(Default)]
 struct Ledger(Vec<AtomicUsize>);
 
@@ -111,70 +109,66 @@ fn storm(queue: &DelayQueue<usize>) {
     assert_eq!(stats.pushed, stats.taken + stats.cancelled);
 }
 
-#[test]
-fn sixteen_producers_and_sixteen_takers_lose_and_double_nothing() {
-    bounded(|| storm(&DelayQueue::new()));
+#[testkit::test]
+fn sixteen_producers_and_sixteen_takers_lose_and_duplicate_no_entry() {
+    storm(&DelayQueue::new());
 }
 
-#[test]
-fn nor_in_a_bounded_queue() {
-    bounded(|| storm(&DelayQueue::<usize>::builder().bound(20).build().unwrap()));
+#[testkit::test]
+fn producers_and_takers_of_a_bounded_queue_lose_and_duplicate_no_entry() {
+    storm(&DelayQueue::<usize>::builder().bound(20).build().unwrap());
 }
 
-#[test]
-fn nor_with_a_spin_window_or_coalescing() {
-    bounded(|| {
-        let spin = DelayQueue::<usize>::builder().spin_window(Duration::from_micros(50));
-        storm(&spin.build().unwrap());
-        let coalesce = DelayQueue::<usize>::builder().coalesce(Duration::from_micros(200));
-        storm(&coalesce.build().unwrap());
-    });
+#[testkit::test]
+fn producers_and_takers_with_a_spin_window_or_coalescing_lose_and_duplicate_no_entry() {
+    let spin = DelayQueue::<usize>::builder().spin_window(Duration::from_micros(50));
+    storm(&spin.build().unwrap());
+    let coalesce = DelayQueue::<usize>::builder().coalesce(Duration::from_micros(200));
+    storm(&coalesce.build().unwrap());
 }
 
-/// Closing for good in the midst: what was not taken is returned, and nothing besides.
-#[test]
-fn closing_for_good_amid_takers_and_pushers_accounts_for_everything() {
-    bounded(|| {
-        let mut rng = Rng::from_env();
-        for _ in 0..30 {
-            let queue = DelayQueue::<usize>::builder().bound(8).build().unwrap();
-            let ledger = Ledger::new(4_000);
-            let takers: Vec<_> = (0..3)
-                .map(|_| {
-                    let (queue, ledger) = (queue.clone(), Arc::clone(&ledger));
-                    thread::spawn(move || {
-                        while let Ok(taken) = queue.take() {
-                            ledger.tick(taken.value);
-                        }
-                    })
+/// `close_now` while others take and push: it returns exactly the entries that were not taken.
+#[testkit::test]
+fn close_now_during_takes_and_pushes_loses_no_entry() {
+    let mut rng = Rng::from_env();
+    for _ in 0..30 {
+        let queue = DelayQueue::<usize>::builder().bound(8).build().unwrap();
+        let ledger = Ledger::new(4_000);
+        let takers: Vec<_> = (0..3)
+            .map(|_| {
+                let (queue, ledger) = (queue.clone(), Arc::clone(&ledger));
+                thread::spawn(move || {
+                    while let Ok(taken) = queue.take() {
+                        ledger.tick(taken.value);
+                    }
                 })
-                .collect();
-            let producers: Vec<_> = (0..2)
-                .map(|n| {
-                    let queue = queue.clone();
-                    thread::spawn(move || {
-                        let mut accepted = 0;
-                        for token in n * 2_000..(n + 1) * 2_000 {
-                            let Ok(_) = queue.push(token, Duration::ZERO) else {
-                                break;
-                            };
-                            accepted += 1;
-                        }
-                        accepted
-                    })
+            })
+            .collect();
+        let producers: Vec<_> = (0..2)
+            .map(|n| {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    let mut accepted = 0;
+                    for token in n * 2_000..(n + 1) * 2_000 {
+                        let Ok(_) = queue.push(token, Duration::ZERO) else {
+                            break;
+                        };
+                        accepted += 1;
+                    }
+                    accepted
                 })
-                .collect();
-            for _ in 0..rng.below(50) {
-                thread::yield_now();
-            }
-            for left in queue.close_now() {
-                ledger.tick(left.value);
-            }
-            let accepted: usize = producers.into_iter().map(|one| one.join().unwrap()).sum();
-            for taker in takers {
-                taker.join().unwrap();
-            }
-            assert_eq!(ledger.ticked(), accepted);
+            })
+            .collect();
+        for _ in 0..rng.below(50) {
+            thread::yield_now();
         }
-    });
+        for left in queue.close_now() {
+            ledger.tick(left.value);
+        }
+        let accepted: usize = producers.into_iter().map(|one| one.join().unwrap()).sum();
+        for taker in takers {
+            taker.join().unwrap();
+        }
+        assert_eq!(ledger.ticked(), accepted);
+    }
 }

@@ -1,4 +1,4 @@
-//! A million entries, and their memory.
+//! A million entries and their memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::{SECOND, queue};
 const MILLION: u32 = 1_000_000;
 
 #[test]
-fn a_million_cancelled_entries_give_their_memory_back() {
+fn a_million_cancelled_entries_release_their_memory() {
     let (queue, _clock) = queue();
     let ids: Vec<_> = (0..MILLION)
         .map(|n| queue.push(n, n * SECOND).unwrap())
@@ -40,7 +40,7 @@ fn a_million_entries_are_cleared_at_once() {
 }
 
 #[test]
-fn a_million_entries_are_closed_for_good_in_order() {
+fn close_now_returns_a_million_entries_in_order() {
     let (queue, _clock) = queue();
     for n in 0..MILLION {
         // All of them, once, in an order far from that of their times.
@@ -56,7 +56,7 @@ fn a_million_entries_are_closed_for_good_in_order() {
 }
 
 #[test]
-fn capacity_is_allocated_once_when_asked_for() {
+fn a_requested_capacity_is_allocated_once() {
     let builder = DelayQueue::<u64>::builder().clock(ManualClock::new());
     let queue = builder.capacity(1_000).build().unwrap();
     let capacity = queue.capacity();
@@ -68,7 +68,7 @@ fn capacity_is_allocated_once_when_asked_for() {
 }
 
 #[test]
-fn reserved_memory_is_allocated_at_once_and_no_push_asks_for_more() {
+fn reserve_allocates_at_once_and_later_pushes_do_not() {
     let (queue, _clock) = queue();
     queue.push(0, SECOND).unwrap();
     queue.reserve(1_000);
@@ -81,7 +81,7 @@ fn reserved_memory_is_allocated_at_once_and_no_push_asks_for_more() {
 }
 
 #[test]
-fn no_more_memory_is_reserved_than_the_bound_allows_entries() {
+fn reserve_is_limited_by_the_bound() {
     let builder = DelayQueue::<u64>::builder().clock(ManualClock::new());
     let queue = builder.bound(10).build().unwrap();
     queue.push(1, SECOND).unwrap();
@@ -89,11 +89,11 @@ fn no_more_memory_is_reserved_than_the_bound_allows_entries() {
     assert!((10..1_000).contains(&queue.capacity()));
 }
 
-/// Of such values, no memory holds as many as a queue does.
+/// No memory holds as many of these values as a queue may have entries.
 type Vast = [u64; 1 << 28];
 
 #[test]
-fn memory_that_cannot_be_had_is_refused_and_the_queue_goes_on() {
+fn a_failed_allocation_is_an_error_and_the_queue_works_on() {
     let queue = DelayQueue::<Box<Vast>, _>::with_clock(ManualClock::new());
     assert_eq!(
         queue.try_reserve(10),
@@ -105,6 +105,6 @@ fn memory_that_cannot_be_had_is_refused_and_the_queue_goes_on() {
     assert!(matches!(refused, ReserveError::NoMemory(_)));
     let panicked = catch_unwind(AssertUnwindSafe(|| queue.reserve(usize::MAX)));
     assert!(panicked.is_err());
-    // The lock is free. No method that moves a value is called: it would not fit on the stack.
+    // The lock is free. No method that moves a value is called: a value would not fit on the stack.
     assert_eq!((queue.len(), queue.capacity()), (0, 0));
 }

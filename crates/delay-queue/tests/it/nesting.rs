@@ -1,5 +1,4 @@
-//! Foreign code that comes back to the queue, on the thread that the queue has called it on, and
-//! waits there: wakers, clocks, errors.
+//! User code (wakers, clocks, errors) that calls the queue on the thread that runs it, and waits there.
 
 use std::cell::Cell;
 use std::io;
@@ -12,14 +11,14 @@ use std::time::Instant;
 use delay_queue::{Alarm, Clock, DelayQueue, ManualClock, Parker, TakeError};
 use testkit::CountingWaker;
 
-use crate::support::{NOW, SECOND, bounded, poll, poll_with, taker, until, wait_asleep};
+use crate::support::{NOW, SECOND, poll, poll_with, taker, until, wait_asleep};
 
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Time moves to each alarm as it is set, which rings before the call returns: as with a timer
-/// that is polled once as it is made.
+/// Each alarm advances time to its own and rings before the call that sets it returns, like a timer that is
+/// polled when it is made.
 #[derive(Clone, Debug)]
 struct Hasty {
     clock: ManualClock,
@@ -48,7 +47,7 @@ impl Clock for Hasty {
     }
 }
 
-/// A thousand entries, each of which falls due as the alarm for it is set.
+/// A thousand entries, each of which falls due as its alarm is set.
 #[test]
 fn alarms_that_ring_as_they_are_set_do_not_nest() {
     const COUNT: u32 = 1_000;
@@ -67,7 +66,7 @@ fn alarms_that_ring_as_they_are_set_do_not_nest() {
         queue.push(n, n * SECOND).unwrap();
     }
     clock.hurries.store(true, SeqCst);
-    queue.push(1, SECOND).unwrap(); // The alarm for it leads to all others.
+    queue.push(1, SECOND).unwrap(); // Its alarm leads to all others.
     assert_eq!(woken.wakes(), COUNT as usize);
     let deepest = clock.deepest.load(SeqCst);
     assert!(deepest <= 1, "{deepest} calls deep");
@@ -76,7 +75,7 @@ fn alarms_that_ring_as_they_are_set_do_not_nest() {
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Its alarms fail, after something has happened.
+/// Its alarms fail, after a callback.
 #[derive(Clone)]
 struct Failing {
     clock: ManualClock,
@@ -120,37 +119,35 @@ impl Clock for Failing {
     }
 }
 
-/// A thread keeps the time for the futures: that there is no alarm is nothing to them.
-#[test]
-fn an_alarm_that_fails_beside_a_thread_that_keeps_the_time_is_told_to_nobody() {
-    bounded(|| {
-        let clock = Failing::new();
-        let queue = DelayQueue::with_clock(clock.clone());
-        queue.push(1, SECOND).unwrap();
-        queue.push(2, SECOND).unwrap();
-        let thread = Arc::new(Mutex::new(None));
-        clock.before_the_next_fails({
-            let (queue, thread) = (queue.clone(), Arc::clone(&thread));
-            move || {
-                *thread.lock().unwrap() = Some(taker(&queue));
-                wait_asleep(&queue, 2);
-            }
-        });
-        let waker = CountingWaker::new();
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker.waker()).is_pending());
-        assert_eq!(queue.stats().waiting_takers, 2);
-        assert_eq!(waker.wakes(), 0, "a thread keeps the time for it");
-        clock.clock.wait_for_sleepers(1);
-        clock.clock.advance(SECOND);
-        let thread = thread.lock().unwrap().take().unwrap();
-        thread.join().unwrap().unwrap();
-        waker.wait_for_wakes(1);
-        assert!(matches!(poll(&mut future), std::task::Poll::Ready(Ok(_))));
+/// A thread is the leader, so the futures do not depend on the alarm.
+#[testkit::test]
+fn a_failed_alarm_is_no_error_while_a_thread_leads() {
+    let clock = Failing::new();
+    let queue = DelayQueue::with_clock(clock.clone());
+    queue.push(1, SECOND).unwrap();
+    queue.push(2, SECOND).unwrap();
+    let thread = Arc::new(Mutex::new(None));
+    clock.before_the_next_fails({
+        let (queue, thread) = (queue.clone(), Arc::clone(&thread));
+        move || {
+            *thread.lock().unwrap() = Some(taker(&queue));
+            wait_asleep(&queue, 2);
+        }
     });
+    let waker = CountingWaker::new();
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker.waker()).is_pending());
+    assert_eq!(queue.stats().waiting_takers, 2);
+    assert_eq!(waker.wakes(), 0, "a thread keeps the time for it");
+    clock.clock.wait_for_sleepers(1);
+    clock.clock.advance(SECOND);
+    let thread = thread.lock().unwrap().take().unwrap();
+    thread.join().unwrap().unwrap();
+    waker.wait_for_wakes(1);
+    assert!(matches!(poll(&mut future), std::task::Poll::Ready(Ok(_))));
 }
 
-/// Asks the queue as it is dropped: with the lock held it would wait for ever.
+/// Calls the queue in its drop: it would hang if the lock were held.
 #[derive(Debug)]
 struct Asks(DelayQueue<u32, Failing>, Arc<AtomicUsize>);
 
@@ -169,161 +166,153 @@ impl std::fmt::Display for Asks {
 
 impl std::error::Error for Asks {}
 
-#[test]
+#[testkit::test]
 fn an_error_of_the_clock_is_dropped_with_the_lock_free() {
-    bounded(|| {
-        let mut clock = Failing::new();
-        let (made, drops) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
-        clock.error = {
-            let (made, drops) = (Arc::clone(&made), Arc::clone(&drops));
-            Arc::new(move || {
-                let queue: Option<DelayQueue<u32, Failing>> = made.lock().unwrap().clone();
-                io::Error::other(Asks(queue.unwrap(), Arc::clone(&drops)))
-            })
-        };
-        let queue = DelayQueue::with_clock(clock.clone());
-        *made.lock().unwrap() = Some(queue.clone());
-        queue.push(1, 2 * SECOND).unwrap();
+    let mut clock = Failing::new();
+    let (made, drops) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
+    clock.error = {
+        let (made, drops) = (Arc::clone(&made), Arc::clone(&drops));
+        Arc::new(move || {
+            let queue: Option<DelayQueue<u32, Failing>> = made.lock().unwrap().clone();
+            io::Error::other(Asks(queue.unwrap(), Arc::clone(&drops)))
+        })
+    };
+    let queue = DelayQueue::with_clock(clock.clone());
+    *made.lock().unwrap() = Some(queue.clone());
+    queue.push(1, 2 * SECOND).unwrap();
 
-        // No future is left that could be woken.
-        let future = Arc::new(Mutex::new(Some(queue.take_async())));
-        clock.before_the_next_fails({
-            let (queue, future) = (queue.clone(), Arc::clone(&future));
-            move || {
-                let mut other = queue.take_async();
-                assert!(poll(&mut other).is_pending());
-                drop((other, future));
-            }
-        });
-        let mut waits = queue.take_async();
-        assert!(poll(&mut waits).is_pending());
-        drop(waits);
-        drop(future);
-
-        // An earlier alarm was set meanwhile.
-        clock.before_the_next_fails({
-            let queue = queue.clone();
-            move || _ = queue.push(2, SECOND).unwrap()
-        });
-        let mut waits = queue.take_async();
-        assert!(poll(&mut waits).is_pending());
-        let told = poll(&mut waits);
-        assert!(matches!(
-            told,
-            std::task::Poll::Ready(Err(TakeError::NoAlarm(_)))
-        ));
-        drop(told);
-
-        // A thread keeps the time.
-        let thread = Arc::new(Mutex::new(None));
-        clock.before_the_next_fails({
-            let (queue, thread) = (queue.clone(), Arc::clone(&thread));
-            move || {
-                *thread.lock().unwrap() = Some(taker(&queue));
-                wait_asleep(&queue, 2);
-            }
-        });
-        let mut waits = queue.take_async();
-        assert!(poll(&mut waits).is_pending());
-        assert!(drops.load(SeqCst) >= 3);
-        clock.clock.wait_for_sleepers(1);
-        clock.clock.advance(SECOND);
-        let thread = thread.lock().unwrap().take().unwrap();
-        thread.join().unwrap().unwrap();
-        drop(waits);
-        *made.lock().unwrap() = None;
+    // No future is left that could be woken.
+    let future = Arc::new(Mutex::new(Some(queue.take_async())));
+    clock.before_the_next_fails({
+        let (queue, future) = (queue.clone(), Arc::clone(&future));
+        move || {
+            let mut other = queue.take_async();
+            assert!(poll(&mut other).is_pending());
+            drop((other, future));
+        }
     });
+    let mut waits = queue.take_async();
+    assert!(poll(&mut waits).is_pending());
+    drop(waits);
+    drop(future);
+
+    // An earlier alarm was set meanwhile.
+    clock.before_the_next_fails({
+        let queue = queue.clone();
+        move || _ = queue.push(2, SECOND).unwrap()
+    });
+    let mut waits = queue.take_async();
+    assert!(poll(&mut waits).is_pending());
+    let told = poll(&mut waits);
+    assert!(matches!(
+        told,
+        std::task::Poll::Ready(Err(TakeError::NoAlarm(_)))
+    ));
+    drop(told);
+
+    // A thread is the leader.
+    let thread = Arc::new(Mutex::new(None));
+    clock.before_the_next_fails({
+        let (queue, thread) = (queue.clone(), Arc::clone(&thread));
+        move || {
+            *thread.lock().unwrap() = Some(taker(&queue));
+            wait_asleep(&queue, 2);
+        }
+    });
+    let mut waits = queue.take_async();
+    assert!(poll(&mut waits).is_pending());
+    assert!(drops.load(SeqCst) >= 3);
+    clock.clock.wait_for_sleepers(1);
+    clock.clock.advance(SECOND);
+    let thread = thread.lock().unwrap().take().unwrap();
+    thread.join().unwrap().unwrap();
+    drop(waits);
+    *made.lock().unwrap() = None;
 }
 
-/// The last entry falls due and a future is called in the section in which the feeder takes the
-/// one before it. What is called on the feeder's thread must not wait for the feeder in vain.
+/// The feeder takes an entry and, in the same critical section, notifies a future of the last one. The waker
+/// that runs on the feeder's thread must not wait for the feeder forever.
 #[cfg(feature = "channel")]
-#[test]
-fn a_waker_that_the_feeder_calls_may_close_the_queue_for_good() {
-    bounded(|| {
-        let (queue, clock) = crate::support::queue();
-        let (_receiver, _feeder) = queue.channel(0).unwrap();
-        queue.push(1, SECOND).unwrap();
-        queue.push(2, SECOND).unwrap();
-        clock.wait_for_sleepers(1); // The feeder keeps the time.
-        let left = Arc::new(Mutex::new(Vec::new()));
-        let closed = testkit::Gate::new();
-        let waker = testkit::waker_fn({
-            let (queue, left, closed) = (queue.clone(), Arc::clone(&left), closed.clone());
-            move || {
-                let leftovers = queue.close_now().into_iter().map(|left| left.value);
-                left.lock().unwrap().extend(leftovers);
-                closed.open();
-            }
-        });
-        let mut future = queue.take_async();
-        assert!(poll_with(&mut future, &waker).is_pending());
-        clock.advance(SECOND);
-        closed.wait();
-        assert_eq!(*left.lock().unwrap(), [1, 2]);
-        assert!(queue.close_now().is_empty(), "nor does a later one wait");
+#[testkit::test]
+fn a_waker_on_the_feeders_thread_may_call_close_now() {
+    let (queue, clock) = crate::support::queue();
+    let (_receiver, _feeder) = queue.channel(0).unwrap();
+    queue.push(1, SECOND).unwrap();
+    queue.push(2, SECOND).unwrap();
+    clock.wait_for_sleepers(1); // The feeder is the leader.
+    let left = Arc::new(Mutex::new(Vec::new()));
+    let closed = testkit::Gate::new();
+    let waker = testkit::waker_fn({
+        let (queue, left, closed) = (queue.clone(), Arc::clone(&left), closed.clone());
+        move || {
+            let leftovers = queue.close_now().into_iter().map(|left| left.value);
+            left.lock().unwrap().extend(leftovers);
+            closed.open();
+        }
     });
+    let mut future = queue.take_async();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    clock.advance(SECOND);
+    closed.wait();
+    assert_eq!(*left.lock().unwrap(), [1, 2]);
+    assert!(queue.close_now().is_empty(), "nor does a later one wait");
 }
 
-/// As it closes the queue, a refused pusher's waker waits itself, on the same thread. That must
-/// not use up what the closer sleeps for.
+/// While `close_now` runs, the waker of a rejected pusher waits on the same thread. It must not consume the
+/// notification of the closer.
 #[cfg(feature = "channel")]
-#[test]
-fn a_waker_that_waits_does_not_keep_a_closer_from_learning_that_all_is_back() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let queue = DelayQueue::<u32>::builder().clock(clock.clone()).bound(1);
-        let queue = queue.build().unwrap();
-        queue.push(1, NOW).unwrap();
-        let (_receiver, _feeder) = queue.channel(0).unwrap();
-        crate::support::until(|| queue.is_empty()); // The feeder has it, and offers it.
-        let other = DelayQueue::<u32, _>::with_clock(clock);
-        let waker = testkit::waker_fn({
-            let queue = queue.clone();
-            move || {
-                crate::support::until(|| queue.len() == 1); // It is back, and the closer woken.
-                let taken = other.take_timeout(NOW);
-                assert!(matches!(taken, Err(TakeError::TimedOut)));
-            }
-        });
-        let mut refused = queue.push_async(2, NOW);
-        assert!(poll_with(&mut refused, &waker).is_pending());
-        let left = queue.close_now();
-        assert_eq!(left.len(), 1);
-        assert!(matches!(poll(&mut refused), std::task::Poll::Ready(Err(_))));
+#[testkit::test]
+fn a_waker_that_waits_consumes_no_notification_of_close_now() {
+    let clock = ManualClock::new();
+    let queue = DelayQueue::<u32>::builder().clock(clock.clone()).bound(1);
+    let queue = queue.build().unwrap();
+    queue.push(1, NOW).unwrap();
+    let (_receiver, _feeder) = queue.channel(0).unwrap();
+    crate::support::until(|| queue.is_empty()); // The feeder holds it and offers it.
+    let other = DelayQueue::<u32, _>::with_clock(clock);
+    let waker = testkit::waker_fn({
+        let queue = queue.clone();
+        move || {
+            crate::support::until(|| queue.len() == 1); // It is returned, and the closer woken.
+            let taken = other.take_timeout(NOW);
+            assert!(matches!(taken, Err(TakeError::TimedOut)));
+        }
     });
+    let mut refused = queue.push_async(2, NOW);
+    assert!(poll_with(&mut refused, &waker).is_pending());
+    let left = queue.close_now();
+    assert_eq!(left.len(), 1);
+    assert!(matches!(poll(&mut refused), std::task::Poll::Ready(Err(_))));
 }
 
-/// Each alarm fires in the call that sets it. A waker of the first entry waits until all are due,
-/// which takes the alarms that follow: so it must not run before they are set.
-#[test]
+/// Each alarm fires in the call that sets it. A waker of the first entry waits until all are due, which needs
+/// the alarms that follow: so the waker must not run before they are set.
+#[testkit::test]
 fn a_waker_may_wait_for_an_alarm_that_fires_while_it_is_set() {
-    bounded(|| {
-        let clock = Hasty {
-            clock: ManualClock::new(),
-            hurries: Arc::default(),
-            deepest: Arc::default(),
-        };
-        let queue = DelayQueue::with_clock(clock.clone());
-        for n in 1..=3 {
-            queue.push(n, n * SECOND).unwrap();
-        }
-        let end = clock.now() + 3 * SECOND;
-        let waits = testkit::waker_fn({
-            let clock = clock.clone();
-            move || until(|| clock.now() >= end)
-        });
-        let mut futures = [queue.take_async(), queue.take_async(), queue.take_async()];
-        for future in &mut futures {
-            assert!(poll_with(future, &waits).is_pending());
-        }
-        clock.hurries.store(true, SeqCst);
-        clock.clock.advance(SECOND);
-        assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
+    let clock = Hasty {
+        clock: ManualClock::new(),
+        hurries: Arc::default(),
+        deepest: Arc::default(),
+    };
+    let queue = DelayQueue::with_clock(clock.clone());
+    for n in 1..=3 {
+        queue.push(n, n * SECOND).unwrap();
+    }
+    let end = clock.now() + 3 * SECOND;
+    let waits = testkit::waker_fn({
+        let clock = clock.clone();
+        move || until(|| clock.now() >= end)
     });
+    let mut futures = [queue.take_async(), queue.take_async(), queue.take_async()];
+    for future in &mut futures {
+        assert!(poll_with(future, &waits).is_pending());
+    }
+    clock.hurries.store(true, SeqCst);
+    clock.clock.advance(SECOND);
+    assert!(futures.iter_mut().all(|future| poll(future).is_ready()));
 }
 
-/// A clock whose waits panic, or whose readings do, as long as its switch says so.
+/// A clock whose waits or readings panic while its switch is on.
 #[derive(Clone, Debug, Default)]
 struct Fragile {
     clock: ManualClock,
@@ -345,7 +334,7 @@ impl Clock for Fragile {
     }
 }
 
-/// The thread that panics was the leader. The future beside it is woken when the entry falls due.
+/// The thread that panics was the leader. The future must be woken when the entry falls due.
 #[test]
 fn a_clock_whose_wait_panics_passes_the_lead_on() {
     let clock = Fragile::default();
@@ -358,7 +347,7 @@ fn a_clock_whose_wait_panics_passes_the_lead_on() {
     let woken = CountingWaker::new();
     let mut future = queue.take_async();
     assert!(poll_with(&mut future, &woken.waker()).is_pending());
-    assert!(panics()); // It has taken the lead from the alarm.
+    assert!(panics()); // It replaces the alarm as the leader.
     clock.clock.advance(SECOND);
     assert_eq!(woken.wakes(), 1);
     assert!(poll(&mut future).is_ready());

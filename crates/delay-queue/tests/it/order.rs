@@ -1,14 +1,14 @@
-//! When entries come, and in which order.
+//! When entries fall due, and in which order they are taken.
 
 use std::time::{Duration, Instant};
 
 use delay_queue::{Due, ManualClock, TakeError};
 use sync_shim::Clock;
 
-use crate::support::{NOW, SECOND, bounded, drain, queue, taker, wait_asleep};
+use crate::support::{NOW, SECOND, drain, queue, taker, wait_asleep};
 
 #[test]
-fn entries_come_in_the_order_of_their_times_whatever_the_order_of_their_pushes() {
+fn entries_are_taken_in_the_order_of_their_times() {
     let (queue, clock) = queue();
     for n in (0..20).rev() {
         queue.push(n, n * Duration::from_millis(1)).unwrap();
@@ -20,11 +20,11 @@ fn entries_come_in_the_order_of_their_times_whatever_the_order_of_their_pushes()
 }
 
 #[test]
-fn entries_of_one_time_come_in_the_order_of_their_pushes() {
+fn entries_due_together_are_taken_in_the_order_of_their_pushes() {
     let (queue, clock) = queue();
     let due = clock.now() + SECOND;
     for n in 0..500 {
-        // By a delay and by a point, from several points of time.
+        // By a delay and by a point in time, from several moments.
         if n % 2 == 0 {
             queue.push_at(n, due).unwrap();
         } else {
@@ -38,7 +38,7 @@ fn entries_of_one_time_come_in_the_order_of_their_pushes() {
 
 #[test]
 fn three_entries_of_one_two_and_three_microseconds_come_in_order() {
-    let queue = delay_queue::DelayQueue::new(); // On the real clock.
+    let queue = delay_queue::DelayQueue::new(); // On the machine's clock.
     for n in [3, 1, 2] {
         queue.push(n, Duration::from_micros(n)).unwrap();
     }
@@ -53,7 +53,7 @@ fn three_entries_of_one_two_and_three_microseconds_come_in_order() {
 }
 
 #[test]
-fn due_means_that_the_time_has_come_to_the_nanosecond() {
+fn entries_fall_due_to_the_nanosecond() {
     const NANO: Duration = Duration::from_nanos(1);
     let (queue, clock) = queue();
     queue.push((), SECOND + NANO).unwrap();
@@ -64,7 +64,7 @@ fn due_means_that_the_time_has_come_to_the_nanosecond() {
 }
 
 #[test]
-fn a_delay_of_zero_is_due_at_once_and_so_is_a_time_that_has_passed() {
+fn zero_delays_and_past_times_are_due_at_once() {
     let (queue, clock) = queue();
     clock.advance(SECOND);
     queue.push("zero", NOW).unwrap();
@@ -73,41 +73,39 @@ fn a_delay_of_zero_is_due_at_once_and_so_is_a_time_that_has_passed() {
         .push_at("past", clock.now() - Duration::from_millis(1))
         .unwrap();
     assert_eq!(drain(&queue), ["past"]);
-    // Before the queue was made: due since then, and no underflow.
+    // Before the queue was made: due since then, without underflow.
     queue
         .push_at("long past", clock.now().checked_sub(2 * SECOND).unwrap())
         .unwrap();
     assert_eq!(drain(&queue), ["long past"]);
 }
 
-#[test]
-fn the_longest_delay_is_never_and_holds_no_other_up() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let never = queue.push("never", Duration::MAX).unwrap();
-        assert_eq!(queue.peek_due(), Some(Due::Never));
-        assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
-        let waiting = taker(&queue);
-        wait_asleep(&queue, 1);
-        assert_eq!(
-            clock.sleepers(),
-            0,
-            "no leader for a time that does not come"
-        );
-        queue.push("soon", SECOND).unwrap();
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        assert_eq!(waiting.join().unwrap().unwrap().value, "soon");
+#[testkit::test]
+fn an_entry_with_the_longest_delay_never_falls_due_and_delays_no_other() {
+    let (queue, clock) = queue();
+    let never = queue.push("never", Duration::MAX).unwrap();
+    assert_eq!(queue.peek_due(), Some(Due::Never));
+    assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
+    let waiting = taker(&queue);
+    wait_asleep(&queue, 1);
+    assert_eq!(
+        clock.sleepers(),
+        0,
+        "no leader waits for a time that never comes"
+    );
+    queue.push("soon", SECOND).unwrap();
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    assert_eq!(waiting.join().unwrap().unwrap().value, "soon");
 
-        clock.advance(Duration::from_secs(600 * 365 * 24 * 3600)); // Past the end of 64 bits.
-        assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
-        queue.push("late", NOW).unwrap();
-        assert_eq!(queue.cancel(never), Some("never"));
-    });
+    clock.advance(Duration::from_secs(600 * 365 * 24 * 3600)); // Past the end of 64 bits.
+    assert!(matches!(queue.try_take(), Err(TakeError::NotDue)));
+    queue.push("late", NOW).unwrap();
+    assert_eq!(queue.cancel(never), Some("never"));
 }
 
 #[test]
-fn delays_beyond_a_clock_s_reach_are_never_and_those_just_within_are_not() {
+fn delays_beyond_the_clocks_range_never_end() {
     let (queue, _clock) = queue();
     let years = |n: u64| Duration::from_secs(n * 365 * 86_400);
     queue.push("within", years(437)).unwrap();
@@ -122,7 +120,7 @@ fn delays_beyond_a_clock_s_reach_are_never_and_those_just_within_are_not() {
 
 /// tokio-util's wheel ends after 2^36 milliseconds, and panics.
 #[test]
-fn there_is_no_horizon_of_two_years() {
+fn delays_of_more_than_two_years_work() {
     let (queue, clock) = queue();
     let far = Duration::from_millis(1 << 37);
     queue.push("far", far).unwrap();
@@ -150,27 +148,25 @@ fn the_latest_instant_can_be_pushed() {
     assert_eq!(drain(&queue), ["at the end of time"]);
 }
 
-/// A clock whose time does not go on must not make a taker spin: it sleeps.
-#[test]
-fn time_that_goes_nowhere_brings_nothing_and_costs_nothing() {
-    bounded(|| {
-        let (queue, clock) = crate::support::Witness::queue();
-        queue.push((), SECOND).unwrap();
-        let taker = taker(&queue);
-        clock.wait_for_sleepers(1);
-        clock.looks();
-        for _ in 0..100 {
-            clock.advance(NOW);
-            std::thread::yield_now();
-        }
-        assert_eq!(clock.looks(), 0, "the taker did not even wake");
-        clock.advance(SECOND);
-        taker.join().unwrap().unwrap();
-    });
+/// A taker sleeps even if the clock stands still: it must not spin.
+#[testkit::test]
+fn a_taker_does_not_spin_while_the_clock_stands_still() {
+    let (queue, clock) = crate::support::Witness::queue();
+    queue.push((), SECOND).unwrap();
+    let taker = taker(&queue);
+    clock.wait_for_sleepers(1);
+    clock.looks();
+    for _ in 0..100 {
+        clock.advance(NOW);
+        std::thread::yield_now();
+    }
+    assert_eq!(clock.looks(), 0, "the taker did not even wake");
+    clock.advance(SECOND);
+    taker.join().unwrap().unwrap();
 }
 
 #[test]
-fn an_entry_tells_when_it_was_due_not_when_it_was_taken() {
+fn a_taken_entry_has_its_due_time_and_not_the_time_of_the_take() {
     let (queue, clock) = queue();
     let due = clock.now() + SECOND;
     let id = queue.push(7, SECOND).unwrap();
@@ -181,7 +177,7 @@ fn an_entry_tells_when_it_was_due_not_when_it_was_taken() {
 }
 
 #[test]
-fn the_time_known_is_the_latest_that_was_read() {
+fn the_known_time_is_the_latest_reading() {
     let (queue, clock) = crate::support::Witness::queue();
     for n in 0..3 {
         queue.push(n, SECOND).unwrap();
@@ -219,9 +215,9 @@ fn a_clock_that_has_run_for_long_before_the_queue_makes_no_difference() {
     assert_eq!(drain(&queue), ["a"]);
 }
 
-/// As deadlines that are restored at a start are: they were due while the process was down.
+/// As with deadlines that a restart restores: they were due while the process was down.
 #[test]
-fn points_of_time_before_the_queue_was_made_keep_their_order_and_are_told() {
+fn due_times_before_the_queue_was_made_keep_their_order() {
     let start = Instant::now();
     let clock = ManualClock::new();
     let queue = delay_queue::DelayQueue::with_clock(clock);
@@ -235,12 +231,12 @@ fn points_of_time_before_the_queue_was_made_keep_their_order_and_are_told() {
     assert_eq!(dues, [ago[3], ago[0], ago[2], ago[1]]);
 }
 
-/// However far away they are: times too far away to differ keep the order of their pushes.
+/// Times too far in the past to differ keep the order of their pushes.
 #[test]
-fn points_of_time_that_are_longest_past_come_first_and_in_the_order_of_their_pushes() {
+fn due_times_too_far_past_to_differ_keep_the_order_of_their_pushes() {
     let (queue, clock) = queue();
     queue.push_at(9, clock.now()).unwrap();
-    // As far back as an `Instant` can be taken.
+    // The earliest representable `Instant`.
     let mut oldest = clock.now();
     for bit in (0..63).rev() {
         let step = Duration::from_secs(1 << bit);

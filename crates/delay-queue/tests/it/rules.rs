@@ -1,9 +1,9 @@
-//! The rules of `takers`, walked at random: whatever the parties do, in whatever order their
-//! sections come, no entry is left lying while a waiter would take it.
+//! A random walk over the rules of `takers`: in no order of sections is an entry left while a waiter would take
+//! it.
 //!
-//! Sections are atomic, so a sequence of them is a schedule. Here every party is a state machine, a
-//! notification lies in a set until its party acts on it, and time goes on only when no party can
-//! act: then nothing may be ready for one that waits.
+//! Sections are atomic, so a sequence of them is a schedule. Every party is a state machine, a notification
+//! stays in a set until its party acts on it, and time advances only when no party can act: then no entry may
+//! be ready for a waiter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,7 +16,7 @@ use delay_queue::wait::{AlarmRequest, Left, ReadySource, WaiterId, Waiters, Wake
 use delay_queue::{Alarm, Parker};
 use testkit::Rng;
 
-/// A heap, as far as takers know it.
+/// The heap, as the rules see it.
 #[derive(Default)]
 struct Dues {
     now: u64,
@@ -54,14 +54,14 @@ impl ReadySource for Dues {
     }
 }
 
-/// Settles, and says which alarm is to be set.
+/// Settles, and returns which alarm is to be set.
 fn settled(waiters: &mut Waiters, source: &mut Dues, wakes: &mut WakeList) -> Option<AlarmRequest> {
     let mut request = None;
     waiters.settle(source, wakes, &mut request);
     request
 }
 
-/// A thread that takes: awake, or asleep with what would wake it.
+/// A thread that takes: awake, or asleep with the reasons to wake it.
 #[derive(Debug)]
 struct Thread {
     parker: Parker,
@@ -78,7 +78,7 @@ impl Wake for Flag {
     }
 }
 
-/// A future that waits. A lazy one is never polled again.
+/// A future that waits. A lazy future is never polled again.
 struct Future {
     id: WaiterId,
     woken: Arc<Flag>,
@@ -99,11 +99,11 @@ struct World {
     time: u64,
     pushed: u64,
     taken: u64,
-    /// Entries that were given a time, and calls of futures that left without taking anything.
+    /// Entries that were given a time, and notifications of futures that left without an entry.
     wakes_allowed: u64,
 }
 
-/// Tells the world that an alarm was taken back.
+/// Records that an alarm was taken back.
 struct Guard(u64, Arc<std::sync::Mutex<BTreeSet<u64>>>);
 
 impl Drop for Guard {
@@ -176,7 +176,7 @@ impl World {
         })
     }
 
-    /// A thread wakes, looks, and sleeps again or is through; then it begins anew.
+    /// A thread wakes, looks, and either sleeps again or finishes; then it starts over.
     fn run_thread(&mut self, at: usize, rng: &mut Rng) {
         let time = self.time;
         self.threads[at].parker.take_token();
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// One step of a party that can make one. `false` if none can.
+    /// One step of a party that can act. `false` if none can.
     fn step(&mut self, rng: &mut Rng) -> bool {
         let threads: Vec<_> = (0..self.threads.len())
             .filter(|&at| self.can_act(&self.threads[at]))
@@ -302,8 +302,7 @@ impl World {
         true
     }
 
-    /// What must be so when no party can act: ready entries are only those that were announced to
-    /// futures which do not look.
+    /// The invariant when no party can act: all ready entries were announced to futures that do not look.
     fn check_rest(&mut self) {
         let ready = self.source.ready(usize::MAX);
         let announced = self
@@ -315,7 +314,7 @@ impl World {
         assert!(wakes <= self.wakes_allowed, "{wakes} wakes");
         assert!(
             waiting == 0 || ready <= announced.count(),
-            "{ready} lie ready while {waiting} wait at {}",
+            "{ready} entries are ready and {waiting} takers wait at {}",
             self.time
         );
     }
@@ -327,7 +326,7 @@ fn walk(rng: &mut Rng) {
         match rng.below(9) {
             0..=2 => {
                 let due = world.time + rng.below(8) as u64;
-                // A push learns the time, or not, as one to a point of time.
+                // A push knows the time, or does not, as a push to a point in time.
                 if rng.chance(2) {
                     world.source.now = world.source.now.max(world.time);
                 }
@@ -340,10 +339,10 @@ fn walk(rng: &mut Rng) {
             }
             5 if !world.futures.is_empty() => {
                 let at = rng.below(world.futures.len());
-                world.poll(Some(at), rng); // For no reason.
+                world.poll(Some(at), rng); // Spuriously.
             }
             6 if !world.source.dues.is_empty() => {
-                // A cancel, or a reset.
+                // A cancel or a reset.
                 let at = rng.below(world.source.dues.len());
                 world.source.dues.swap_remove(at);
                 if rng.chance(2) {
@@ -375,17 +374,17 @@ fn walk(rng: &mut Rng) {
 }
 
 #[test]
-fn no_schedule_leaves_an_entry_lying_while_somebody_waits() {
+fn no_schedule_leaves_an_entry_while_a_taker_waits() {
     let mut rng = Rng::from_env();
     for _ in 0..3_000 {
         walk(&mut rng);
     }
 }
 
-/// A push of something earlier than what the leader sleeps for relies on a thread that has been
-/// notified and has not looked yet.
+/// A push of an entry earlier than the leader's relies on a thread that has been notified and has not looked
+/// yet.
 #[test]
-fn a_notified_thread_that_finds_an_earlier_time_leads_and_wakes_no_other() {
+fn a_notified_thread_that_finds_an_earlier_time_leads_and_wakes_no_taker() {
     let mut source = Dues {
         now: 0,
         dues: vec![9],
@@ -409,10 +408,10 @@ fn a_notified_thread_that_finds_an_earlier_time_leads_and_wakes_no_other() {
     assert_eq!(waiters.counts().rearms, 0);
 }
 
-/// An alarm cannot be set, while a thread has been called and has not looked yet: it will see to
-/// the time when it has, so the futures are not notified of the error.
+/// An alarm cannot be set while a notified thread has not looked yet. The thread will become the leader, so the
+/// futures get no error.
 #[test]
-fn an_alarm_that_fails_beside_a_called_thread_is_told_to_nobody() {
+fn a_failed_alarm_is_no_error_while_a_thread_is_notified() {
     let mut source = Dues {
         now: 0,
         dues: vec![9],
@@ -434,7 +433,7 @@ fn an_alarm_that_fails_beside_a_called_thread_is_told_to_nobody() {
     wakes.wake_all();
     assert!(!woken.0.load(SeqCst));
 
-    // It looks, takes, and leaves: the future stays alone, and an alarm is asked for again.
+    // The thread looks, takes and leaves: the future is alone, and an alarm is requested again.
     waiters.dequeue_thread(thread);
     assert!(source.take());
     let mut wakes = WakeList::new();

@@ -1,4 +1,4 @@
-//! What several modules of these tests need. Nothing here waits for time.
+//! Shared helpers. None of them waits for time.
 
 use std::future::Future;
 use std::io;
@@ -14,12 +14,7 @@ use delay_queue::{Alarm, Clock, DelayQueue, Expired, ManualClock, Parker, TakeEr
 pub(crate) const NOW: Duration = Duration::ZERO;
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// A test that may hang, under the watchdog.
-pub(crate) fn bounded(test: impl FnOnce()) {
-    testkit::watchdog(testkit::LIMIT, test);
-}
-
-/// Lets the others run until it is so. The watchdog is the only bound.
+/// Yields until the condition holds. Only the watchdog bounds it.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
@@ -34,13 +29,13 @@ pub(crate) fn queue<T: Send + 'static>() -> (DelayQueue<T, ManualClock>, ManualC
 
 pub(crate) type Taken<T> = Result<Expired<T>, TakeError>;
 
-/// A thread that takes.
+/// A thread that takes one entry.
 pub(crate) fn taker<T: Send + 'static, C: Clock>(queue: &DelayQueue<T, C>) -> JoinHandle<Taken<T>> {
     let queue = queue.clone();
     thread::spawn(move || queue.take())
 }
 
-/// Waits until so many takers wait.
+/// Waits until this many takers wait.
 pub(crate) fn wait_asleep<T: Send + 'static, C: Clock>(queue: &DelayQueue<T, C>, count: usize) {
     until(|| queue.stats().waiting_takers == count);
 }
@@ -55,19 +50,19 @@ pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_with(future, Waker::noop())
 }
 
-/// How many of these are ready.
+/// Counts the ready ones.
 pub(crate) fn count_ready<F: Future + Unpin>(futures: &mut [F]) -> usize {
     let polled = futures.iter_mut().map(|future| poll(future).is_ready());
     polled.filter(|&is_ready| is_ready).count()
 }
 
-/// What `queue` yields by now, without waiting.
+/// The values that `queue` yields without waiting.
 pub(crate) fn drain<T: Send + 'static, C: Clock>(queue: &DelayQueue<T, C>) -> Vec<T> {
     let ready = queue.drain_ready(usize::MAX);
     ready.into_iter().map(|expired| expired.value).collect()
 }
 
-/// A manual clock that keeps a record of what it is asked, and whose alarms can be made to fail.
+/// A manual clock that records its calls and whose alarms can be made to fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Witness(Arc<Seen>);
 
@@ -103,27 +98,27 @@ impl Witness {
         (DelayQueue::with_clock(clock.clone()), clock)
     }
 
-    /// How often the time was read since the last call of this.
+    /// The number of readings since the last call.
     pub(crate) fn looks(&self) -> usize {
         self.0.looks.swap(0, SeqCst)
     }
 
-    /// Until when threads have slept, from the clock's start on.
+    /// The times until which threads have slept, since the clock's start.
     pub(crate) fn parks(&self) -> Vec<Duration> {
         self.0.parks.lock().unwrap().clone()
     }
 
-    /// For when alarms were set, from the clock's start on.
+    /// The times for which alarms were set, since the clock's start.
     pub(crate) fn alarms(&self) -> Vec<Duration> {
         self.0.alarms.lock().unwrap().clone()
     }
 
-    /// From now on no alarm can be set, or again.
+    /// Whether alarms fail from now on.
     pub(crate) fn fail(&self, fails: bool) {
         self.0.fails.store(fails, SeqCst);
     }
 
-    /// The next so many alarms ring as they are set, and never again.
+    /// The next `count` alarms ring as they are set, and never again.
     pub(crate) fn ring_at_once(&self, alarms: usize) {
         self.0.hasty.store(alarms, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Taking: at once, for a while, until a point, as long as it takes.
+//! The ways to take: at once, with a timeout, with a deadline, without a limit.
 
 use std::thread;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use delay_queue::TakeError;
 use sync_shim::Clock;
 
-use crate::support::{NOW, SECOND, Witness, bounded, queue, taker, wait_asleep};
+use crate::support::{NOW, SECOND, Witness, queue, taker, wait_asleep};
 
 #[test]
-fn an_empty_queue_says_so_and_one_whose_entries_are_not_due_says_that() {
+fn a_take_error_tells_empty_from_not_due() {
     let (queue, clock) = queue();
     assert!(matches!(queue.try_take(), Err(TakeError::Empty)));
     queue.push(1, SECOND).unwrap();
@@ -20,87 +20,77 @@ fn an_empty_queue_says_so_and_one_whose_entries_are_not_due_says_that() {
     assert!(matches!(queue.try_take(), Err(TakeError::Empty)));
 }
 
-#[test]
-fn a_take_of_an_empty_queue_waits_for_what_is_pushed_and_until_it_is_due() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let taker = taker(&queue);
-        wait_asleep(&queue, 1);
-        queue.push(1, SECOND).unwrap();
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        assert_eq!(taker.join().unwrap().unwrap().value, 1);
-    });
+#[testkit::test]
+fn a_take_waits_for_a_push_and_until_the_entry_is_due() {
+    let (queue, clock) = queue();
+    let taker = taker(&queue);
+    wait_asleep(&queue, 1);
+    queue.push(1, SECOND).unwrap();
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    assert_eq!(taker.join().unwrap().unwrap().value, 1);
+}
+
+#[testkit::test]
+fn a_take_of_an_empty_queue_ends_at_its_timeout() {
+    let (queue, clock) = queue::<u8>();
+    let waiting = {
+        let queue = queue.clone();
+        thread::spawn(move || queue.take_timeout(SECOND))
+    };
+    clock.wait_for_sleepers(1);
+    assert_eq!(clock.next_due(), Some(clock.now() + SECOND));
+    clock.advance(SECOND - Duration::from_nanos(1));
+    assert_eq!(queue.stats().waiting_takers, 1);
+    clock.advance(Duration::from_nanos(1));
+    assert!(matches!(waiting.join().unwrap(), Err(TakeError::TimedOut)));
+    assert_eq!(queue.stats().waiting_takers, 0);
+}
+
+#[testkit::test]
+fn a_take_of_later_entries_ends_at_its_timeout() {
+    let (queue, clock) = queue();
+    queue.push(1, 5 * SECOND).unwrap();
+    let waiting = {
+        let queue = queue.clone();
+        thread::spawn(move || queue.take_timeout(SECOND))
+    };
+    clock.wait_for_sleepers(1);
+    // It is the leader, but sleeps no longer than its timeout.
+    assert_eq!(clock.next_due(), Some(clock.now() + SECOND));
+    clock.advance(SECOND);
+    assert!(matches!(waiting.join().unwrap(), Err(TakeError::TimedOut)));
+    assert_eq!(queue.len(), 1);
+}
+
+#[testkit::test]
+fn a_take_gets_an_entry_due_within_its_timeout() {
+    let (queue, clock) = queue();
+    queue.push(1, SECOND).unwrap();
+    let waiting = {
+        let queue = queue.clone();
+        thread::spawn(move || queue.take_timeout(5 * SECOND))
+    };
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    assert_eq!(waiting.join().unwrap().unwrap().value, 1);
+}
+
+#[testkit::test]
+fn an_entry_due_at_the_deadline_is_taken() {
+    let (queue, clock) = queue();
+    queue.push(1, SECOND).unwrap();
+    let waiting = {
+        let (queue, deadline) = (queue.clone(), clock.now() + SECOND);
+        thread::spawn(move || queue.take_deadline(deadline))
+    };
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    assert_eq!(waiting.join().unwrap().unwrap().value, 1);
 }
 
 #[test]
-fn a_take_for_a_while_of_an_empty_queue_ends_after_it_and_not_before() {
-    bounded(|| {
-        let (queue, clock) = queue::<u8>();
-        let waiting = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take_timeout(SECOND))
-        };
-        clock.wait_for_sleepers(1);
-        assert_eq!(clock.next_due(), Some(clock.now() + SECOND));
-        clock.advance(SECOND - Duration::from_nanos(1));
-        assert_eq!(queue.stats().waiting_takers, 1);
-        clock.advance(Duration::from_nanos(1));
-        assert!(matches!(waiting.join().unwrap(), Err(TakeError::TimedOut)));
-        assert_eq!(queue.stats().waiting_takers, 0);
-    });
-}
-
-#[test]
-fn a_take_for_a_while_of_entries_that_are_later_ends_after_it_and_takes_nothing() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        queue.push(1, 5 * SECOND).unwrap();
-        let waiting = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take_timeout(SECOND))
-        };
-        clock.wait_for_sleepers(1);
-        // It has the watch, but sleeps no longer than it may.
-        assert_eq!(clock.next_due(), Some(clock.now() + SECOND));
-        clock.advance(SECOND);
-        assert!(matches!(waiting.join().unwrap(), Err(TakeError::TimedOut)));
-        assert_eq!(queue.len(), 1);
-    });
-}
-
-#[test]
-fn a_take_for_a_while_gets_what_falls_due_within_it() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        queue.push(1, SECOND).unwrap();
-        let waiting = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take_timeout(5 * SECOND))
-        };
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        assert_eq!(waiting.join().unwrap().unwrap().value, 1);
-    });
-}
-
-#[test]
-fn an_entry_that_falls_due_with_the_deadline_is_taken() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        queue.push(1, SECOND).unwrap();
-        let waiting = {
-            let (queue, deadline) = (queue.clone(), clock.now() + SECOND);
-            thread::spawn(move || queue.take_deadline(deadline))
-        };
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        assert_eq!(waiting.join().unwrap().unwrap().value, 1);
-    });
-}
-
-#[test]
-fn a_take_for_no_time_takes_what_is_due_or_nothing() {
+fn a_take_with_a_zero_timeout_takes_a_due_entry_or_none() {
     let (queue, clock) = queue();
     assert!(matches!(queue.take_timeout(NOW), Err(TakeError::TimedOut)));
     queue.push(1, SECOND).unwrap();
@@ -116,46 +106,42 @@ fn a_take_for_no_time_takes_what_is_due_or_nothing() {
     ));
 }
 
-#[test]
-fn a_take_for_ever_is_one_without_a_deadline() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let waiting = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.take_timeout(Duration::MAX))
-        };
-        wait_asleep(&queue, 1);
-        assert_eq!(clock.sleepers(), 0);
-        queue.push(1, NOW).unwrap();
-        assert_eq!(waiting.join().unwrap().unwrap().value, 1);
-    });
+#[testkit::test]
+fn a_take_with_the_longest_timeout_waits_without_a_deadline() {
+    let (queue, clock) = queue();
+    let waiting = {
+        let queue = queue.clone();
+        thread::spawn(move || queue.take_timeout(Duration::MAX))
+    };
+    wait_asleep(&queue, 1);
+    assert_eq!(clock.sleepers(), 0);
+    queue.push(1, NOW).unwrap();
+    assert_eq!(waiting.join().unwrap().unwrap().value, 1);
+}
+
+#[testkit::test]
+fn a_take_times_out_before_the_entry_is_due_and_the_next_take_gets_it() {
+    let (queue, clock) = queue();
+    let waiting = {
+        let queue = queue.clone();
+        thread::spawn(move || (queue.take_timeout(SECOND), queue.take_timeout(5 * SECOND)))
+    };
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    clock.wait_for_sleepers(1);
+    queue.push(1, SECOND).unwrap();
+    // The taker was notified so that it leads for the earlier time.
+    while clock.next_due() != Some(clock.now() + SECOND) {
+        thread::yield_now();
+    }
+    clock.advance(SECOND);
+    let (first, second) = waiting.join().unwrap();
+    assert!(matches!(first, Err(TakeError::TimedOut)));
+    assert_eq!(second.unwrap().value, 1);
 }
 
 #[test]
-fn a_timed_take_before_the_push_times_out_and_the_next_one_has_it() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let waiting = {
-            let queue = queue.clone();
-            thread::spawn(move || (queue.take_timeout(SECOND), queue.take_timeout(5 * SECOND)))
-        };
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        clock.wait_for_sleepers(1);
-        queue.push(1, SECOND).unwrap();
-        // The taker has been called to keep the earlier time.
-        while clock.next_due() != Some(clock.now() + SECOND) {
-            thread::yield_now();
-        }
-        clock.advance(SECOND);
-        let (first, second) = waiting.join().unwrap();
-        assert!(matches!(first, Err(TakeError::TimedOut)));
-        assert_eq!(second.unwrap().value, 1);
-    });
-}
-
-#[test]
-fn what_is_due_is_taken_without_waiting_and_without_a_thread_s_parker() {
+fn a_due_entry_is_taken_without_a_parker() {
     let (queue, clock) = Witness::queue();
     queue.push(1, NOW).unwrap();
     assert_eq!(queue.take().unwrap().value, 1);
@@ -163,23 +149,21 @@ fn what_is_due_is_taken_without_waiting_and_without_a_thread_s_parker() {
     assert_eq!(queue.stats().wakes, 0);
 }
 
-#[test]
-fn a_token_left_behind_by_an_earlier_wait_does_no_harm() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let parker = sync_shim::Parker::of_thread();
-        parker.unpark(); // A wait of something else on this thread has left it.
-        assert!(matches!(queue.take_timeout(NOW), Err(TakeError::TimedOut)));
-        parker.unpark();
-        let mover = {
-            let clock = clock.clone();
-            thread::spawn(move || {
-                clock.wait_for_sleepers(1);
-                clock.advance(SECOND);
-            })
-        };
-        queue.push(1, SECOND).unwrap();
-        assert_eq!(queue.take().unwrap().value, 1);
-        mover.join().unwrap();
-    });
+#[testkit::test]
+fn a_token_left_by_an_earlier_wait_does_no_harm() {
+    let (queue, clock) = queue();
+    let parker = sync_shim::Parker::of_thread();
+    parker.unpark(); // Another wait on this thread left it.
+    assert!(matches!(queue.take_timeout(NOW), Err(TakeError::TimedOut)));
+    parker.unpark();
+    let mover = {
+        let clock = clock.clone();
+        thread::spawn(move || {
+            clock.wait_for_sleepers(1);
+            clock.advance(SECOND);
+        })
+    };
+    queue.push(1, SECOND).unwrap();
+    assert_eq!(queue.take().unwrap().value, 1);
+    mover.join().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Taking in batches: how many, into what, and who else is woken.
+//! Taking in batches: their size, their buffers, and the notifications of other takers.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use delay_queue::{BATCH_ROOM, DelayQueue, Expired, ManualClock, TakeError};
 use testkit::{CountingWaker, block_on};
 
-use crate::support::{NOW, SECOND, Witness, bounded, poll, poll_with, queue, until, wait_asleep};
+use crate::support::{NOW, SECOND, Witness, poll, poll_with, queue, until, wait_asleep};
 
 fn most(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).unwrap()
@@ -18,7 +18,7 @@ fn values<T: Copy>(batch: &[Expired<T>]) -> Vec<T> {
 }
 
 #[test]
-fn a_batch_is_what_is_due_in_order_up_to_its_limit_behind_what_the_buffer_holds() {
+fn a_batch_appends_the_due_entries_in_order_up_to_its_limit() {
     let (queue, clock) = queue();
     for n in (0..10).rev() {
         queue.push(n, n * SECOND).unwrap();
@@ -32,7 +32,7 @@ fn a_batch_is_what_is_due_in_order_up_to_its_limit_behind_what_the_buffer_holds(
 }
 
 #[test]
-fn a_batch_of_nothing_says_why_and_leaves_the_buffer_as_it_was() {
+fn an_empty_batch_returns_the_reason_and_leaves_the_buffer_unchanged() {
     let (queue, clock) = queue();
     queue.push(1, NOW).unwrap();
     let mut batch = Vec::new();
@@ -53,54 +53,50 @@ fn a_batch_of_nothing_says_why_and_leaves_the_buffer_as_it_was() {
     drop(clock);
 }
 
-#[test]
-fn a_batch_waits_for_one_entry_and_takes_all_that_fall_due_with_it() {
-    bounded(|| {
-        let (queue, clock) = queue();
-        let taker = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                let mut batch = Vec::new();
-                queue.take_many(&mut batch, most(8)).unwrap();
-                values(&batch)
-            })
-        };
-        wait_asleep(&queue, 1);
-        for n in 0..3 {
-            queue.push(n, SECOND).unwrap();
-        }
-        queue.push(9, 2 * SECOND).unwrap();
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        assert_eq!(taker.join().unwrap(), [0, 1, 2]);
-        assert_eq!(queue.len(), 1);
-    });
+#[testkit::test]
+fn a_batch_waits_for_one_entry_and_takes_all_entries_due_with_it() {
+    let (queue, clock) = queue();
+    let taker = {
+        let queue = queue.clone();
+        thread::spawn(move || {
+            let mut batch = Vec::new();
+            queue.take_many(&mut batch, most(8)).unwrap();
+            values(&batch)
+        })
+    };
+    wait_asleep(&queue, 1);
+    for n in 0..3 {
+        queue.push(n, SECOND).unwrap();
+    }
+    queue.push(9, 2 * SECOND).unwrap();
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    assert_eq!(taker.join().unwrap(), [0, 1, 2]);
+    assert_eq!(queue.len(), 1);
 }
 
-#[test]
-fn a_batch_for_a_while_ends_after_it_with_nothing() {
-    bounded(|| {
-        let (queue, clock) = queue::<u8>();
-        let mut batch = Vec::new();
-        let taken = queue.take_many_timeout(&mut batch, most(2), NOW);
-        assert!(matches!(taken, Err(TakeError::TimedOut)));
-        let waiting = {
-            let (queue, deadline) = (queue.clone(), sync_shim::Clock::now(&clock) + SECOND);
-            thread::spawn(move || queue.take_many_deadline(&mut Vec::new(), most(2), deadline))
-        };
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        assert!(matches!(waiting.join().unwrap(), Err(TakeError::TimedOut)));
-        assert_eq!(queue.stats().waiting_takers, 0);
-        queue.push(1, NOW).unwrap();
-        let taken = queue.take_many_timeout(&mut batch, most(2), Duration::MAX);
-        assert_eq!(taken.unwrap(), 1);
-    });
+#[testkit::test]
+fn a_batch_ends_empty_at_its_timeout() {
+    let (queue, clock) = queue::<u8>();
+    let mut batch = Vec::new();
+    let taken = queue.take_many_timeout(&mut batch, most(2), NOW);
+    assert!(matches!(taken, Err(TakeError::TimedOut)));
+    let waiting = {
+        let (queue, deadline) = (queue.clone(), sync_shim::Clock::now(&clock) + SECOND);
+        thread::spawn(move || queue.take_many_deadline(&mut Vec::new(), most(2), deadline))
+    };
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    assert!(matches!(waiting.join().unwrap(), Err(TakeError::TimedOut)));
+    assert_eq!(queue.stats().waiting_takers, 0);
+    queue.push(1, NOW).unwrap();
+    let taken = queue.take_many_timeout(&mut batch, most(2), Duration::MAX);
+    assert_eq!(taken.unwrap(), 1);
 }
 
-/// The first entry is due by a time that is known; the second by now only.
-#[test]
-fn a_batch_takes_what_has_fallen_due_since_the_clock_was_last_read() {
+/// The first entry is due by the last known time, the second one only by the current time.
+#[testkit::test]
+fn a_batch_takes_entries_that_fell_due_since_the_last_reading_of_the_clock() {
     for future in [false, true] {
         let (queue, clock) = Witness::queue();
         queue.push(1, NOW).unwrap();
@@ -122,7 +118,7 @@ fn a_batch_takes_what_has_fallen_due_since_the_clock_was_last_read() {
 }
 
 #[test]
-fn a_batch_is_no_larger_than_the_room_that_is_made_or_that_the_buffer_has() {
+fn a_batch_is_limited_by_the_reserved_room_of_its_buffer() {
     let (queue, _clock) = queue();
     let count = 4 * BATCH_ROOM;
     for n in 0..count {
@@ -141,7 +137,7 @@ fn a_batch_is_no_larger_than_the_room_that_is_made_or_that_the_buffer_has() {
 }
 
 #[test]
-fn a_buffer_that_is_reused_never_grows() {
+fn a_reused_buffer_does_not_grow() {
     let (queue, _clock) = queue();
     let mut batch = Vec::with_capacity(16);
     let memory = (batch.as_ptr(), batch.capacity());
@@ -162,35 +158,32 @@ fn a_buffer_that_is_reused_never_grows() {
     assert_eq!((batch.as_ptr(), batch.capacity()), memory);
 }
 
-#[test]
-fn the_places_that_a_batch_frees_are_all_for_waiting_pushers() {
-    bounded(|| {
-        let builder = DelayQueue::builder().clock(ManualClock::new());
-        let queue = builder.bound(3).build().unwrap();
-        for n in 0..3 {
-            queue.push(n, NOW).unwrap();
-        }
-        let pushers: Vec<_> = (3..6)
-            .map(|n| {
-                let queue = queue.clone();
-                thread::spawn(move || queue.push(n, NOW).is_ok())
-            })
-            .collect();
-        until(|| queue.stats().waiting_pushers == 3);
-        let mut batch = Vec::new();
-        assert_eq!(queue.try_take_many(&mut batch, most(9)).unwrap(), 3);
-        assert_eq!(values(&batch), [0, 1, 2]);
-        for pusher in pushers {
-            assert!(pusher.join().unwrap());
-        }
-        assert_eq!(queue.len(), 3);
-    });
+#[testkit::test]
+fn all_places_freed_by_a_batch_go_to_waiting_pushers() {
+    let builder = DelayQueue::builder().clock(ManualClock::new());
+    let queue = builder.bound(3).build().unwrap();
+    for n in 0..3 {
+        queue.push(n, NOW).unwrap();
+    }
+    let pushers: Vec<_> = (3..6)
+        .map(|n| {
+            let queue = queue.clone();
+            thread::spawn(move || queue.push(n, NOW).is_ok())
+        })
+        .collect();
+    until(|| queue.stats().waiting_pushers == 3);
+    let mut batch = Vec::new();
+    assert_eq!(queue.try_take_many(&mut batch, most(9)).unwrap(), 3);
+    assert_eq!(values(&batch), [0, 1, 2]);
+    for pusher in pushers {
+        assert!(pusher.join().unwrap());
+    }
+    assert_eq!(queue.len(), 3);
 }
 
-/// The future was woken for an entry that is in the batch of another consumer: the next entry is for
-/// another future.
+/// The future was woken for an entry that is in another consumer's batch: the next entry wakes another future.
 #[test]
-fn an_entry_that_goes_with_a_batch_uses_up_no_later_wake_up() {
+fn an_entry_taken_in_a_batch_consumes_no_later_wake_up() {
     let (queue, _clock) = queue();
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
@@ -206,7 +199,7 @@ fn an_entry_that_goes_with_a_batch_uses_up_no_later_wake_up() {
 }
 
 #[test]
-fn a_batch_as_a_future_waits_for_the_alarm_and_is_good_for_the_next() {
+fn a_batch_future_waits_for_the_alarm_and_can_be_reused() {
     let (queue, clock) = queue();
     let waker = CountingWaker::new();
     for n in 0..2 {
@@ -230,7 +223,7 @@ fn a_batch_as_a_future_waits_for_the_alarm_and_is_good_for_the_next() {
 }
 
 #[test]
-fn a_batch_future_that_is_dropped_takes_nothing_and_passes_its_wake_up_on() {
+fn a_dropped_batch_future_takes_no_entry_and_passes_its_wake_up_on() {
     let (queue, _clock) = queue();
     let waker = CountingWaker::new();
     let mut batch = Vec::new();
@@ -246,30 +239,28 @@ fn a_batch_future_that_is_dropped_takes_nothing_and_passes_its_wake_up_on() {
     assert!(poll(&mut second).is_ready());
 }
 
-#[test]
-fn a_batch_of_one_entry_after_the_other_loses_none_whatever_the_threads_do() {
-    bounded(|| {
-        const EACH: usize = 2_000;
-        let (queue, _clock) = queue();
-        let takers: Vec<_> = (0..3)
-            .map(|n| {
-                let queue = queue.clone();
-                thread::spawn(move || {
-                    let (mut all, mut batch) = (Vec::new(), Vec::new());
-                    while queue.take_many(&mut batch, most(1 + 5 * n)).is_ok() {
-                        all.extend(batch.drain(..).map(|one| one.value));
-                    }
-                    all
-                })
+#[testkit::test]
+fn batches_taken_by_many_threads_lose_no_entry() {
+    const EACH: usize = 2_000;
+    let (queue, _clock) = queue();
+    let takers: Vec<_> = (0..3)
+        .map(|n| {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let (mut all, mut batch) = (Vec::new(), Vec::new());
+                while queue.take_many(&mut batch, most(1 + 5 * n)).is_ok() {
+                    all.extend(batch.drain(..).map(|one| one.value));
+                }
+                all
             })
-            .collect();
-        for n in 0..EACH {
-            queue.push(n, NOW).unwrap();
-        }
-        queue.close();
-        let taken = takers.into_iter().map(|taker| taker.join().unwrap());
-        let mut taken: Vec<_> = taken.flatten().collect();
-        taken.sort_unstable();
-        assert!(taken.into_iter().eq(0..EACH));
-    });
+        })
+        .collect();
+    for n in 0..EACH {
+        queue.push(n, NOW).unwrap();
+    }
+    queue.close();
+    let taken = takers.into_iter().map(|taker| taker.join().unwrap());
+    let mut taken: Vec<_> = taken.flatten().collect();
+    taken.sort_unstable();
+    assert!(taken.into_iter().eq(0..EACH));
 }

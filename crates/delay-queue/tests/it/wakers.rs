@@ -1,5 +1,5 @@
-//! Wakers whose clone, wake or drop panics, in every future that there is. The caller sees its own
-//! panic at most; the queue, and all others who wait, see nothing of it.
+//! Wakers whose clone, wake or drop panics, in every future of the queue. At most the caller sees its own
+//! panic; the queue and the other waiters are unaffected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use testkit::{CountingWaker, DropCounter};
 
 use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
-/// What a waker does at which turn of its life. Wakers made from one are clones of one another.
+/// The behaviour of a waker in each of its functions. Wakers made from one conduct are clones of one another.
 #[derive(Default)]
 struct Conduct {
-    /// The clone with this number panics; 0: none does.
+    /// The number of the clone that panics; 0: none.
     bad_clone: usize,
     bad_drop: bool,
     clones: AtomicUsize,
@@ -24,7 +24,7 @@ struct Conduct {
 impl Conduct {
     fn waker(self) -> (Waker, Arc<Self>) {
         let conduct = Arc::new(self);
-        // SAFETY: the table below treats its data as an `Arc<Conduct>`, which this is.
+        // SAFETY: the table below casts its data to an `Arc<Conduct>`, which this is.
         let waker = unsafe { Waker::from_raw(raw(Arc::clone(&conduct))) };
         (waker, conduct)
     }
@@ -65,7 +65,7 @@ fn is_panic<R>(call: impl FnOnce() -> R) -> bool {
     catch_unwind(AssertUnwindSafe(call)).is_err()
 }
 
-/// Of a waker whose drops panic: what is left of it must not be dropped here.
+/// A waker whose drops panic: its remains must not be dropped here.
 fn forget(waker: Waker) {
     std::mem::forget(waker);
 }
@@ -79,7 +79,7 @@ fn full() -> (DelayQueue<u32, ManualClock>, ManualClock) {
 }
 
 #[test]
-fn a_clone_that_panics_leaves_a_taking_future_as_it_was() {
+fn a_waker_clone_that_panics_leaves_a_take_future_unchanged() {
     let (queue, _clock) = queue();
     let (waker, _) = Conduct {
         bad_clone: 2,
@@ -97,14 +97,14 @@ fn a_clone_that_panics_leaves_a_taking_future_as_it_was() {
     let other = CountingWaker::new();
     let mut next = queue.take_async();
     assert!(poll_with(&mut next, &other.waker()).is_pending());
-    queue.push(1, NOW).unwrap(); // Wakes it, and its executor gives it up.
+    queue.push(1, NOW).unwrap(); // Wakes it, and its executor abandons it.
     drop(future);
     assert_eq!(other.wakes(), 1);
     assert!(poll(&mut next).is_ready());
 }
 
 #[test]
-fn a_first_clone_that_panics_leaves_nothing_behind() {
+fn a_panic_in_the_first_waker_clone_leaves_no_waiter_behind() {
     let (queue, _clock) = queue::<u32>();
     let (waker, _) = Conduct {
         bad_clone: 1,
@@ -131,7 +131,7 @@ fn a_first_clone_that_panics_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_clone_that_panics_leaves_a_pushing_future_in_the_line() {
+fn a_waker_clone_that_panics_leaves_a_push_future_waiting() {
     let (queue, _clock) = full();
     let (waker, _) = Conduct {
         bad_clone: 2,
@@ -148,7 +148,7 @@ fn a_clone_that_panics_leaves_a_pushing_future_in_the_line() {
 }
 
 #[test]
-fn drops_that_panic_cost_a_taking_future_neither_its_place_nor_its_entry() {
+fn waker_drops_that_panic_cost_a_take_future_neither_its_place_nor_its_entry() {
     let (queue, _clock) = queue();
     let (bad, conduct) = Conduct {
         bad_drop: true,
@@ -166,10 +166,10 @@ fn drops_that_panic_cost_a_taking_future_neither_its_place_nor_its_entry() {
     forget(bad);
 }
 
-/// Another future is called for the entry, and this one comes first: the waker that it waited with
-/// and the one that it comes with are both dropped, together.
+/// Another future is notified of the entry, and this one is polled first: its old waker and its new one are
+/// dropped together.
 #[test]
-fn the_old_waker_and_the_new_one_may_both_panic_as_an_entry_is_taken() {
+fn the_old_and_the_new_waker_may_both_panic_as_an_entry_is_taken() {
     let (queue, _clock) = queue();
     let (bad, conduct) = Conduct {
         bad_drop: true,
@@ -187,7 +187,7 @@ fn the_old_waker_and_the_new_one_may_both_panic_as_an_entry_is_taken() {
 }
 
 #[test]
-fn drops_that_panic_cost_a_pushing_future_neither_its_place_nor_its_answer() {
+fn waker_drops_that_panic_cost_a_push_future_neither_its_place_nor_its_answer() {
     let (queue, _clock) = full();
     let (bad, _) = Conduct {
         bad_drop: true,
@@ -207,9 +207,9 @@ fn drops_that_panic_cost_a_pushing_future_neither_its_place_nor_its_answer() {
     forget(bad);
 }
 
-/// The value and the waker lie in the line together: the caller sees the value's panic.
+/// The value and the waker wait in the queue together: the caller sees the value's panic.
 #[test]
-fn a_pushing_future_may_be_dropped_with_a_value_and_a_waker_that_both_panic() {
+fn a_push_future_may_be_dropped_with_a_value_and_a_waker_that_both_panic() {
     let queue = DelayQueue::<(Option<testkit::PanicOnDrop>, testkit::Counted)>::builder();
     let queue = queue.clock(ManualClock::new()).bound(1).build().unwrap();
     let values = DropCounter::new();

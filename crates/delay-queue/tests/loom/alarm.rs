@@ -1,158 +1,116 @@
-//! Futures that wait for a time: the clock's alarm keeps it, or a thread does.
+//! Futures that wait for a time: the clock's alarm or a thread leads for them.
 
 use std::io;
 use std::task::Waker;
 use std::time::Instant;
 
 use delay_queue::{DelayQueue, ManualClock, TakeError};
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 use sync_shim::{Alarm, Clock, Parker};
 
 use super::{NOW, beside, block_on, poll_once, queue, steps, value};
 
-/// Setting an alarm is not under the lock: it may fire before the party that set it has reported it.
-#[test]
-fn an_alarm_that_rings_while_it_is_set_is_heard() {
-    check(
-        "an_alarm_that_rings_while_it_is_set_is_heard",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("entry", steps(1)).unwrap();
-            let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
-            clock.advance(steps(1));
-            assert_eq!(taker.join().unwrap().unwrap(), "entry");
-        },
-    );
+/// Alarms are set without the lock: one may fire before the thread that sets it has reported so.
+#[testkit::model(preemptions = 3)]
+fn an_alarm_that_rings_while_it_is_set_wakes_its_future() {
+    let (queue, clock) = queue();
+    queue.push("entry", steps(1)).unwrap();
+    let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
-/// An alarm rings while it is set, and the next must be set for what follows.
-#[test]
+/// An alarm rings while it is set, and the next alarm must be set for the entries that follow.
+#[testkit::model(preemptions = 3)]
 fn an_alarm_that_rings_while_it_is_set_is_followed_by_the_next() {
-    check(
-        "an_alarm_that_rings_while_it_is_set_is_followed_by_the_next",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("one", steps(1)).unwrap();
-            queue.push("two", steps(2)).unwrap();
-            let taker = beside(&queue, move |queue| {
-                let one = value(block_on(queue.take_async())).unwrap();
-                (one, value(block_on(queue.take_async())).unwrap())
-            });
+    let (queue, clock) = queue();
+    queue.push("one", steps(1)).unwrap();
+    queue.push("two", steps(2)).unwrap();
+    let taker = beside(&queue, move |queue| {
+        let one = value(block_on(queue.take_async())).unwrap();
+        (one, value(block_on(queue.take_async())).unwrap())
+    });
+    clock.advance(steps(1));
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap(), ("one", "two"));
+}
+
+/// An alarm for a later time is being set as an earlier entry is pushed.
+#[testkit::model(preemptions = 3)]
+fn an_earlier_push_racing_the_setting_of_an_alarm_sets_an_earlier_one() {
+    let (queue, clock) = queue();
+    queue.push("later", steps(9)).unwrap();
+    let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
+    queue.push("earlier", steps(1)).unwrap();
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap().unwrap(), "earlier");
+    // No alarm is left that no waiting future needs.
+    assert!(clock.sleepers() <= 1);
+}
+
+/// The leader is a thread and gives up; a future still waits.
+#[testkit::model(preemptions = 2)]
+fn the_last_thread_that_leaves_racing_a_future_passes_the_lead_to_the_alarm() {
+    let (queue, clock) = queue();
+    queue.push("entry", steps(2)).unwrap();
+    let deadline = clock.now() + steps(1);
+    let future = beside(&queue, |queue| value(block_on(queue.take_async())));
+    let mover = {
+        let clock = clock.clone();
+        spawn(move || {
             clock.advance(steps(1));
             clock.advance(steps(1));
-            assert_eq!(taker.join().unwrap(), ("one", "two"));
-        },
-    );
+        })
+    };
+    if queue.take_deadline(deadline).is_ok() {
+        // It started so late that the entry was due.
+        queue.push("entry", NOW).unwrap();
+    }
+    assert_eq!(future.join().unwrap().unwrap(), "entry");
+    mover.join().unwrap();
 }
 
-/// An alarm for a later time is being set as an earlier entry comes.
-#[test]
-fn an_earlier_push_racing_the_arming_sets_an_earlier_alarm() {
-    check(
-        "an_earlier_push_racing_the_arming_sets_an_earlier_alarm",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("later", steps(9)).unwrap();
-            let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
-            queue.push("earlier", steps(1)).unwrap();
-            clock.advance(steps(1));
-            assert_eq!(taker.join().unwrap().unwrap(), "earlier");
-            // Nothing is left set but what some waiting future needs.
-            assert!(clock.sleepers() <= 1);
-        },
-    );
+/// The leader is a thread and is notified of an entry that is due before its time.
+#[testkit::model(preemptions = 3)]
+fn a_notified_leader_that_leaves_passes_the_lead_on() {
+    let (queue, clock) = queue();
+    queue.push("later", steps(2)).unwrap();
+    let future = beside(&queue, |queue| value(block_on(queue.take_async())).unwrap());
+    let thread = beside(&queue, |queue| value(queue.take()).unwrap());
+    queue.push("now", NOW).unwrap();
+    clock.advance(steps(2));
+    assert_ne!(future.join().unwrap(), thread.join().unwrap());
 }
 
-/// A thread has the watch, and gives up; a future stays.
-#[test]
-fn the_last_thread_that_leaves_hands_the_watch_to_the_alarm() {
-    check(
-        "the_last_thread_that_leaves_hands_the_watch_to_the_alarm",
-        Some(2),
-        || {
-            let (queue, clock) = queue();
-            queue.push("entry", steps(2)).unwrap();
-            let deadline = clock.now() + steps(1);
-            let future = beside(&queue, |queue| value(block_on(queue.take_async())));
-            let mover = {
-                let clock = clock.clone();
-                spawn(move || {
-                    clock.advance(steps(1));
-                    clock.advance(steps(1));
-                })
-            };
-            if queue.take_deadline(deadline).is_ok() {
-                // It began so late that the entry was due.
-                queue.push("entry", NOW).unwrap();
-            }
-            assert_eq!(future.join().unwrap().unwrap(), "entry");
-            mover.join().unwrap();
-        },
-    );
-}
-
-/// A thread has the watch, and is called for an entry that is ready before its time.
-#[test]
-fn a_called_watch_that_leaves_hands_the_watch_on() {
-    check(
-        "a_called_watch_that_leaves_hands_the_watch_on",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("later", steps(2)).unwrap();
-            let future = beside(&queue, |queue| value(block_on(queue.take_async())).unwrap());
-            let thread = beside(&queue, |queue| value(queue.take()).unwrap());
-            queue.push("now", NOW).unwrap();
-            clock.advance(steps(2));
-            assert_ne!(future.join().unwrap(), thread.join().unwrap());
-        },
-    );
-}
-
-/// A future waits by the alarm as a thread comes, takes the watch, and an entry each is due.
-#[test]
+/// A future waits for the alarm while a thread arrives and becomes the leader; two entries fall due.
+#[testkit::model(preemptions = 3)]
 fn an_alarm_racing_an_arriving_thread_loses_no_entry() {
-    check(
-        "an_alarm_racing_an_arriving_thread_loses_no_entry",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("one", steps(1)).unwrap();
-            queue.push("two", steps(1)).unwrap();
-            let future = beside(&queue, |queue| value(block_on(queue.take_async())).unwrap());
-            let thread = beside(&queue, |queue| value(queue.take()).unwrap());
-            clock.advance(steps(1));
-            let mut taken = [future.join().unwrap(), thread.join().unwrap()];
-            taken.sort_unstable();
-            assert_eq!(taken, ["one", "two"]);
-        },
-    );
+    let (queue, clock) = queue();
+    queue.push("one", steps(1)).unwrap();
+    queue.push("two", steps(1)).unwrap();
+    let future = beside(&queue, |queue| value(block_on(queue.take_async())).unwrap());
+    let thread = beside(&queue, |queue| value(queue.take()).unwrap());
+    clock.advance(steps(1));
+    let mut taken = [future.join().unwrap(), thread.join().unwrap()];
+    taken.sort_unstable();
+    assert_eq!(taken, ["one", "two"]);
 }
 
-/// A waiting future is dropped as the alarm rings for it: another has to be called.
-#[test]
-fn an_alarm_racing_a_dropped_future_calls_the_other() {
-    check(
-        "an_alarm_racing_a_dropped_future_calls_the_other",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("entry", steps(1)).unwrap();
-            let mut first = queue.take_async();
-            assert!(poll_once(&mut first).is_pending());
-            let other = beside(&queue, |queue| value(block_on(queue.take_async())));
-            let mover = spawn(move || clock.advance(steps(1)));
-            drop(first);
-            assert_eq!(other.join().unwrap().unwrap(), "entry");
-            mover.join().unwrap();
-        },
-    );
+/// A waiting future is dropped as the alarm rings for it: another one must be notified.
+#[testkit::model(preemptions = 3)]
+fn an_alarm_racing_a_dropped_future_notifies_the_other_future() {
+    let (queue, clock) = queue();
+    queue.push("entry", steps(1)).unwrap();
+    let mut first = queue.take_async();
+    assert!(poll_once(&mut first).is_pending());
+    let other = beside(&queue, |queue| value(block_on(queue.take_async())));
+    let mover = spawn(move || clock.advance(steps(1)));
+    drop(first);
+    assert_eq!(other.join().unwrap().unwrap(), "entry");
+    mover.join().unwrap();
 }
 
-/// A clock that has no alarms.
+/// A clock without alarms.
 #[derive(Clone, Debug)]
 struct Mute(ManualClock);
 
@@ -168,29 +126,22 @@ impl Clock for Mute {
     }
 }
 
-/// There is no alarm, but a thread that has the watch for a while: the future must not be left
-/// without either.
-#[test]
-fn an_alarm_that_fails_racing_a_thread_that_leaves_is_told() {
-    check(
-        "an_alarm_that_fails_racing_a_thread_that_leaves_is_told",
-        Some(2),
-        || {
-            let clock = ManualClock::new();
-            let queue = DelayQueue::with_clock(Mute(clock.clone()));
-            queue.push("far", steps(9)).unwrap();
-            let deadline = clock.now() + steps(1);
-            let future = beside(&queue, |queue| value(block_on(queue.take_async())));
-            let mover = {
-                let clock = clock.clone();
-                spawn(move || clock.advance(steps(1)))
-            };
-            assert!(matches!(
-                queue.take_deadline(deadline),
-                Err(TakeError::TimedOut)
-            ));
-            assert!(matches!(future.join().unwrap(), Err(TakeError::NoAlarm(_))));
-            mover.join().unwrap();
-        },
-    );
+/// There is no alarm, but a thread that leads for a while: the future must not be left without either.
+#[testkit::model(preemptions = 2)]
+fn a_failed_alarm_racing_a_leaving_thread_is_reported() {
+    let clock = ManualClock::new();
+    let queue = DelayQueue::with_clock(Mute(clock.clone()));
+    queue.push("far", steps(9)).unwrap();
+    let deadline = clock.now() + steps(1);
+    let future = beside(&queue, |queue| value(block_on(queue.take_async())));
+    let mover = {
+        let clock = clock.clone();
+        spawn(move || clock.advance(steps(1)))
+    };
+    assert!(matches!(
+        queue.take_deadline(deadline),
+        Err(TakeError::TimedOut)
+    ));
+    assert!(matches!(future.join().unwrap(), Err(TakeError::NoAlarm(_))));
+    mover.join().unwrap();
 }

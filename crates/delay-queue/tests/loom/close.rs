@@ -1,185 +1,129 @@
-//! Ends: takers learn that nothing will come, and no entry is lost or handed out twice.
+//! Ends: takers learn that no entry will fall due, and no entry is lost or taken twice.
 
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
 use super::{NOW, beside, block_on, queue, steps, value};
 
-/// The last entry is cancelled after closing: a thread that waits for it ends.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_taker() {
-    check(
-        "a_cancel_of_the_last_entry_after_close_ends_a_waiting_taker",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            let id = queue.push("last", steps(9)).unwrap();
-            queue.close();
-            let taker = beside(&queue, |queue| value(queue.take()));
-            assert_eq!(queue.cancel(id), Some("last"));
-            assert!(taker.join().unwrap().unwrap_err().is_closed());
-        },
-    );
+    let (queue, _clock) = queue();
+    let id = queue.push("last", steps(9)).unwrap();
+    queue.close();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    assert_eq!(queue.cancel(id), Some("last"));
+    assert!(taker.join().unwrap().unwrap_err().is_closed());
 }
 
-/// As above, a future.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_cancel_of_the_last_entry_after_close_ends_a_waiting_future() {
-    check(
-        "a_cancel_of_the_last_entry_after_close_ends_a_waiting_future",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            let id = queue.push("last", steps(9)).unwrap();
-            queue.close();
-            let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
-            assert_eq!(queue.cancel(id), Some("last"));
-            assert!(taker.join().unwrap().unwrap_err().is_closed());
-        },
-    );
+    let (queue, _clock) = queue();
+    let id = queue.push("last", steps(9)).unwrap();
+    queue.close();
+    let taker = beside(&queue, |queue| value(block_on(queue.take_async())));
+    assert_eq!(queue.cancel(id), Some("last"));
+    assert!(taker.join().unwrap().unwrap_err().is_closed());
 }
 
-/// The last entry is put off for ever after closing.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_reset_to_never_after_close_ends_a_waiting_taker() {
-    check(
-        "a_reset_to_never_after_close_ends_a_waiting_taker",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            let id = queue.push("last", steps(9)).unwrap();
-            queue.close();
-            let taker = beside(&queue, |queue| value(queue.take()));
-            assert!(queue.reset(id, std::time::Duration::MAX));
-            assert!(taker.join().unwrap().unwrap_err().is_closed());
-            assert_eq!(queue.len(), 1);
-        },
-    );
+    let (queue, _clock) = queue();
+    let id = queue.push("last", steps(9)).unwrap();
+    queue.close();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    assert!(queue.reset(id, std::time::Duration::MAX));
+    assert!(taker.join().unwrap().unwrap_err().is_closed());
+    assert_eq!(queue.len(), 1);
 }
 
-/// The last entry is taken after closing: the others end.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_take_of_the_last_entry_after_close_ends_the_other_taker() {
-    check(
-        "a_take_of_the_last_entry_after_close_ends_the_other_taker",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("last", steps(1)).unwrap();
-            queue.close();
-            let takers =
-                [queue.clone(), queue.clone()].map(|queue| spawn(move || value(queue.take())));
-            clock.advance(steps(1));
-            let taken = takers.map(|taker| taker.join().unwrap().is_ok());
-            assert_eq!(taken.iter().filter(|&&taken| taken).count(), 1);
-        },
-    );
+    let (queue, clock) = queue();
+    queue.push("last", steps(1)).unwrap();
+    queue.close();
+    let takers = [queue.clone(), queue.clone()].map(|queue| spawn(move || value(queue.take())));
+    clock.advance(steps(1));
+    let taken = takers.map(|taker| taker.join().unwrap().is_ok());
+    assert_eq!(taken.iter().filter(|&&taken| taken).count(), 1);
 }
 
-/// Closing an empty queue against a taker.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_close_racing_a_take_ends_it() {
-    check("a_close_racing_a_take_ends_it", Some(3), || {
-        let (queue, _clock) = queue();
-        let taker = beside(&queue, |queue| value(queue.take()));
-        queue.close();
+    let (queue, _clock) = queue();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    assert!(taker.join().unwrap().unwrap_err().is_closed());
+}
+
+/// One critical section notifies all waiters.
+#[testkit::model(preemptions = 2)]
+fn a_close_ends_all_takers() {
+    let (queue, _clock) = queue();
+    let thread = beside(&queue, |queue| value(queue.take()));
+    let future = beside(&queue, |queue| value(block_on(queue.take_async())));
+    let other = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    for taker in [thread, future, other] {
         assert!(taker.join().unwrap().unwrap_err().is_closed());
-    });
+    }
 }
 
-/// All that wait are called, by the one section.
-#[test]
-fn a_close_ends_all_that_wait() {
-    check("a_close_ends_all_that_wait", Some(2), || {
-        let (queue, _clock) = queue();
-        let thread = beside(&queue, |queue| value(queue.take()));
-        let future = beside(&queue, |queue| value(block_on(queue.take_async())));
-        let other = beside(&queue, |queue| value(queue.take()));
-        queue.close();
-        for taker in [thread, future, other] {
-            assert!(taker.join().unwrap().unwrap_err().is_closed());
-        }
-    });
+#[testkit::model(preemptions = 3)]
+fn a_close_racing_a_take_keeps_the_last_entry() {
+    let (queue, clock) = queue();
+    queue.push("entry", steps(1)).unwrap();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
-/// Closing against a taker of what is still to come.
-#[test]
-fn a_close_racing_a_take_lets_the_entry_come() {
-    check("a_close_racing_a_take_lets_the_entry_come", Some(3), || {
-        let (queue, clock) = queue();
-        queue.push("entry", steps(1)).unwrap();
-        let taker = beside(&queue, |queue| value(queue.take()));
-        queue.close();
-        clock.advance(steps(1));
-        assert_eq!(taker.join().unwrap().unwrap(), "entry");
-    });
+#[testkit::model(preemptions = 3)]
+fn a_close_now_racing_a_take_has_one_winner() {
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    let left = queue.close_now().len();
+    let taken = usize::from(taker.join().unwrap().is_ok());
+    assert_eq!(left + taken, 1);
 }
 
-/// Closing for good against a taker: one of them has the entry.
-#[test]
-fn a_close_now_racing_a_take_hands_the_entry_to_one() {
-    check(
-        "a_close_now_racing_a_take_hands_the_entry_to_one",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let taker = beside(&queue, |queue| value(queue.take()));
-            let left = queue.close_now().len();
-            let taken = usize::from(taker.join().unwrap().is_ok());
-            assert_eq!(left + taken, 1);
-        },
-    );
+#[testkit::model(preemptions = 3)]
+fn a_close_racing_a_push_accepts_or_returns_the_value() {
+    let (queue, _clock) = queue();
+    let pusher = beside(&queue, |queue| queue.push("entry", NOW).is_ok());
+    let left = queue.close_now().len();
+    let accepted = pusher.join().unwrap();
+    assert_eq!(left, usize::from(accepted));
+    assert!(queue.is_empty());
 }
 
-/// A push against closing: what was accepted is there.
-#[test]
-fn a_close_racing_a_push_accepts_or_returns() {
-    check("a_close_racing_a_push_accepts_or_returns", Some(3), || {
-        let (queue, _clock) = queue();
-        let pusher = beside(&queue, |queue| queue.push("entry", NOW).is_ok());
-        let left = queue.close_now().len();
-        let accepted = pusher.join().unwrap();
-        assert_eq!(left, usize::from(accepted));
-        assert!(queue.is_empty());
-    });
-}
-
-/// Exactly one has the entry.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_cancel_racing_a_take_has_one_winner() {
-    check("a_cancel_racing_a_take_has_one_winner", Some(3), || {
-        let (queue, clock) = queue();
-        let id = queue.push("entry", steps(1)).unwrap();
-        let taker = beside(&queue, |queue| value(queue.take()));
-        clock.advance(steps(1));
-        let cancelled = queue.cancel(id).is_some();
-        if cancelled {
-            queue.push("instead", NOW).unwrap();
-        }
-        let taken = taker.join().unwrap().unwrap();
-        assert_eq!(taken == "instead", cancelled);
-        assert!(queue.is_empty());
-    });
+    let (queue, clock) = queue();
+    let id = queue.push("entry", steps(1)).unwrap();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    clock.advance(steps(1));
+    let cancelled = queue.cancel(id).is_some();
+    if cancelled {
+        queue.push("instead", NOW).unwrap();
+    }
+    let taken = taker.join().unwrap().unwrap();
+    assert_eq!(taken == "instead", cancelled);
+    assert!(queue.is_empty());
 }
 
-/// Nothing is left that can fall due, so takers end; then a reset gives the last entry a time
-/// again. The leader of before leads no longer.
-#[test]
-fn a_taker_after_an_end_that_a_reset_takes_back_keeps_the_time() {
-    check(
-        "a_taker_after_an_end_that_a_reset_takes_back_keeps_the_time",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            let id = queue.push("last", steps(1)).unwrap();
-            let first = beside(&queue, |queue| value(queue.take()));
-            queue.close();
-            assert!(queue.reset(id, std::time::Duration::MAX));
-            assert!(first.join().unwrap().unwrap_err().is_closed());
-            assert!(queue.reset(id, steps(1)));
-            let second = beside(&queue, |queue| value(queue.take()));
-            clock.advance(steps(1));
-            assert_eq!(second.join().unwrap().unwrap(), "last");
-        },
-    );
+/// No entry is left that can fall due, so takers end; then a reset gives the last entry a time again. The
+/// former leader leads no longer.
+#[testkit::model(preemptions = 3)]
+fn a_taker_after_an_end_revoked_by_a_reset_leads() {
+    let (queue, clock) = queue();
+    let id = queue.push("last", steps(1)).unwrap();
+    let first = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    assert!(queue.reset(id, std::time::Duration::MAX));
+    assert!(first.join().unwrap().unwrap_err().is_closed());
+    assert!(queue.reset(id, steps(1)));
+    let second = beside(&queue, |queue| value(queue.take()));
+    clock.advance(steps(1));
+    assert_eq!(second.join().unwrap().unwrap(), "last");
 }

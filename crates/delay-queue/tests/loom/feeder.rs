@@ -1,4 +1,4 @@
-//! A feeder: it takes, offers to a receiver who may not come, and gives back.
+//! A feeder: it takes an entry, offers it to a receiver, and returns it if there is none.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Wake, Waker};
 
 use delay_queue::feeder::{Control, Unsent, feed};
 use delay_queue::{DelayQueue, Expired};
-use sync_shim::model::{JoinHandle, check, spawn};
+use sync_shim::model::{JoinHandle, spawn};
 use sync_shim::{Clock, Mutex, Parker};
 
 use super::line::full;
@@ -15,7 +15,7 @@ use super::{NOW, Queue, beside, queue, steps, value};
 
 type Item = Expired<&'static str>;
 
-/// A channel without a buffer, as far as a feeder is concerned.
+/// A channel without a buffer, as a feeder sees it.
 #[derive(Clone)]
 struct Hatch(Arc<Inner>);
 
@@ -85,270 +85,191 @@ fn feeder(queue: &Queue, hatch: &Hatch) -> (Control, JoinHandle<()>) {
     (control, thread)
 }
 
-/// Stopping it as it waits for something to fall due.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_stop_racing_a_feeder_that_waits_ends_it() {
-    check("a_stop_racing_a_feeder_that_waits_ends_it", Some(3), || {
-        let (queue, _clock) = queue();
-        queue.push("far", steps(9)).unwrap();
-        let (control, thread) = feeder(&queue, &Hatch::new());
-        control.stop();
-        thread.join().unwrap();
-        assert_eq!(queue.len(), 1);
-    });
+    let (queue, _clock) = queue();
+    queue.push("far", steps(9)).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    control.stop();
+    thread.join().unwrap();
+    assert_eq!(queue.len(), 1);
 }
 
-/// Stopping it with an entry that is never received.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_stop_racing_an_offer_leaves_the_entry_in_the_queue() {
-    check(
-        "a_stop_racing_an_offer_leaves_the_entry_in_the_queue",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            let id = queue.push("entry", NOW).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            control.stop();
-            thread.join().unwrap();
-            let taken = queue.try_take().unwrap();
-            assert_eq!((taken.value, taken.id), ("entry", id));
-        },
-    );
+    let (queue, _clock) = queue();
+    let id = queue.push("entry", NOW).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    control.stop();
+    thread.join().unwrap();
+    let taken = queue.try_take().unwrap();
+    assert_eq!((taken.value, taken.id), ("entry", id));
 }
 
-/// Closing for good, with an entry that is never received: it is among what is left.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_close_now_racing_an_offer_returns_the_entry() {
-    check(
-        "a_close_now_racing_an_offer_returns_the_entry",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (_control, thread) = feeder(&queue, &Hatch::new());
-            let left = queue.close_now();
-            assert_eq!(left.len(), 1);
-            thread.join().unwrap();
-            assert!(queue.is_empty());
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (_control, thread) = feeder(&queue, &Hatch::new());
+    let left = queue.close_now();
+    assert_eq!(left.len(), 1);
+    thread.join().unwrap();
+    assert!(queue.is_empty());
 }
 
-/// Closing for good, with a receiver: the entry is received, or left, and never both.
-#[test]
-fn a_close_now_racing_a_receiver_hands_the_entry_to_one() {
-    check(
-        "a_close_now_racing_a_receiver_hands_the_entry_to_one",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let hatch = Hatch::new();
-            let (_control, thread) = feeder(&queue, &hatch);
-            hatch.0.state.lock().wanted = true;
-            hatch.0.feeder.unpark();
-            let left = queue.close_now().len();
-            thread.join().unwrap();
-            assert_eq!(left + usize::from(hatch.was_received()), 1);
-            assert!(queue.is_empty());
-        },
-    );
+/// Either the receiver has the entry or the call returns it, never both.
+#[testkit::model(preemptions = 3)]
+fn a_close_now_racing_a_receiver_has_one_winner() {
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let hatch = Hatch::new();
+    let (_control, thread) = feeder(&queue, &hatch);
+    hatch.0.state.lock().wanted = true;
+    hatch.0.feeder.unpark();
+    let left = queue.close_now().len();
+    thread.join().unwrap();
+    assert_eq!(left + usize::from(hatch.was_received()), 1);
+    assert!(queue.is_empty());
 }
 
-/// A feeder that gives an entry back has to call a taker that waits.
-#[test]
-fn an_entry_that_comes_back_racing_a_waiting_taker_is_taken() {
-    check(
-        "an_entry_that_comes_back_racing_a_waiting_taker_is_taken",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = beside(&queue, |queue| value(queue.take()));
-            control.stop();
-            thread.join().unwrap();
-            assert_eq!(taker.join().unwrap().unwrap(), "entry");
-        },
-    );
+/// A feeder that returns an entry must notify a waiting taker.
+#[testkit::model(preemptions = 3)]
+fn a_returned_entry_racing_a_waiting_taker_is_taken() {
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let taker = beside(&queue, |queue| value(queue.take()));
+    control.stop();
+    thread.join().unwrap();
+    assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
-/// The queue is closed, and its last entry is with the feeder: takers must not end before it is
-/// gone, and must end then.
-#[test]
+/// The queue is closed and the feeder holds its last entry: takers must wait until it is received, and end
+/// then.
+#[testkit::model(preemptions = 3)]
 fn a_last_entry_that_is_received_after_close_ends_a_waiting_taker() {
-    check(
-        "a_last_entry_that_is_received_after_close_ends_a_waiting_taker",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let hatch = Hatch::new();
-            let (_control, thread) = feeder(&queue, &hatch);
-            let taken = queue.take_timeout(NOW);
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.close();
-            if taken.is_err() {
-                assert_eq!(hatch.receive().value, "entry");
-            }
-            assert!(taker.join().unwrap().unwrap_err().is_closed());
-            thread.join().unwrap();
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let hatch = Hatch::new();
+    let (_control, thread) = feeder(&queue, &hatch);
+    let taken = queue.take_timeout(NOW);
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    if taken.is_err() {
+        assert_eq!(hatch.receive().value, "entry");
+    }
+    assert!(taker.join().unwrap().unwrap_err().is_closed());
+    thread.join().unwrap();
 }
 
-/// The place of an entry on probation is free for a pusher once it is gone.
-#[test]
-fn a_received_entry_racing_a_waiting_push_lets_it_in() {
-    check(
-        "a_received_entry_racing_a_waiting_push_lets_it_in",
-        Some(2),
-        || {
-            let (queue, _clock) = super::line::full();
-            let hatch = Hatch::new();
-            let (control, thread) = feeder(&queue, &hatch);
-            let pusher = beside(&queue, |queue| queue.push("second", NOW).is_ok());
-            assert_eq!(hatch.receive().value, "first");
-            assert!(pusher.join().unwrap());
-            control.stop();
-            thread.join().unwrap();
-            assert_eq!(queue.try_take().unwrap().value, "second");
-        },
-    );
+/// The place of a checked-out entry is free for a pusher once the entry is received.
+#[testkit::model(preemptions = 2)]
+fn a_received_entry_racing_a_waiting_push_admits_it() {
+    let (queue, _clock) = super::line::full();
+    let hatch = Hatch::new();
+    let (control, thread) = feeder(&queue, &hatch);
+    let pusher = beside(&queue, |queue| queue.push("second", NOW).is_ok());
+    assert_eq!(hatch.receive().value, "first");
+    assert!(pusher.join().unwrap());
+    control.stop();
+    thread.join().unwrap();
+    assert_eq!(queue.try_take().unwrap().value, "second");
 }
 
-/// The queue is closed, and its last entry is with the feeder, which gives it back: a taker must
-/// not have ended.
-#[test]
-fn a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker() {
-    check(
-        "a_close_racing_an_offer_that_is_given_back_leaves_it_to_a_taker",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.close();
-            control.stop();
-            assert_eq!(taker.join().unwrap().unwrap(), "entry");
-            thread.join().unwrap();
-        },
-    );
+/// The queue is closed and the feeder returns its last entry: a taker must still be waiting for it.
+#[testkit::model(preemptions = 3)]
+fn a_close_racing_a_returned_offer_leaves_the_entry_to_a_taker() {
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    control.stop();
+    assert_eq!(taker.join().unwrap().unwrap(), "entry");
+    thread.join().unwrap();
 }
 
-/// The feeder had the watch, and leaves with its entry; another taker waits for the next.
-#[test]
-fn a_feeder_that_leaves_with_an_entry_passes_the_watch_on() {
-    check(
-        "a_feeder_that_leaves_with_an_entry_passes_the_watch_on",
-        Some(2),
-        || {
-            let (queue, clock) = queue();
-            queue.push("one", steps(1)).unwrap();
-            queue.push("two", steps(2)).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = beside(&queue, |queue| value(queue.take()).unwrap());
-            clock.advance(steps(1));
-            clock.advance(steps(1));
-            // The feeder keeps what it has: the taker gets the other one.
-            let taken = taker.join().unwrap();
-            control.stop();
-            thread.join().unwrap();
-            assert_ne!(queue.try_take().unwrap().value, taken);
-        },
-    );
+/// The feeder was the leader and leaves with its entry; another taker waits for the next one.
+#[testkit::model(preemptions = 2)]
+fn a_feeder_that_leaves_with_an_entry_passes_the_lead_on() {
+    let (queue, clock) = queue();
+    queue.push("one", steps(1)).unwrap();
+    queue.push("two", steps(2)).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let taker = beside(&queue, |queue| value(queue.take()).unwrap());
+    clock.advance(steps(1));
+    clock.advance(steps(1));
+    // The feeder keeps its entry: the taker gets the other one.
+    let taken = taker.join().unwrap();
+    control.stop();
+    thread.join().unwrap();
+    assert_ne!(queue.try_take().unwrap().value, taken);
 }
 
-/// There is no receiver, and never will be: the feeder ends, and its entry is for who waits.
-#[test]
-fn a_feeder_without_receivers_racing_a_waiting_taker_leaves_it_the_entry() {
-    check(
-        "a_feeder_without_receivers_racing_a_waiting_taker_leaves_it_the_entry",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let thread = {
-                let queue = queue.clone();
-                let control = Control::new(Waker::noop().clone());
-                spawn(move || {
-                    feed(&queue, &control, |value| {
-                        let is_final = true;
-                        Err(Unsent { value, is_final })
-                    });
-                })
-            };
-            let taken = value(queue.take());
-            // The feeder may have come too late to take anything, and wait.
-            queue.close();
-            assert_eq!(taken.unwrap(), "entry");
-            thread.join().unwrap();
-        },
-    );
+/// Without a receiver the feeder ends, and its entry belongs to a waiting taker.
+#[testkit::model(preemptions = 3)]
+fn a_feeder_without_receivers_racing_a_taker_leaves_it_the_entry() {
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let thread = {
+        let queue = queue.clone();
+        let control = Control::new(Waker::noop().clone());
+        spawn(move || {
+            feed(&queue, &control, |value| {
+                let is_final = true;
+                Err(Unsent { value, is_final })
+            });
+        })
+    };
+    let taken = value(queue.take());
+    // The feeder may have come too late to take an entry, and wait.
+    queue.close();
+    assert_eq!(taken.unwrap(), "entry");
+    thread.join().unwrap();
 }
 
-/// A closed queue is cleared while its last entry is on probation, and comes back to no place.
-#[test]
-fn a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker() {
-    check(
-        "a_clear_racing_an_offer_that_is_given_back_ends_a_waiting_taker",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.close();
-            queue.clear();
-            control.stop();
-            let taken = taker.join().unwrap();
-            assert!(taken.is_ok_and(|value| value == "entry") || queue.is_empty());
-            thread.join().unwrap();
-        },
-    );
+/// A closed queue is cleared while the feeder holds its last entry: the returned entry has no place any more.
+#[testkit::model(preemptions = 3)]
+fn a_clear_racing_a_returned_offer_ends_a_waiting_taker() {
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.close();
+    queue.clear();
+    control.stop();
+    let taken = taker.join().unwrap();
+    assert!(taken.is_ok_and(|value| value == "entry") || queue.is_empty());
+    thread.join().unwrap();
 }
 
-/// Two close for good while the feeder has the entry: one of them has it then, and both return.
-#[test]
+/// Two threads call `close_now` while the feeder holds the entry: one of them gets it, and both return.
+#[testkit::model(preemptions = 2)]
 fn two_close_nows_racing_an_offer_both_return() {
-    check(
-        "two_close_nows_racing_an_offer_both_return",
-        Some(2),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("entry", NOW).unwrap();
-            let (_control, thread) = feeder(&queue, &Hatch::new());
-            let other = beside(&queue, |queue| queue.close_now().len());
-            let left = queue.close_now().len();
-            assert_eq!(left + other.join().unwrap(), 1);
-            thread.join().unwrap();
-            assert!(queue.is_empty());
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("entry", NOW).unwrap();
+    let (_control, thread) = feeder(&queue, &Hatch::new());
+    let other = beside(&queue, |queue| queue.close_now().len());
+    let left = queue.close_now().len();
+    assert_eq!(left + other.join().unwrap(), 1);
+    thread.join().unwrap();
+    assert!(queue.is_empty());
 }
 
-/// The feeder has the only place. Closing must not leave a pusher in the line, for which there
-/// may never be room.
-#[test]
-fn a_close_racing_an_offer_gives_a_waiting_pusher_its_value_back() {
-    check(
-        "a_close_racing_an_offer_gives_a_waiting_pusher_its_value_back",
-        Some(2),
-        || {
-            let (queue, _clock) = full();
-            let (control, thread) = feeder(&queue, &Hatch::new());
-            let pusher = beside(&queue, |queue| queue.push("second", NOW).is_err());
-            queue.close();
-            assert!(pusher.join().unwrap(), "there was no room");
-            control.stop();
-            thread.join().unwrap();
-            assert_eq!(queue.try_take().unwrap().value, "first");
-        },
-    );
+/// The feeder's entry fills the queue. Closing must not leave a pusher waiting for room that may never come.
+#[testkit::model(preemptions = 2)]
+fn a_close_racing_an_offer_returns_the_value_of_a_waiting_push() {
+    let (queue, _clock) = full();
+    let (control, thread) = feeder(&queue, &Hatch::new());
+    let pusher = beside(&queue, |queue| queue.push("second", NOW).is_err());
+    queue.close();
+    assert!(pusher.join().unwrap(), "there was no room");
+    control.stop();
+    thread.join().unwrap();
+    assert_eq!(queue.try_take().unwrap().value, "first");
 }
 
-/// A foreign waker: it closes the queue for good, on whatever thread it is called.
+/// A waker that calls `close_now` on the thread that runs it.
 struct Closes(Queue, Mutex<usize>, Parker);
 
 impl Wake for Closes {
@@ -359,34 +280,27 @@ impl Wake for Closes {
     }
 }
 
-/// A future is called by the feeder's own thread, for what falls due beside the feeder's entry, and
-/// closes the queue for good there.
-#[test]
-fn a_close_now_on_the_feeders_thread_takes_back_what_it_has_been_lent() {
-    check(
-        "a_close_now_on_the_feeders_thread_takes_back_what_it_has_been_lent",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("one", steps(1)).unwrap();
-            queue.push("two", steps(1)).unwrap();
-            let closed = Parker::new();
-            let closes = Arc::new(Closes(queue.clone(), Mutex::new(0), closed.clone()));
-            let waker = Waker::from(Arc::clone(&closes));
-            let mut future = queue.take_async();
-            let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-            let (_control, thread) = feeder(&queue, &Hatch::new());
-            clock.advance(steps(1));
-            closed.park();
-            thread.join().unwrap();
-            assert_eq!(*closes.1.lock(), 2);
-            drop(future);
-        },
-    );
+/// The feeder's thread wakes a future, for another entry that falls due, and the waker calls `close_now` there.
+#[testkit::model(preemptions = 3)]
+fn a_close_now_on_the_feeders_thread_returns_the_feeders_entry() {
+    let (queue, clock) = queue();
+    queue.push("one", steps(1)).unwrap();
+    queue.push("two", steps(1)).unwrap();
+    let closed = Parker::new();
+    let closes = Arc::new(Closes(queue.clone(), Mutex::new(0), closed.clone()));
+    let waker = Waker::from(Arc::clone(&closes));
+    let mut future = queue.take_async();
+    let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    let (_control, thread) = feeder(&queue, &Hatch::new());
+    clock.advance(steps(1));
+    closed.park();
+    thread.join().unwrap();
+    assert_eq!(*closes.1.lock(), 2);
+    drop(future);
 }
 
-/// A foreign waker that waits itself, in vain, on whatever thread it is called.
+/// A waker that waits, without success, on the thread that runs it.
 struct Waits(Queue, std::time::Instant);
 
 impl Wake for Waits {
@@ -395,29 +309,23 @@ impl Wake for Waits {
     }
 }
 
-/// A closer sleeps until the feeder has given its entry back. Before that it calls a refused
-/// pusher, whose waker waits on the same thread.
-#[test]
-fn a_close_now_whose_calls_wait_themselves_racing_an_offer_returns() {
-    check(
-        "a_close_now_whose_calls_wait_themselves_racing_an_offer_returns",
-        Some(3),
-        || {
-            let (queue, clock) = full();
-            let (_control, thread) = feeder(&queue, &Hatch::new());
-            let other = DelayQueue::with_clock(clock.clone());
-            let waker = Waker::from(Arc::new(Waits(other, clock.now())));
-            let mut refused = queue.push_async("second", NOW);
-            let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-            assert_eq!(queue.close_now().len(), 1);
-            thread.join().unwrap();
-            drop(refused);
-        },
-    );
+/// `close_now` waits until the feeder has returned its entry. Before that it wakes a rejected pusher, whose
+/// waker waits on the same thread.
+#[testkit::model(preemptions = 3)]
+fn a_close_now_whose_wakers_wait_racing_an_offer_returns() {
+    let (queue, clock) = full();
+    let (_control, thread) = feeder(&queue, &Hatch::new());
+    let other = DelayQueue::with_clock(clock.clone());
+    let waker = Waker::from(Arc::new(Waits(other, clock.now())));
+    let mut refused = queue.push_async("second", NOW);
+    let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    assert_eq!(queue.close_now().len(), 1);
+    thread.join().unwrap();
+    drop(refused);
 }
 
-/// A foreign waker that waits for the feeder's end.
+/// A waker that waits for the feeder's end.
 struct WaitsFor(Parker);
 
 impl Wake for WaitsFor {
@@ -426,32 +334,25 @@ impl Wake for WaitsFor {
     }
 }
 
-/// As above, and the waker waits for what the feeder does once it is called in: so that must come
-/// before.
-#[test]
-fn a_close_now_calls_the_feeder_before_wakers_that_wait_for_it() {
-    check(
-        "a_close_now_calls_the_feeder_before_wakers_that_wait_for_it",
-        Some(3),
-        || {
-            let (queue, _clock) = full();
-            let hatch = Hatch::new();
-            let control = Control::new(Waker::from(Arc::clone(&hatch.0)));
-            let ended = Parker::new();
-            let feeder = {
-                let (queue, ended) = (queue.clone(), ended.clone());
-                spawn(move || {
-                    feed(&queue, &control, |value| hatch.offer(value));
-                    ended.unpark();
-                })
-            };
-            let waker = Waker::from(Arc::new(WaitsFor(ended)));
-            let mut refused = queue.push_async("second", NOW);
-            let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-            assert_eq!(queue.close_now().len(), 1);
-            feeder.join().unwrap();
-            drop(refused);
-        },
-    );
+/// As above, and the waker waits for the feeder's answer to the recall: so the recall must come first.
+#[testkit::model(preemptions = 3)]
+fn a_close_now_recalls_the_feeder_before_it_runs_wakers() {
+    let (queue, _clock) = full();
+    let hatch = Hatch::new();
+    let control = Control::new(Waker::from(Arc::clone(&hatch.0)));
+    let ended = Parker::new();
+    let feeder = {
+        let (queue, ended) = (queue.clone(), ended.clone());
+        spawn(move || {
+            feed(&queue, &control, |value| hatch.offer(value));
+            ended.unpark();
+        })
+    };
+    let waker = Waker::from(Arc::new(WaitsFor(ended)));
+    let mut refused = queue.push_async("second", NOW);
+    let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    assert_eq!(queue.close_now().len(), 1);
+    feeder.join().unwrap();
+    drop(refused);
 }

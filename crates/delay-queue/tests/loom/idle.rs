@@ -1,38 +1,27 @@
 //! Waiting until the queue is idle.
 
-use sync_shim::model::check;
-
 use super::{NOW, beside, block_on, poll_once, queue};
 
-/// The last entry is taken as a thread begins to wait.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_take_racing_a_wait_for_idle_ends_it() {
-    check("a_take_racing_a_wait_for_idle_ends_it", Some(3), || {
-        let (queue, _clock) = queue();
-        queue.push("last", NOW).unwrap();
-        let taker = beside(&queue, |queue| queue.try_take().unwrap().value);
-        queue.wait_idle();
-        assert!(queue.is_empty());
-        assert_eq!(taker.join().unwrap(), "last");
-    });
+    let (queue, _clock) = queue();
+    queue.push("last", NOW).unwrap();
+    let taker = beside(&queue, |queue| queue.try_take().unwrap().value);
+    queue.wait_idle();
+    assert!(queue.is_empty());
+    assert_eq!(taker.join().unwrap(), "last");
 }
 
-/// As above, a future; another one is dropped meanwhile.
-#[test]
+/// As above; another future is dropped meanwhile.
+#[testkit::model(preemptions = 3)]
 fn a_take_racing_a_wait_for_idle_future_ends_it() {
-    check(
-        "a_take_racing_a_wait_for_idle_future_ends_it",
-        Some(3),
-        || {
-            let (queue, _clock) = queue();
-            queue.push("last", NOW).unwrap();
-            let mut dropped = queue.wait_idle_async();
-            assert!(poll_once(&mut dropped).is_pending());
-            let taker = beside(&queue, |queue| queue.try_take().unwrap().value);
-            drop(dropped);
-            block_on(queue.wait_idle_async());
-            assert!(queue.is_empty());
-            assert_eq!(taker.join().unwrap(), "last");
-        },
-    );
+    let (queue, _clock) = queue();
+    queue.push("last", NOW).unwrap();
+    let mut dropped = queue.wait_idle_async();
+    assert!(poll_once(&mut dropped).is_pending());
+    let taker = beside(&queue, |queue| queue.try_take().unwrap().value);
+    drop(dropped);
+    block_on(queue.wait_idle_async());
+    assert!(queue.is_empty());
+    assert_eq!(taker.join().unwrap(), "last");
 }

@@ -1,14 +1,12 @@
-//! Models of the queue's protocol: each names the racing parties and the harm they must not do.
+//! Models of the queue's protocol: each one names the racing parties and the harm they must not do.
 //!
-//! Time is a `ManualClock` that one party of the model moves, so a time-out may come at any point
-//! of the others' steps. No entry is rescued: whatever a model waits for has to come by the call
-//! or the alarm that is its subject, for nothing is closed, and time is not moved on, before it
-//! has come. A bound is the number of pre-emptions per execution.
+//! Time is a `ManualClock` that one party advances, so a timeout may come at any step of the others. No entry
+//! is rescued: a model waits for the notification or the alarm that is its subject before anything is closed
+//! and before time advances further. A bound is the number of pre-emptions per execution.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
-#![expect(clippy::similar_names, reason = "a taker and what is taken")]
 
 mod alarm;
 mod close;
@@ -26,7 +24,7 @@ use std::time::Duration;
 
 use delay_queue::{DelayQueue, Expired, ManualClock, TakeError};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::model::{JoinHandle, spawn};
+use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{Clock, Parker};
 
 type Queue = DelayQueue<&'static str, ManualClock>;
@@ -34,7 +32,7 @@ type Taken = Result<&'static str, TakeError>;
 
 const NOW: Duration = Duration::ZERO;
 
-/// So many steps of time.
+/// A number of steps of time.
 const fn steps(count: u64) -> Duration {
     Duration::from_secs(count)
 }
@@ -48,7 +46,7 @@ fn value(taken: Result<Expired<&'static str>, TakeError>) -> Taken {
     taken.map(|expired| expired.value)
 }
 
-/// Another thread with a handle of the queue.
+/// Spawns a thread with a handle of the queue.
 fn beside<C: Clock, R: Send + 'static>(
     queue: &DelayQueue<&'static str, C>,
     work: impl FnOnce(&DelayQueue<&'static str, C>) -> R + Send + 'static,
@@ -79,12 +77,12 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls once, for a task that no executor runs.
+/// Polls once, for a task without an executor.
 fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Counts what happens, for one thread that waits for it.
+/// Counts events for one thread that waits for them.
 #[derive(Clone)]
 struct Tally(Arc<(AtomicUsize, Parker)>);
 
@@ -94,7 +92,7 @@ impl Tally {
     }
 
     fn add(&self) {
-        self.0.0.fetch_add(1, Relaxed); // The token publishes it.
+        self.0.0.fetch_add(1, Relaxed); // The token publishes the count.
         self.0.1.unpark();
     }
 

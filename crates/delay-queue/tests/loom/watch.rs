@@ -1,166 +1,121 @@
-//! Threads that wait for a time: which of them leads, and which is notified.
+//! Threads that wait for a time: which one leads, and which one is notified.
 
 use sync_shim::Clock;
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
 use super::{NOW, Tally, beside, queue, steps, value};
 
-/// The leader falls asleep until the later entry, or is notified of the earlier one.
-#[test]
-fn an_earlier_push_racing_the_watch_is_not_slept_past() {
-    check(
-        "an_earlier_push_racing_the_watch_is_not_slept_past",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("later", steps(9)).unwrap();
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.push("earlier", steps(1)).unwrap();
-            clock.advance(steps(1));
-            assert_eq!(taker.join().unwrap().unwrap(), "earlier");
-        },
-    );
+/// The leader starts to sleep for the later entry, or is notified of the earlier one.
+#[testkit::model(preemptions = 3)]
+fn an_earlier_push_racing_the_leaders_sleep_is_taken_in_time() {
+    let (queue, clock) = queue();
+    queue.push("later", steps(9)).unwrap();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.push("earlier", steps(1)).unwrap();
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap().unwrap(), "earlier");
 }
 
-/// As above, by giving an entry another time.
-#[test]
-fn an_earlier_reset_racing_the_watch_is_not_slept_past() {
-    check(
-        "an_earlier_reset_racing_the_watch_is_not_slept_past",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            let id = queue.push("moved", steps(9)).unwrap();
-            let taker = beside(&queue, |queue| value(queue.take()));
-            assert!(queue.reset(id, steps(1)));
-            clock.advance(steps(1));
-            assert_eq!(taker.join().unwrap().unwrap(), "moved");
-        },
-    );
+/// As above, with a reset in place of the push.
+#[testkit::model(preemptions = 3)]
+fn an_earlier_reset_racing_the_leaders_sleep_is_taken_in_time() {
+    let (queue, clock) = queue();
+    let id = queue.push("moved", steps(9)).unwrap();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    assert!(queue.reset(id, steps(1)));
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap().unwrap(), "moved");
 }
 
-/// A push into an empty queue: there is no leader.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_push_racing_a_taker_of_an_empty_queue_is_taken_in_time() {
-    check(
-        "a_push_racing_a_taker_of_an_empty_queue_is_taken_in_time",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            let taker = beside(&queue, |queue| value(queue.take()));
-            queue.push("only", steps(1)).unwrap();
-            clock.advance(steps(1));
-            assert_eq!(taker.join().unwrap().unwrap(), "only");
-        },
-    );
+    let (queue, clock) = queue();
+    let taker = beside(&queue, |queue| value(queue.take()));
+    queue.push("only", steps(1)).unwrap();
+    clock.advance(steps(1));
+    assert_eq!(taker.join().unwrap().unwrap(), "only");
 }
 
-/// One of two waits for a shorter time than the entry takes.
-#[test]
-fn a_watch_that_times_out_passes_the_watch_on() {
-    check(
-        "a_watch_that_times_out_passes_the_watch_on",
-        Some(2),
-        || {
-            let (queue, clock) = queue();
-            queue.push("entry", steps(2)).unwrap();
-            let deadline = clock.now() + steps(1);
-            let follower = beside(&queue, |queue| value(queue.take()));
-            let mover = {
-                let clock = clock.clone();
-                spawn(move || {
-                    clock.advance(steps(1));
-                    clock.advance(steps(1));
-                })
-            };
-            if queue.take_deadline(deadline).is_ok() {
-                // It began so late that the entry was due.
-                queue.push("entry", NOW).unwrap();
+/// One of two takers has a timeout shorter than the entry's delay.
+#[testkit::model(preemptions = 2)]
+fn a_leader_that_times_out_racing_a_taker_passes_the_lead_on() {
+    let (queue, clock) = queue();
+    queue.push("entry", steps(2)).unwrap();
+    let deadline = clock.now() + steps(1);
+    let follower = beside(&queue, |queue| value(queue.take()));
+    let mover = {
+        let clock = clock.clone();
+        spawn(move || {
+            clock.advance(steps(1));
+            clock.advance(steps(1));
+        })
+    };
+    if queue.take_deadline(deadline).is_ok() {
+        // It started so late that the entry was due.
+        queue.push("entry", NOW).unwrap();
+    }
+    assert_eq!(follower.join().unwrap().unwrap(), "entry");
+    mover.join().unwrap();
+}
+
+/// Two entries, two takers: the taker of the first entry was the leader.
+#[testkit::model(preemptions = 3)]
+fn a_leader_that_leaves_with_its_entry_passes_the_lead_on() {
+    let (queue, clock) = queue();
+    queue.push("one", steps(1)).unwrap();
+    queue.push("two", steps(2)).unwrap();
+    let takers = [queue.clone(), queue.clone()].map(|queue| spawn(move || value(queue.take())));
+    clock.advance(steps(1));
+    clock.advance(steps(1));
+    let mut taken = takers.map(|taker| taker.join().unwrap().unwrap());
+    taken.sort_unstable();
+    assert_eq!(taken, ["one", "two"]);
+}
+
+/// A thread is notified of an entry that another thread takes first, while an entry earlier than the leader's
+/// is pushed.
+#[testkit::model(preemptions = 2)]
+fn a_notified_thread_that_comes_too_late_leads_for_an_earlier_entry() {
+    let (queue, clock) = queue();
+    queue.push("far", steps(9)).unwrap();
+    let seen = Tally::new();
+    let takers = [queue.clone(), queue.clone()].map(|queue| {
+        let seen = seen.clone();
+        spawn(move || {
+            if value(queue.take()).is_ok_and(|value| value == "near") {
+                seen.add();
             }
-            assert_eq!(follower.join().unwrap().unwrap(), "entry");
-            mover.join().unwrap();
-        },
-    );
+        })
+    });
+    queue.push("now", NOW).unwrap();
+    queue.push("near", steps(1)).unwrap();
+    // Discarded: another taker may have the entry, and then none is left.
+    let _ = queue.try_take();
+    clock.advance(steps(1));
+    seen.wait_for(1);
+    queue.close_now();
+    for taker in takers {
+        taker.join().unwrap();
+    }
 }
 
-/// Two entries, two takers: the one that takes the first was the leader.
-#[test]
-fn a_watch_that_leaves_with_its_entry_passes_the_watch_on() {
-    check(
-        "a_watch_that_leaves_with_its_entry_passes_the_watch_on",
-        Some(3),
-        || {
-            let (queue, clock) = queue();
-            queue.push("one", steps(1)).unwrap();
-            queue.push("two", steps(2)).unwrap();
-            let takers =
-                [queue.clone(), queue.clone()].map(|queue| spawn(move || value(queue.take())));
-            clock.advance(steps(1));
-            clock.advance(steps(1));
-            let mut taken = takers.map(|taker| taker.join().unwrap().unwrap());
-            taken.sort_unstable();
-            assert_eq!(taken, ["one", "two"]);
-        },
-    );
-}
-
-/// A thread is called for an entry that another takes first, while an entry earlier than
-/// the one the watch sleeps for comes in.
-#[test]
-fn a_called_thread_that_comes_too_late_keeps_an_earlier_time() {
-    check(
-        "a_called_thread_that_comes_too_late_keeps_an_earlier_time",
-        Some(2),
-        || {
-            let (queue, clock) = queue();
-            queue.push("far", steps(9)).unwrap();
-            let seen = Tally::new();
-            let takers = [queue.clone(), queue.clone()].map(|queue| {
-                let seen = seen.clone();
-                spawn(move || {
-                    if value(queue.take()).is_ok_and(|value| value == "near") {
-                        seen.add();
-                    }
-                })
-            });
-            queue.push("now", NOW).unwrap();
-            queue.push("near", steps(1)).unwrap();
-            // Discarded: a taker may have been quicker, and then there is nothing.
-            let _ = queue.try_take();
-            clock.advance(steps(1));
-            seen.wait_for(1);
-            queue.close_now();
-            for taker in takers {
-                taker.join().unwrap();
-            }
-        },
-    );
-}
-
-/// Two takers and one entry: one has it, the other goes on waiting.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn two_takers_racing_for_one_entry_take_it_once() {
-    check(
-        "two_takers_racing_for_one_entry_take_it_once",
-        Some(2),
-        || {
-            let (queue, clock) = queue();
-            queue.push("only", steps(1)).unwrap();
-            let seen = Tally::new();
-            let takers = [queue.clone(), queue.clone()].map(|queue| {
-                let seen = seen.clone();
-                spawn(move || {
-                    let taken = value(queue.take());
-                    seen.add();
-                    taken.is_ok()
-                })
-            });
-            clock.advance(steps(1));
-            seen.wait_for(1);
-            assert_eq!(queue.stats().taken, 1);
-            queue.close();
-            let taken = takers.map(|taker| taker.join().unwrap());
-            assert_eq!(taken.iter().filter(|&&taken| taken).count(), 1);
-        },
-    );
+    let (queue, clock) = queue();
+    queue.push("only", steps(1)).unwrap();
+    let seen = Tally::new();
+    let takers = [queue.clone(), queue.clone()].map(|queue| {
+        let seen = seen.clone();
+        spawn(move || {
+            let taken = value(queue.take());
+            seen.add();
+            taken.is_ok()
+        })
+    });
+    clock.advance(steps(1));
+    seen.wait_for(1);
+    assert_eq!(queue.stats().taken, 1);
+    queue.close();
+    let taken = takers.map(|taker| taker.join().unwrap());
+    assert_eq!(taken.iter().filter(|&&taken| taken).count(), 1);
 }

@@ -1,6 +1,6 @@
-//! Random programs on a queue and those who wait for it, with a plain model beside them.
+//! Random programs on a queue and its waiters, compared with a plain model.
 //!
-//! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
+//! `PROPTEST_CASES` is the number of programs, `ANTHILL_SEED` their seed.
 #![cfg(all(feature = "std", not(anthill_loom)))]
 #![expect(clippy::unchecked_time_subtraction, reason = "programs are short")]
 
@@ -14,6 +14,6 @@ use twin::program::{HEAD, STEP, decode};
 const LONGEST: usize = 200;
 
 #[test]
-fn nothing_is_early_lost_or_left_lying_after_any_step_of_any_program() {
+fn random_programs_take_no_entry_early_lose_none_and_leave_none() {
     walk_programs::<HEAD, STEP, _, _>(1024, LONGEST, decode, twin::walk);
 }

@@ -9,7 +9,7 @@ use durable_queue::{
 use durable_queue_sqlite::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::support::{Folder, LONG, bounded, job};
+use crate::support::{Folder, LONG, job};
 use crate::{File, JOB, count, file, options};
 
 /// A connection for which the file may not grow.
@@ -136,7 +136,7 @@ fn a_disk_that_is_full_in_a_turn_undoes_all_of_it_and_what_was_held_is_held() {
 }
 
 /// Nobody has to do anything about it here.
-#[test]
+#[testkit::test]
 fn an_acknowledgement_waits_for_space_and_is_done_then() {
     let File { store, folder, .. } = file();
     let other = Connection::open(folder.file("jobs")).unwrap();
@@ -144,25 +144,23 @@ fn an_acknowledgement_waits_for_space_and_is_done_then() {
     other.execute_batch(NEEDS_SPACE).unwrap();
     let store = SqliteStore::options().adopt(full(&folder)).unwrap();
     other.execute_batch("DROP TRIGGER updates").unwrap();
-    bounded(|| {
-        let queue: DurableQueue<String, _> = DurableQueue::new("queue", store.clone());
-        queue.push(job("job"), When::NOW).unwrap();
-        let taken = queue.take().unwrap();
-        thread::scope(|scope| {
-            let acked = scope.spawn(|| taken.ack());
-            let is_full = || {
-                let error = queue.last_error();
-                error.is_some_and(|error| error.kind() == ErrorKind::Full)
-            };
-            while !is_full() {
-                thread::yield_now();
-            }
-            assert_eq!(count(&store), 1);
-            other.execute_batch("DROP TRIGGER deletes").unwrap();
-            acked.join().unwrap().unwrap();
-        });
-        assert_eq!(count(&store), 0);
+    let queue: DurableQueue<String, _> = DurableQueue::new("queue", store.clone());
+    queue.push(job("job"), When::NOW).unwrap();
+    let taken = queue.take().unwrap();
+    thread::scope(|scope| {
+        let acked = scope.spawn(|| taken.ack());
+        let is_full = || {
+            let error = queue.last_error();
+            error.is_some_and(|error| error.kind() == ErrorKind::Full)
+        };
+        while !is_full() {
+            thread::yield_now();
+        }
+        assert_eq!(count(&store), 1);
+        other.execute_batch("DROP TRIGGER deletes").unwrap();
+        acked.join().unwrap().unwrap();
     });
+    assert_eq!(count(&store), 0);
 }
 
 /// The level of `PRAGMA synchronous` in the very transactions that change something, by the connection that
@@ -298,21 +296,19 @@ fn what_is_answered_for_is_synced_and_claims_starts_and_extensions_are_not() {
 }
 
 /// The calls of a queue, which the pump makes.
-#[test]
+#[testkit::test]
 fn a_push_and_an_acknowledgement_through_a_queue_are_synced() {
     let File { store, folder, .. } = file();
     let levels = Levels::of(&folder);
     drop(store);
     let store = SqliteStore::open(folder.file("jobs")).unwrap();
-    bounded(|| {
-        // A renewal would be seen as well, and is not synced.
-        let queue = DurableQueue::<String, _>::builder("queue", store).heartbeat(false);
-        let queue = queue.build().unwrap();
-        queue.push(job("job"), When::NOW).unwrap();
-        levels.are(FULL, "a push");
-        let taken = queue.take().unwrap();
-        levels.are(NORMAL, "a take");
-        taken.ack().unwrap();
-        levels.are(FULL, "an acknowledgement");
-    });
+    // A renewal would be seen as well, and is not synced.
+    let queue = DurableQueue::<String, _>::builder("queue", store).heartbeat(false);
+    let queue = queue.build().unwrap();
+    queue.push(job("job"), When::NOW).unwrap();
+    levels.are(FULL, "a push");
+    let taken = queue.take().unwrap();
+    levels.are(NORMAL, "a take");
+    taken.ack().unwrap();
+    levels.are(FULL, "an acknowledgement");
 }

@@ -52,7 +52,7 @@ fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
     assert_eq!(worker.shutdown(LONG), ShutDown::Forked);
 }
 
-#[test]
+#[testkit::test]
 fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
     let ended = testkit::in_child(
         "process::in_a_forked_child_a_queue_says_so_and_the_parents_goes_on",

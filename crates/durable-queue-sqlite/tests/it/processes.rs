@@ -9,7 +9,7 @@ use durable_queue_sqlite::SqliteStore;
 use durable_queue_sqlite::{SqliteOptions, WATCH_EVERY};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::support::{Folder, Time, beside, bounded, job};
+use crate::support::{Folder, Time, beside, job};
 
 fn open(time: &Time, folder: &Folder) -> SqliteStore {
     options(time).open(folder.file("jobs")).unwrap()
@@ -19,114 +19,106 @@ fn options(time: &Time) -> SqliteOptions {
     SqliteStore::options().clock(time.store.clone())
 }
 
-#[test]
+#[testkit::test]
 fn each_job_is_taken_by_one_of_two_processes() {
     const JOBS: usize = 200;
-    bounded(|| {
-        let (time, folder) = (Time::new(), Folder::new());
-        let producer = time.queue(open(&time, &folder));
-        let jobs = (0..JOBS)
-            .map(|index| (index.to_string(), When::NOW))
-            .collect();
-        producer.push_batch(jobs).unwrap();
-        let (done, taken) = channel();
-        let queues: Vec<_> = (0..2).map(|_| time.queue(open(&time, &folder))).collect();
-        let takers: Vec<_> = queues
-            .iter()
-            .cloned()
-            .map(|queue| {
-                let done = done.clone();
-                thread::spawn(move || {
-                    while let Ok(job) = queue.take() {
-                        done.send(job.clone()).unwrap();
-                        job.ack().unwrap();
-                    }
-                })
+    let (time, folder) = (Time::new(), Folder::new());
+    let producer = time.queue(open(&time, &folder));
+    let jobs = (0..JOBS)
+        .map(|index| (index.to_string(), When::NOW))
+        .collect();
+    producer.push_batch(jobs).unwrap();
+    let (done, taken) = channel();
+    let queues: Vec<_> = (0..2).map(|_| time.queue(open(&time, &folder))).collect();
+    let takers: Vec<_> = queues
+        .iter()
+        .cloned()
+        .map(|queue| {
+            let done = done.clone();
+            thread::spawn(move || {
+                while let Ok(job) = queue.take() {
+                    done.send(job.clone()).unwrap();
+                    job.ack().unwrap();
+                }
             })
-            .collect();
-        let mut all: Vec<usize> = (0..JOBS)
-            .map(|_| taken.recv().unwrap().parse().unwrap())
-            .collect();
-        all.sort_unstable();
-        assert!(
-            all.into_iter().eq(0..JOBS),
-            "each once, and none is missing"
-        );
-        for queue in queues {
-            queue.close();
-        }
-        for taker in takers {
-            taker.join().unwrap();
-        }
-    });
+        })
+        .collect();
+    let mut all: Vec<usize> = (0..JOBS)
+        .map(|_| taken.recv().unwrap().parse().unwrap())
+        .collect();
+    all.sort_unstable();
+    assert!(
+        all.into_iter().eq(0..JOBS),
+        "each once, and none is missing"
+    );
+    for queue in queues {
+        queue.close();
+    }
+    for taker in takers {
+        taker.join().unwrap();
+    }
 }
 
 /// Nothing moves the clock by which a look would come.
 #[cfg(target_os = "linux")]
-#[test]
+#[testkit::test]
 fn a_push_of_another_process_is_heard_of_from_the_system() {
-    bounded(|| {
-        let (time, folder) = (Time::new(), Folder::new());
-        // Two queues that share a connection, and so the thread that listens.
-        let store = open(&time, &folder);
-        let queues = ["queue", "other"].map(|name| {
-            let builder = DurableQueue::<String, _>::builder(name, store.clone());
-            builder.clock(time.clock.clone()).build().unwrap()
+    let (time, folder) = (Time::new(), Folder::new());
+    // Two queues that share a connection, and so the thread that listens.
+    let store = open(&time, &folder);
+    let queues = ["queue", "other"].map(|name| {
+        let builder = DurableQueue::<String, _>::builder(name, store.clone());
+        builder.clock(time.clock.clone()).build().unwrap()
+    });
+    let elsewhere = open(&time, &folder);
+    for round in 0..3 {
+        let takers = queues.clone().map(|queue| {
+            thread::spawn(move || {
+                let taken = queue.take().unwrap();
+                let name = taken.clone();
+                taken.ack().unwrap();
+                name
+            })
         });
-        let elsewhere = open(&time, &folder);
-        for round in 0..3 {
-            let takers = queues.clone().map(|queue| {
-                thread::spawn(move || {
-                    let taken = queue.take().unwrap();
-                    let name = taken.clone();
-                    taken.ack().unwrap();
-                    name
-                })
-            });
-            time.clock.wait_for_sleepers(2);
-            for (taker, queue) in takers.into_iter().zip(&queues) {
-                let producer: DurableQueue<String, _> =
-                    DurableQueue::new(queue.name(), elsewhere.clone());
-                producer.push(job("from afar"), When::NOW).unwrap();
-                assert_eq!(taker.join().unwrap(), "from afar", "{round}");
-            }
+        time.clock.wait_for_sleepers(2);
+        for (taker, queue) in takers.into_iter().zip(&queues) {
+            let producer: DurableQueue<String, _> =
+                DurableQueue::new(queue.name(), elsewhere.clone());
+            producer.push(job("from afar"), When::NOW).unwrap();
+            assert_eq!(taker.join().unwrap(), "from afar", "{round}");
         }
-    });
+    }
 }
 
-#[test]
+#[testkit::test]
 fn a_push_of_another_process_is_found_by_the_next_look() {
-    bounded(|| {
-        let (time, folder) = (Time::new(), Folder::new());
-        let store = options(&time).watch_every(Some(WATCH_EVERY));
-        let queue = time.queue(store.open(folder.file("jobs")).unwrap());
-        let producer = time.queue(open(&time, &folder));
-        let taker = beside(&queue, |queue| queue.take().unwrap().clone());
-        time.clock.wait_for_sleepers(1);
-        producer.push(job("from afar"), When::NOW).unwrap();
-        time.clock.advance(WATCH_EVERY);
-        assert_eq!(taker.join().unwrap(), "from afar");
-    });
+    let (time, folder) = (Time::new(), Folder::new());
+    let store = options(&time).watch_every(Some(WATCH_EVERY));
+    let queue = time.queue(store.open(folder.file("jobs")).unwrap());
+    let producer = time.queue(open(&time, &folder));
+    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+    time.clock.wait_for_sleepers(1);
+    producer.push(job("from afar"), When::NOW).unwrap();
+    time.clock.advance(WATCH_EVERY);
+    assert_eq!(taker.join().unwrap(), "from afar");
 }
 
-#[test]
+#[testkit::test]
 fn a_job_of_the_callers_own_transaction_is_handed_out_after_its_commit() {
-    bounded(|| {
-        let (time, folder) = (Time::new(), Folder::new());
-        let queue = time.queue(open(&time, &folder));
-        let taker = beside(&queue, |queue| queue.take().unwrap().clone());
-        time.clock.wait_for_sleepers(1);
-        let mut own = Connection::open(folder.file("jobs")).unwrap();
-        let mut transaction = own
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .unwrap();
-        queue
-            .push_in_transaction(&mut transaction, job("own"), When::NOW)
-            .unwrap();
-        transaction.commit().unwrap();
-        queue.announce();
-        assert_eq!(taker.join().unwrap(), "own");
-    });
+    let (time, folder) = (Time::new(), Folder::new());
+    let queue = time.queue(open(&time, &folder));
+    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+    time.clock.wait_for_sleepers(1);
+    let mut own = Connection::open(folder.file("jobs")).unwrap();
+    let mut transaction = own
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .unwrap();
+    queue
+        .push_in_transaction(&mut transaction, job("own"), When::NOW)
+        .unwrap();
+    transaction.commit().unwrap();
+    queue.announce();
+    assert_eq!(taker.join().unwrap(), "own");
 }
 
 #[test]
@@ -162,7 +154,7 @@ fn a_key_that_is_pending_is_merged_in_the_callers_own_transaction_too() {
 }
 
 /// `SQLite` waits for no lock that the change to a write-ahead log takes.
-#[test]
+#[testkit::test]
 fn a_new_file_may_be_opened_by_many_at_a_time() {
     const PARTIES: usize = 8;
     for _ in 0..20 {

@@ -5,7 +5,7 @@ use durable_queue::{CarriedOut, DurableQueue, ErrorKind, Merge, Push, Put, Store
 use durable_queue_sqlite::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::support::{Folder, LONG, SECOND, Time, bounded, job};
+use crate::support::{Folder, LONG, SECOND, Time, job};
 
 type Queue<S> = DurableQueue<String, S>;
 
@@ -86,22 +86,18 @@ fn a_batch_has_all_that_single_pushes_have<S: Store>(time: &Time, queue: &Queue<
     assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_has_keys_policies_and_urgent_jobs_as_single_pushes_have() {
-    bounded(|| {
-        let time = Time::new();
-        a_batch_has_all_that_single_pushes_have(&time, &time.queue(time.sim()));
-    });
+    let time = Time::new();
+    a_batch_has_all_that_single_pushes_have(&time, &time.queue(time.sim()));
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_in_a_file_has_keys_policies_and_urgent_jobs_as_single_pushes_have() {
-    bounded(|| {
-        let (time, folder) = (Time::new(), Folder::new());
-        let store = SqliteStore::options().clock(time.store.clone());
-        let store = store.open(folder.file("jobs")).unwrap();
-        a_batch_has_all_that_single_pushes_have(&time, &time.queue(store));
-    });
+    let (time, folder) = (Time::new(), Folder::new());
+    let store = SqliteStore::options().clock(time.store.clone());
+    let store = store.open(folder.file("jobs")).unwrap();
+    a_batch_has_all_that_single_pushes_have(&time, &time.queue(store));
 }
 
 #[test]
@@ -139,41 +135,39 @@ fn a_batch_that_is_refused_comes_back_as_it_was_and_nothing_of_it_is_entered() {
     assert!(queue.push_many(Vec::new()).unwrap().is_empty());
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_of_the_callers_own_transaction_comes_with_its_commit_and_not_without() {
-    bounded(|| {
-        let (time, folder) = (Time::new(), Folder::new());
-        let store = SqliteStore::options().clock(time.store.clone());
-        let store = store.open(folder.file("jobs")).unwrap();
-        let queue = time.queue(store);
-        let first = queue.push_many(vec![push("old", LONG).keyed("key", Merge::Keep)]);
-        let first = first.unwrap()[0].id();
-        let mut own = Connection::open(folder.file("jobs")).unwrap();
-        for commit in [false, true] {
-            let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate);
-            let mut transaction = transaction.unwrap();
-            let batch = vec![
-                push("plain", When::NOW),
-                push("new", When::NOW)
-                    .keyed("key", Merge::Earliest)
-                    .urgent(),
-            ];
-            let puts = queue.push_many_in_transaction(&mut transaction, batch);
-            let puts = puts.unwrap();
-            assert!(matches!(puts[0], Put::New(_)));
-            assert_eq!(puts[1], Put::Merged(first));
-            if commit {
-                transaction.commit().unwrap();
-            } else {
-                transaction.rollback().unwrap();
-            }
-            let stats = queue.store_stats().unwrap();
-            assert_eq!(
-                (stats.jobs, stats.due),
-                if commit { (2, 2) } else { (1, 0) }
-            );
+    let (time, folder) = (Time::new(), Folder::new());
+    let store = SqliteStore::options().clock(time.store.clone());
+    let store = store.open(folder.file("jobs")).unwrap();
+    let queue = time.queue(store);
+    let first = queue.push_many(vec![push("old", LONG).keyed("key", Merge::Keep)]);
+    let first = first.unwrap()[0].id();
+    let mut own = Connection::open(folder.file("jobs")).unwrap();
+    for commit in [false, true] {
+        let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate);
+        let mut transaction = transaction.unwrap();
+        let batch = vec![
+            push("plain", When::NOW),
+            push("new", When::NOW)
+                .keyed("key", Merge::Earliest)
+                .urgent(),
+        ];
+        let puts = queue.push_many_in_transaction(&mut transaction, batch);
+        let puts = puts.unwrap();
+        assert!(matches!(puts[0], Put::New(_)));
+        assert_eq!(puts[1], Put::Merged(first));
+        if commit {
+            transaction.commit().unwrap();
+        } else {
+            transaction.rollback().unwrap();
         }
-        queue.announce();
-        assert_eq!(take_all(&queue), [keyed("new", "key"), named("plain")]);
-    });
+        let stats = queue.store_stats().unwrap();
+        assert_eq!(
+            (stats.jobs, stats.due),
+            if commit { (2, 2) } else { (1, 0) }
+        );
+    }
+    queue.announce();
+    assert_eq!(take_all(&queue), [keyed("new", "key"), named("plain")]);
 }

@@ -13,7 +13,7 @@ use durable_queue::{
 use durable_queue_sqlite::SqliteStore;
 use sync_shim::{Clock as _, ManualClock};
 
-use crate::support::{Folder, SECOND, Time, beside, bounded, job};
+use crate::support::{Folder, SECOND, Time, beside, job};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MILLI: Duration = Duration::from_millis(1);
@@ -181,17 +181,15 @@ fn steal(store: &impl Store) -> usize {
 
 fn a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick<S: Kept>() {
     for confirm in [true, false] {
-        bounded(|| {
-            let world = World::<S>::new(confirm);
-            let id = world.queue.push(job("job"), SECOND).unwrap();
-            let taker = world.taker();
-            world.time.advance(SECOND / 2);
-            world.wait_for_claim();
-            world.time.advance(SECOND / 2);
-            let (taken, now) = taker.join().unwrap();
-            assert_eq!((taken.id(), taken.due()), (id, now));
-            taken.ack().unwrap();
-        });
+        let world = World::<S>::new(confirm);
+        let id = world.queue.push(job("job"), SECOND).unwrap();
+        let taker = world.taker();
+        world.time.advance(SECOND / 2);
+        world.wait_for_claim();
+        world.time.advance(SECOND / 2);
+        let (taken, now) = taker.join().unwrap();
+        assert_eq!((taken.id(), taken.due()), (id, now));
+        taken.ack().unwrap();
     }
 }
 
@@ -205,111 +203,99 @@ fn a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_time
         (true, 2_000_000),
         (false, 1_001_000),
     ] {
-        bounded(|| {
-            let world = World::<S>::of_speed(confirm, speed);
-            world.queue.push(job("job"), SECOND * 10).unwrap();
-            let taker = world.taker();
-            let due = world.clock.now().after(SECOND * 10);
-            world.run_until_taken();
-            let (taken, now) = taker.join().unwrap();
-            // By a faster one it is late, for the pump had waited by ours.
-            let drift = SECOND / 100_000 * u32::try_from(speed.saturating_sub(1_000_000)).unwrap();
-            let late = now.since(due);
-            assert!(late <= drift + MILLI, "{speed}: {late:?}");
-            assert!(world.turns() <= MOST_TURNS, "{speed}: {}", world.turns());
-            taken.ack().unwrap();
-        });
+        let world = World::<S>::of_speed(confirm, speed);
+        world.queue.push(job("job"), SECOND * 10).unwrap();
+        let taker = world.taker();
+        let due = world.clock.now().after(SECOND * 10);
+        world.run_until_taken();
+        let (taken, now) = taker.join().unwrap();
+        // By a faster one it is late, for the pump had waited by ours.
+        let drift = SECOND / 100_000 * u32::try_from(speed.saturating_sub(1_000_000)).unwrap();
+        let late = now.since(due);
+        assert!(late <= drift + MILLI, "{speed}: {late:?}");
+        assert!(world.turns() <= MOST_TURNS, "{speed}: {}", world.turns());
+        taken.ack().unwrap();
     }
 }
 
 fn a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look<S: Kept>() {
     for confirm in [true, false] {
-        bounded(|| {
-            let world = World::<S>::new(confirm);
-            world.queue.push(job("job"), HOUR / 2).unwrap();
-            let taker = world.taker();
-            world.wait_for_sleep();
-            world.clock.set_forward();
-            world.time.advance(SAFETY_LOOK);
-            let (taken, _) = taker.join().unwrap();
-            taken.ack().unwrap();
-        });
+        let world = World::<S>::new(confirm);
+        world.queue.push(job("job"), HOUR / 2).unwrap();
+        let taker = world.taker();
+        world.wait_for_sleep();
+        world.clock.set_forward();
+        world.time.advance(SAFETY_LOOK);
+        let (taken, _) = taker.join().unwrap();
+        taken.ack().unwrap();
     }
 }
 
 /// What is pushed then is announced with a later time than that for which the pump waits.
 fn a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look<S: Kept>() {
-    bounded(|| {
-        let world = World::<S>::new(true);
-        world.queue.push(job("later"), HOUR * 2).unwrap();
-        let taker = world.taker();
-        world.wait_for_sleep();
-        world.clock.set_forward();
-        let id = world.queue.push(job("job"), When::NOW).unwrap();
-        world.time.advance(SAFETY_LOOK);
-        assert_eq!(taker.join().unwrap().0.id(), id);
-    });
+    let world = World::<S>::new(true);
+    world.queue.push(job("later"), HOUR * 2).unwrap();
+    let taker = world.taker();
+    world.wait_for_sleep();
+    world.clock.set_forward();
+    let id = world.queue.push(job("job"), When::NOW).unwrap();
+    world.time.advance(SAFETY_LOOK);
+    assert_eq!(taker.join().unwrap().0.id(), id);
 }
 
 fn a_clock_set_back_while_the_pump_waits_makes_a_job_wait_for_the_clock_without_a_spin<S: Kept>() {
     for confirm in [true, false] {
-        bounded(|| {
-            let world = World::<S>::new(confirm);
-            world.queue.push(job("job"), SECOND * 10).unwrap();
-            let taker = world.taker();
-            world.wait_for_sleep();
-            world.clock.set_back();
-            let turns = world.turns();
-            world.run_until(HOUR + SECOND * 10 - MILLI);
-            assert!(!taker.is_finished());
-            let looks = HOUR.as_secs() / SAFETY_LOOK.as_secs();
-            let made = world.turns() - turns;
-            assert!(made <= looks + 3, "{made} turns");
-            world.time.advance(MILLI);
-            let (taken, now) = taker.join().unwrap();
-            assert_eq!(taken.due(), now);
-            taken.ack().unwrap();
-        });
+        let world = World::<S>::new(confirm);
+        world.queue.push(job("job"), SECOND * 10).unwrap();
+        let taker = world.taker();
+        world.wait_for_sleep();
+        world.clock.set_back();
+        let turns = world.turns();
+        world.run_until(HOUR + SECOND * 10 - MILLI);
+        assert!(!taker.is_finished());
+        let looks = HOUR.as_secs() / SAFETY_LOOK.as_secs();
+        let made = world.turns() - turns;
+        assert!(made <= looks + 3, "{made} turns");
+        world.time.advance(MILLI);
+        let (taken, now) = taker.join().unwrap();
+        assert_eq!(taken.due(), now);
+        taken.ack().unwrap();
     }
 }
 
 fn a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once<S: Kept>() {
-    bounded(|| {
-        let world = World::<S>::new(true);
-        world.queue.push(job("later"), SECOND * 10).unwrap();
-        let taker = world.taker();
-        world.wait_for_sleep();
-        world.clock.set_back();
-        let id = world.queue.push(job("job"), When::NOW).unwrap();
-        assert_eq!(taker.join().unwrap().0.id(), id);
-    });
+    let world = World::<S>::new(true);
+    world.queue.push(job("later"), SECOND * 10).unwrap();
+    let taker = world.taker();
+    world.wait_for_sleep();
+    world.clock.set_back();
+    let id = world.queue.push(job("job"), When::NOW).unwrap();
+    assert_eq!(taker.join().unwrap().0.id(), id);
 }
 
 /// By our clock their tick comes no sooner, and by the store's their leases have ended: another may have them.
 fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder<S: Kept>() {
     for confirm in [true, false] {
         for is_stolen in [false, true] {
-            bounded(|| {
-                let world = World::<S>::new(confirm);
-                world.queue.push(job("job"), HORIZON).unwrap();
-                let taker = world.taker();
-                world.wait_for_claim();
-                world.clock.set_forward();
-                if is_stolen {
-                    assert_eq!(steal(world.queue.store()), 1);
-                    world.queue.push(job("other"), When::NOW).unwrap();
-                }
-                world.time.advance(HORIZON);
-                if confirm && is_stolen {
-                    // The other one comes by a look, at the latest.
-                    world.run_until_taken();
-                }
-                let (taken, _) = taker.join().unwrap();
-                let is_handed_out = taken.as_str() == "job";
-                assert_eq!(is_handed_out, !(confirm && is_stolen));
-                let acked = taken.ack();
-                assert_eq!(acked.is_ok(), !is_handed_out || !is_stolen);
-            });
+            let world = World::<S>::new(confirm);
+            world.queue.push(job("job"), HORIZON).unwrap();
+            let taker = world.taker();
+            world.wait_for_claim();
+            world.clock.set_forward();
+            if is_stolen {
+                assert_eq!(steal(world.queue.store()), 1);
+                world.queue.push(job("other"), When::NOW).unwrap();
+            }
+            world.time.advance(HORIZON);
+            if confirm && is_stolen {
+                // The other one comes by a look, at the latest.
+                world.run_until_taken();
+            }
+            let (taken, _) = taker.join().unwrap();
+            let is_handed_out = taken.as_str() == "job";
+            assert_eq!(is_handed_out, !(confirm && is_stolen));
+            let acked = taken.ack();
+            assert_eq!(acked.is_ok(), !is_handed_out || !is_stolen);
         }
     }
 }
@@ -319,120 +305,110 @@ fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_n
     S: Kept,
 >() {
     for is_noticed in [false, true] {
-        bounded(|| {
-            let world = World::<S>::new(true);
-            world.queue.push(job("job"), HORIZON).unwrap();
-            let taker = world.taker();
-            world.wait_for_claim();
-            world.clock.set_back();
-            if is_noticed {
-                // Another turn, before the tick.
-                let turns = world.turns();
-                world.queue.announce();
-                while world.turns() == turns {
-                    thread::yield_now();
-                }
-            }
-            world.run_until(HOUR + HORIZON - MILLI);
-            assert!(!taker.is_finished());
-            world.time.advance(MILLI);
-            let (taken, now) = taker.join().unwrap();
-            assert_eq!(taken.due(), now);
-            taken.ack().unwrap();
-        });
-    }
-}
-
-/// Nor does it take the room of others, which are claimed ahead as before.
-fn what_lay_ahead_when_the_clock_was_set_back_is_given_back<S: Kept>() {
-    bounded(|| {
         let world = World::<S>::new(true);
         world.queue.push(job("job"), HORIZON).unwrap();
         let taker = world.taker();
         world.wait_for_claim();
         world.clock.set_back();
-        world.time.advance(HORIZON);
-        while world.queue.list(None, 1).unwrap()[0].state == JobState::Claimed {
-            thread::yield_now();
+        if is_noticed {
+            // Another turn, before the tick.
+            let turns = world.turns();
+            world.queue.announce();
+            while world.turns() == turns {
+                thread::yield_now();
+            }
         }
-        world.queue.push(job("other"), HORIZON).unwrap();
-        world.wait_for_claim();
-        world.time.advance(HORIZON);
+        world.run_until(HOUR + HORIZON - MILLI);
+        assert!(!taker.is_finished());
+        world.time.advance(MILLI);
         let (taken, now) = taker.join().unwrap();
-        assert_eq!((taken.as_str(), taken.due()), ("other", now));
-    });
+        assert_eq!(taken.due(), now);
+        taken.ack().unwrap();
+    }
+}
+
+/// Nor does it take the room of others, which are claimed ahead as before.
+fn what_lay_ahead_when_the_clock_was_set_back_is_given_back<S: Kept>() {
+    let world = World::<S>::new(true);
+    world.queue.push(job("job"), HORIZON).unwrap();
+    let taker = world.taker();
+    world.wait_for_claim();
+    world.clock.set_back();
+    world.time.advance(HORIZON);
+    while world.queue.list(None, 1).unwrap()[0].state == JobState::Claimed {
+        thread::yield_now();
+    }
+    world.queue.push(job("other"), HORIZON).unwrap();
+    world.wait_for_claim();
+    world.time.advance(HORIZON);
+    let (taken, now) = taker.join().unwrap();
+    assert_eq!((taken.as_str(), taken.due()), ("other", now));
 }
 
 /// The handler cannot know that it is early by the store's clock: it is told, and the job comes again.
 fn a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it_again<S: Kept>() {
-    bounded(|| {
-        let world = World::<S>::new(false);
-        world.queue.push(job("job"), HORIZON).unwrap();
-        let taker = beside(&world.queue, |queue| queue.take().unwrap());
-        world.wait_for_claim();
-        world.clock.set_back();
-        world.time.advance(HORIZON);
-        let early = taker.join().unwrap();
-        let again = world.taker();
-        while !early.is_lost() {
-            thread::yield_now();
-        }
-        assert!(early.ack().unwrap_err().is_stale());
-        world.run_until(HOUR + HORIZON - MILLI);
-        assert!(!again.is_finished());
-        world.time.advance(MILLI);
-        let (taken, now) = again.join().unwrap();
-        assert_eq!(taken.due(), now);
-        taken.ack().unwrap();
-    });
+    let world = World::<S>::new(false);
+    world.queue.push(job("job"), HORIZON).unwrap();
+    let taker = beside(&world.queue, |queue| queue.take().unwrap());
+    world.wait_for_claim();
+    world.clock.set_back();
+    world.time.advance(HORIZON);
+    let early = taker.join().unwrap();
+    let again = world.taker();
+    while !early.is_lost() {
+        thread::yield_now();
+    }
+    assert!(early.ack().unwrap_err().is_stale());
+    world.run_until(HOUR + HORIZON - MILLI);
+    assert!(!again.is_finished());
+    world.time.advance(MILLI);
+    let (taken, now) = again.join().unwrap();
+    assert_eq!(taken.due(), now);
+    taken.ack().unwrap();
 }
 
 fn a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_has_claimed_it<
     S: Kept,
 >() {
     for is_stolen in [false, true] {
-        bounded(|| {
-            let world = World::<S>::new(true);
-            world.queue.push(job("job"), When::NOW).unwrap();
-            let (taken, _) = world.taker().join().unwrap();
-            world.wait_for_sleep();
-            world.clock.set_forward();
-            if is_stolen {
-                assert_eq!(steal(world.queue.store()), 1);
+        let world = World::<S>::new(true);
+        world.queue.push(job("job"), When::NOW).unwrap();
+        let (taken, _) = world.taker().join().unwrap();
+        world.wait_for_sleep();
+        world.clock.set_forward();
+        if is_stolen {
+            assert_eq!(steal(world.queue.store()), 1);
+        }
+        world.time.advance(LEASE / 3 + MILLI); // A renewal.
+        world.wait_for_sleep_or(|| taken.is_lost());
+        if is_stolen {
+            while !taken.is_lost() {
+                thread::yield_now();
             }
-            world.time.advance(LEASE / 3 + MILLI); // A renewal.
-            world.wait_for_sleep_or(|| taken.is_lost());
-            if is_stolen {
-                while !taken.is_lost() {
-                    thread::yield_now();
-                }
-                assert!(taken.ack().unwrap_err().is_stale());
-            } else {
-                assert_eq!(steal(world.queue.store()), 0, "it was renewed");
-                taken.ack().unwrap();
-            }
-        });
+            assert!(taken.ack().unwrap_err().is_stale());
+        } else {
+            assert_eq!(steal(world.queue.store()), 0, "it was renewed");
+            taken.ack().unwrap();
+        }
     }
 }
 
 fn a_clock_set_back_over_a_running_lease_does_not_make_it_longer_once_it_is_renewed<S: Kept>() {
-    bounded(|| {
-        let world = World::<S>::new(true);
-        let store = world.queue.store().clone();
-        world.queue.push(job("job"), When::NOW).unwrap();
-        let (taken, _) = world.taker().join().unwrap();
-        world.wait_for_sleep();
-        world.clock.set_back();
-        let turns = world.turns();
-        world.time.advance(LEASE / 3 + MILLI);
-        while world.turns() == turns {
-            thread::yield_now();
-        }
-        world.wait_for_sleep();
-        let end = store.list("queue", None, 1).unwrap()[0].due;
-        assert_eq!(end, world.clock.now().after(LEASE));
-        taken.ack().unwrap();
-    });
+    let world = World::<S>::new(true);
+    let store = world.queue.store().clone();
+    world.queue.push(job("job"), When::NOW).unwrap();
+    let (taken, _) = world.taker().join().unwrap();
+    world.wait_for_sleep();
+    world.clock.set_back();
+    let turns = world.turns();
+    world.time.advance(LEASE / 3 + MILLI);
+    while world.turns() == turns {
+        thread::yield_now();
+    }
+    world.wait_for_sleep();
+    let end = store.list("queue", None, 1).unwrap()[0].due;
+    assert_eq!(end, world.clock.now().after(LEASE));
+    taken.ack().unwrap();
 }
 
 fn put_hourly<S: Kept>(world: &World<S>) {
@@ -452,60 +428,56 @@ fn is_full_hour(time: StoreTime) -> bool {
 fn a_clock_set_forward_over_ticks_of_a_job_that_repeats_brings_one_run_and_then_the_next_tick<
     S: Kept,
 >() {
-    bounded(|| {
-        let world = World::<S>::new(true);
-        put_hourly(&world);
-        let taker = world.taker();
-        world.wait_for_sleep();
-        for _ in 0..5 {
-            world.clock.set_forward();
-        }
-        world.time.advance(SAFETY_LOOK);
-        let (taken, now) = taker.join().unwrap();
-        taken.ack().unwrap();
-        let [next] = &world.queue.list(None, 10).unwrap()[..] else {
-            panic!("it is there, and once");
-        };
-        assert!(is_full_hour(next.at) && next.at > now && next.at.since(now) <= HOUR);
-    });
+    let world = World::<S>::new(true);
+    put_hourly(&world);
+    let taker = world.taker();
+    world.wait_for_sleep();
+    for _ in 0..5 {
+        world.clock.set_forward();
+    }
+    world.time.advance(SAFETY_LOOK);
+    let (taken, now) = taker.join().unwrap();
+    taken.ack().unwrap();
+    let [next] = &world.queue.list(None, 10).unwrap()[..] else {
+        panic!("it is there, and once");
+    };
+    assert!(is_full_hour(next.at) && next.at > now && next.at.since(now) <= HOUR);
 }
 
 /// Its run is in progress or over: that hour has been worked off, and comes by the clock a second time.
 fn a_clock_set_back_over_a_tick_of_a_job_that_repeats_does_not_bring_it_twice<S: Kept>() {
     for is_done_before in [true, false] {
-        bounded(|| {
-            let world = World::<S>::new(true);
-            put_hourly(&world);
-            let tick = world.queue.list(None, 1).unwrap()[0].at;
-            let taker = world.taker();
-            world.run_until_taken();
-            let (taken, _) = taker.join().unwrap();
-            assert_eq!(taken.due(), tick);
-            if is_done_before {
-                taken.ack().unwrap();
-                world.clock.set_back();
-            } else {
-                world.wait_for_sleep();
-                world.clock.set_back();
-                let turns = world.turns();
-                world.time.advance(LEASE / 3 + MILLI); // A renewal, which notices it.
-                while world.turns() == turns {
-                    thread::yield_now();
-                }
-                taken.ack().unwrap();
+        let world = World::<S>::new(true);
+        put_hourly(&world);
+        let tick = world.queue.list(None, 1).unwrap()[0].at;
+        let taker = world.taker();
+        world.run_until_taken();
+        let (taken, _) = taker.join().unwrap();
+        assert_eq!(taken.due(), tick);
+        if is_done_before {
+            taken.ack().unwrap();
+            world.clock.set_back();
+        } else {
+            world.wait_for_sleep();
+            world.clock.set_back();
+            let turns = world.turns();
+            world.time.advance(LEASE / 3 + MILLI); // A renewal, which notices it.
+            while world.turns() == turns {
+                thread::yield_now();
             }
-            assert_eq!(world.queue.list(None, 10).unwrap()[0].at, tick.after(HOUR));
-        });
+            taken.ack().unwrap();
+        }
+        assert_eq!(world.queue.list(None, 10).unwrap()[0].at, tick.after(HOUR));
     }
 }
 
 macro_rules! on_each {
     ($($test:ident)*) => {
         mod sim {
-            $(#[test] fn $test() { super::$test::<super::SimStore>(); })*
+            $(#[testkit::test] fn $test() { super::$test::<super::SimStore>(); })*
         }
         mod sqlite {
-            $(#[test] fn $test() { super::$test::<super::SqliteStore>(); })*
+            $(#[testkit::test] fn $test() { super::$test::<super::SqliteStore>(); })*
         }
     };
 }

@@ -12,7 +12,7 @@ use durable_queue::{CarriedOut, DurableQueue, ErrorKind, FIRST_PAUSE, Retried, W
 use sync_shim::Clock as _;
 use testkit::Rng;
 
-use crate::support::{SECOND, Time, beside, bounded, job};
+use crate::support::{SECOND, Time, beside, job};
 
 /// Moves time whenever the pump sleeps, until `is_over`.
 fn run_clock(time: &Time, is_over: impl Fn() -> bool) {
@@ -54,7 +54,7 @@ fn work_off(time: &Time, queue: &DurableQueue<String, SimStore>, names: &[&str])
 }
 
 /// One fault, at the n-th turn, for every n that such a run has.
-#[test]
+#[testkit::test]
 fn a_turn_that_is_lost_at_any_point_loses_no_job() {
     for fault in [
         Fault::Before,
@@ -63,101 +63,95 @@ fn a_turn_that_is_lost_at_any_point_loses_no_job() {
         Fault::Refused(ErrorKind::Busy),
     ] {
         for nth in 0..8 {
-            bounded(|| {
-                let time = Time::new();
-                let count = AtomicUsize::new(0);
-                let plan = move |call| match call {
-                    Call::Turn if count.fetch_add(1, Relaxed) == nth => fault,
-                    _ => Fault::None,
-                };
-                let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
-                let names = ["0", "1", "2"];
-                for (index, name) in (0..).zip(names) {
-                    queue.push(job(name), SECOND * index).unwrap();
-                }
-                let seen = work_off(&time, &queue, &names);
-                for name in names {
-                    assert!(
-                        seen.iter().any(|it| it == name),
-                        "{fault:?} at {nth}: {seen:?}"
-                    );
-                }
-                assert_eq!(queue.store_stats().unwrap().jobs, 0, "{fault:?} at {nth}");
-            });
+            let time = Time::new();
+            let count = AtomicUsize::new(0);
+            let plan = move |call| match call {
+                Call::Turn if count.fetch_add(1, Relaxed) == nth => fault,
+                _ => Fault::None,
+            };
+            let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+            let names = ["0", "1", "2"];
+            for (index, name) in (0..).zip(names) {
+                queue.push(job(name), SECOND * index).unwrap();
+            }
+            let seen = work_off(&time, &queue, &names);
+            for name in names {
+                assert!(
+                    seen.iter().any(|it| it == name),
+                    "{fault:?} at {nth}: {seen:?}"
+                );
+            }
+            assert_eq!(queue.store_stats().unwrap().jobs, 0, "{fault:?} at {nth}");
         }
     }
 }
 
 /// However often it has failed before.
-#[test]
+#[testkit::test]
 fn a_store_that_has_answered_since_is_tried_again_after_the_first_pause() {
-    bounded(|| {
-        let time = Time::new();
-        let left = Arc::new(AtomicUsize::new(5));
-        let plan = {
-            let left = Arc::clone(&left);
-            move |call| {
-                let fewer = || left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-                if call == Call::Turn && fewer().is_ok() {
-                    Fault::Refused(ErrorKind::Busy)
-                } else {
-                    Fault::None
-                }
+    let time = Time::new();
+    let left = Arc::new(AtomicUsize::new(5));
+    let plan = {
+        let left = Arc::clone(&left);
+        move |call| {
+            let fewer = || left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+            if call == Call::Turn && fewer().is_ok() {
+                Fault::Refused(ErrorKind::Busy)
+            } else {
+                Fault::None
             }
-        };
-        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
-        queue.push(job("first"), When::NOW).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        run_clock(&time, || taker.is_finished());
-        taker.join().unwrap().ack().unwrap();
-        left.store(1, Relaxed); // The pump is woken by the calls that follow.
-        queue.push(job("second"), When::NOW).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        time.clock.wait_for_sleepers(1);
-        let next = time.clock.now() + FIRST_PAUSE;
-        assert_eq!(time.clock.next_due(), Some(next));
-        time.clock.advance(FIRST_PAUSE);
-        taker.join().unwrap().ack().unwrap();
-    });
+        }
+    };
+    let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+    queue.push(job("first"), When::NOW).unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    run_clock(&time, || taker.is_finished());
+    taker.join().unwrap().ack().unwrap();
+    left.store(1, Relaxed); // The pump is woken by the calls that follow.
+    queue.push(job("second"), When::NOW).unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    time.clock.wait_for_sleepers(1);
+    let next = time.clock.now() + FIRST_PAUSE;
+    assert_eq!(time.clock.next_due(), Some(next));
+    time.clock.advance(FIRST_PAUSE);
+    taker.join().unwrap().ack().unwrap();
 }
 
 /// Any faults, in any order, on all calls.
-#[test]
+#[testkit::test]
 fn a_store_that_fails_at_random_loses_no_job_it_has_answered_for() {
     const RUNS: usize = 30;
     let mut rng = Rng::from_env();
     for _ in 0..RUNS {
-        bounded(|| {
-            let time = Time::new();
-            let random = Mutex::new(rng.split());
-            let plan = move |call| {
-                let mut rng = random.lock().unwrap();
-                match rng.below(10) {
-                    _ if call == Call::Other => Fault::None,
-                    0 => Fault::Before,
-                    1 => Fault::After,
-                    2 => Fault::Twice,
-                    3 => Fault::Refused(ErrorKind::Busy),
-                    _ => Fault::None,
-                }
-            };
-            let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
-            let names: Vec<String> = (0..10).map(|index| index.to_string()).collect();
-            let answered: Vec<&str> = names
-                .iter()
-                .filter(|name| queue.push((*name).clone(), SECOND).is_ok())
-                .map(String::as_str)
-                .collect();
-            // What was entered without an answer is worked off too.
-            let all: Vec<&str> = names.iter().map(String::as_str).collect();
-            let seen = work_off_some(&time, &queue, &all);
-            for name in answered {
-                assert!(
-                    seen.iter().any(|it| it == name),
-                    "{name} is not in {seen:?}"
-                );
+        let time = Time::new();
+        let random = Mutex::new(rng.split());
+        let plan = move |call| {
+            let mut rng = random.lock().unwrap();
+            match rng.below(10) {
+                _ if call == Call::Other => Fault::None,
+                0 => Fault::Before,
+                1 => Fault::After,
+                2 => Fault::Twice,
+                3 => Fault::Refused(ErrorKind::Busy),
+                _ => Fault::None,
             }
-        });
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        let names: Vec<String> = (0..10).map(|index| index.to_string()).collect();
+        let answered: Vec<&str> = names
+            .iter()
+            .filter(|name| queue.push((*name).clone(), SECOND).is_ok())
+            .map(String::as_str)
+            .collect();
+        // What was entered without an answer is worked off too.
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        let seen = work_off_some(&time, &queue, &all);
+        for name in answered {
+            assert!(
+                seen.iter().any(|it| it == name),
+                "{name} is not in {seen:?}"
+            );
+        }
     }
 }
 
@@ -210,79 +204,71 @@ fn a_push_that_was_refused_gives_the_value_back() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn an_error_of_the_store_is_shown_until_it_answers_again() {
-    bounded(|| {
-        let time = Time::new();
-        let count = AtomicUsize::new(0);
-        let plan = move |call| match call {
-            Call::Turn if count.fetch_add(1, Relaxed) < 3 => Fault::Refused(ErrorKind::Busy),
-            _ => Fault::None,
-        };
-        let met = Arc::new(AtomicUsize::new(0));
-        let hook = {
-            let met = Arc::clone(&met);
-            move |error: &durable_queue::StoreError| {
-                assert_eq!(error.kind(), ErrorKind::Busy);
-                met.fetch_add(1, Relaxed);
-                std::panic::resume_unwind(Box::new("a hook that panics"));
-            }
-        };
-        let store = SimStore::with_faults(time.store.clone(), plan);
-        let queue = time.builder(store).on_error(hook).build().unwrap();
-        queue.push(job("job"), When::NOW).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        for _ in 0..3 {
-            time.clock.wait_for_sleepers(1);
-            assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Busy);
-            time.clock.advance(SECOND);
+    let time = Time::new();
+    let count = AtomicUsize::new(0);
+    let plan = move |call| match call {
+        Call::Turn if count.fetch_add(1, Relaxed) < 3 => Fault::Refused(ErrorKind::Busy),
+        _ => Fault::None,
+    };
+    let met = Arc::new(AtomicUsize::new(0));
+    let hook = {
+        let met = Arc::clone(&met);
+        move |error: &durable_queue::StoreError| {
+            assert_eq!(error.kind(), ErrorKind::Busy);
+            met.fetch_add(1, Relaxed);
+            std::panic::resume_unwind(Box::new("a hook that panics"));
         }
-        let taken = taker.join().unwrap();
-        assert_eq!((met.load(Relaxed), queue.stats().errors), (3, 3));
-        assert!(queue.last_error().is_none());
-        assert!(matches!(taken.retry().unwrap(), Retried::Again(_)));
-    });
+    };
+    let store = SimStore::with_faults(time.store.clone(), plan);
+    let queue = time.builder(store).on_error(hook).build().unwrap();
+    queue.push(job("job"), When::NOW).unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    for _ in 0..3 {
+        time.clock.wait_for_sleepers(1);
+        assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Busy);
+        time.clock.advance(SECOND);
+    }
+    let taken = taker.join().unwrap();
+    assert_eq!((met.load(Relaxed), queue.stats().errors), (3, 3));
+    assert!(queue.last_error().is_none());
+    assert!(matches!(taken.retry().unwrap(), Retried::Again(_)));
 }
 
-#[test]
+#[testkit::test]
 fn a_store_that_is_gone_for_long_is_tried_once_a_second_at_least() {
-    bounded(|| {
-        const TRIES: u64 = 20;
-        let time = Time::new();
-        let count = AtomicU64::new(0);
-        let plan = move |call| match call {
-            Call::Turn if count.fetch_add(1, Relaxed) < TRIES => {
-                Fault::Refused(ErrorKind::Unavailable)
-            }
-            _ => Fault::None,
-        };
-        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
-        queue.push(job("job"), When::NOW).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        for tries in 1..=TRIES {
-            time.clock.wait_for_sleepers(1);
-            assert_eq!(queue.stats().errors, tries);
-            time.clock.advance(SECOND);
-        }
-        taker.join().unwrap().ack().unwrap();
-    });
+    const TRIES: u64 = 20;
+    let time = Time::new();
+    let count = AtomicU64::new(0);
+    let plan = move |call| match call {
+        Call::Turn if count.fetch_add(1, Relaxed) < TRIES => Fault::Refused(ErrorKind::Unavailable),
+        _ => Fault::None,
+    };
+    let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+    queue.push(job("job"), When::NOW).unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    for tries in 1..=TRIES {
+        time.clock.wait_for_sleepers(1);
+        assert_eq!(queue.stats().errors, tries);
+        time.clock.advance(SECOND);
+    }
+    taker.join().unwrap().ack().unwrap();
 }
 
 /// A store that panics is one whose answer was lost.
-#[test]
+#[testkit::test]
 fn a_store_that_panics_does_not_take_the_pump_with_it() {
-    bounded(|| {
-        let time = Time::new();
-        let count = AtomicUsize::new(0);
-        let plan = move |call| {
-            if call == Call::Turn && count.fetch_add(1, Relaxed) == 0 {
-                std::panic::resume_unwind(Box::new("a store that panics"));
-            }
-            Fault::None
-        };
-        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
-        let names = ["job"];
-        queue.push(job(names[0]), When::NOW).unwrap();
-        assert_eq!(work_off(&time, &queue, &names), names);
-    });
+    let time = Time::new();
+    let count = AtomicUsize::new(0);
+    let plan = move |call| {
+        if call == Call::Turn && count.fetch_add(1, Relaxed) == 0 {
+            std::panic::resume_unwind(Box::new("a store that panics"));
+        }
+        Fault::None
+    };
+    let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+    let names = ["job"];
+    queue.push(job(names[0]), When::NOW).unwrap();
+    assert_eq!(work_off(&time, &queue, &names), names);
 }

@@ -10,7 +10,7 @@ use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{BuildError, Builder, DurableQueue, HORIZON, LEASE, LONGEST_HORIZON, When};
 use sync_shim::Clock as _;
 
-use crate::support::{SECOND, Time, bounded, job};
+use crate::support::{SECOND, Time, job};
 
 const MS: Duration = Duration::from_millis(1);
 /// No call gets there but by its job.
@@ -71,7 +71,7 @@ impl World {
     }
 }
 
-#[test]
+#[testkit::test]
 fn jobs_are_claimed_earlier_the_longer_turns_take() {
     let expected = [
         (0, HORIZON),
@@ -81,45 +81,37 @@ fn jobs_are_claimed_earlier_the_longer_turns_take() {
         (5_000, LONGEST_HORIZON),
     ];
     for (turns, horizon) in expected {
-        bounded(|| {
-            let world = World::new(turns, |builder| builder);
-            world.work_off_one();
-            world.assert_claims_before_the_time(horizon);
-        });
+        let world = World::new(turns, |builder| builder);
+        world.work_off_one();
+        world.assert_claims_before_the_time(horizon);
     }
 }
 
-#[test]
+#[testkit::test]
 fn half_of_the_lease_is_left_at_the_time_of_a_job() {
-    bounded(|| {
-        let world = World::new(600, |builder| builder.lease(SECOND * 2));
-        world.work_off_one();
-        world.assert_claims_before_the_time(SECOND);
-    });
+    let world = World::new(600, |builder| builder.lease(SECOND * 2));
+    world.work_off_one();
+    world.assert_claims_before_the_time(SECOND);
 }
 
-#[test]
+#[testkit::test]
 fn a_slow_turn_is_forgotten_after_some_that_are_quick() {
-    bounded(|| {
-        let world = World::new(200, |builder| builder);
+    let world = World::new(200, |builder| builder);
+    world.work_off_one();
+    world.assert_claims_before_the_time(MS * 800);
+    world.turns.store(0, Relaxed);
+    for _ in 0..5 {
         world.work_off_one();
-        world.assert_claims_before_the_time(MS * 800);
-        world.turns.store(0, Relaxed);
-        for _ in 0..5 {
-            world.work_off_one();
-        }
-        world.assert_claims_before_the_time(HORIZON);
-    });
+    }
+    world.assert_claims_before_the_time(HORIZON);
 }
 
-#[test]
+#[testkit::test]
 fn a_horizon_that_is_said_is_that_however_long_turns_take() {
     for horizon in [MS * 100, Duration::ZERO, SECOND * 9] {
-        bounded(|| {
-            let world = World::new(600, |builder| builder.horizon(horizon));
-            world.work_off_one();
-            world.assert_claims_before_the_time(horizon);
-        });
+        let world = World::new(600, |builder| builder.horizon(horizon));
+        world.work_off_one();
+        world.assert_claims_before_the_time(horizon);
     }
     let time = Time::new();
     let short = time.builder(time.sim()).lease(LEASE).horizon(LEASE).build();
@@ -127,22 +119,20 @@ fn a_horizon_that_is_said_is_that_however_long_turns_take() {
 }
 
 /// With a horizon of half a second the claim would be carried out after the job's time.
-#[test]
+#[testkit::test]
 fn on_a_slow_store_a_job_is_held_at_its_time() {
-    bounded(|| {
-        let world = World::new(600, |builder| builder.confirm(false));
-        world.work_off_one();
-        let due = world.time.clock.now() + FAR;
-        world.queue.push(job("job"), FAR).unwrap();
-        world.queue.announce(); // As above.
-        let mut call = Box::pin(world.queue.take_async());
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(call.as_mut().poll(&mut context).is_pending());
-        let claim = due - MS * 600 * 4;
-        world.wait_for_sleep(claim);
-        world.time.clock.advance(claim - world.time.clock.now());
-        world.wait_for_sleep(due);
-        let listed = world.queue.list(None, 1).unwrap();
-        assert_eq!(listed[0].state, JobState::Claimed);
-    });
+    let world = World::new(600, |builder| builder.confirm(false));
+    world.work_off_one();
+    let due = world.time.clock.now() + FAR;
+    world.queue.push(job("job"), FAR).unwrap();
+    world.queue.announce(); // As above.
+    let mut call = Box::pin(world.queue.take_async());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(call.as_mut().poll(&mut context).is_pending());
+    let claim = due - MS * 600 * 4;
+    world.wait_for_sleep(claim);
+    world.time.clock.advance(claim - world.time.clock.now());
+    world.wait_for_sleep(due);
+    let listed = world.queue.list(None, 1).unwrap();
+    assert_eq!(listed[0].state, JobState::Claimed);
 }

@@ -4,7 +4,7 @@ use durable_queue::testing::SimStore;
 use durable_queue::{DurableQueue, HORIZON, When};
 use sync_shim::Clock as _;
 
-use crate::support::{SECOND, Time, beside, bounded, job};
+use crate::support::{SECOND, Time, beside, job};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -25,54 +25,50 @@ fn turns_of_a_second(time: &Time, queue: &Queue) -> u64 {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_due_job_that_is_locked_is_asked_for_less_and_less_often_and_comes_when_it_is_free() {
-    bounded(|| {
-        let time = Time::new();
-        let store = time.sim();
-        let queue = time.queue(store.clone());
-        let id = queue.push(job("locked"), When::NOW).unwrap();
-        store.lock_job("queue", id, true);
-        let taken = beside(&queue, |queue| queue.take().unwrap().ack().unwrap());
-        let turns = turns_of_a_second(&time, &queue);
-        assert!((5..=20).contains(&turns), "{turns} turns");
+    let time = Time::new();
+    let store = time.sim();
+    let queue = time.queue(store.clone());
+    let id = queue.push(job("locked"), When::NOW).unwrap();
+    store.lock_job("queue", id, true);
+    let taken = beside(&queue, |queue| queue.take().unwrap().ack().unwrap());
+    let turns = turns_of_a_second(&time, &queue);
+    assert!((5..=20).contains(&turns), "{turns} turns");
 
-        // What comes meanwhile is not held up.
-        queue.push(job("free"), When::NOW).unwrap();
-        taken.join().unwrap();
-        let taken = beside(&queue, |queue| {
-            let job = queue.take().unwrap();
-            assert_eq!(*job, "locked");
-            job.ack().unwrap();
-        });
-        store.lock_job("queue", id, false);
-        while !taken.is_finished() {
-            if let Some(next) = time.clock.next_due() {
-                time.clock
-                    .advance(next.saturating_duration_since(time.clock.now()));
-            }
-            std::thread::yield_now();
-        }
-        taken.join().unwrap();
+    // What comes meanwhile is not held up.
+    queue.push(job("free"), When::NOW).unwrap();
+    taken.join().unwrap();
+    let taken = beside(&queue, |queue| {
+        let job = queue.take().unwrap();
+        assert_eq!(*job, "locked");
+        job.ack().unwrap();
     });
+    store.lock_job("queue", id, false);
+    while !taken.is_finished() {
+        if let Some(next) = time.clock.next_due() {
+            time.clock
+                .advance(next.saturating_duration_since(time.clock.now()));
+        }
+        std::thread::yield_now();
+    }
+    taken.join().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_job_that_lies_ahead_and_is_locked_at_its_time_is_started_when_it_is_free() {
-    bounded(|| {
-        let time = Time::new();
-        let store = time.sim();
-        let queue = time.queue(store.clone());
-        let id = queue.push(job("locked"), HORIZON / 2).unwrap();
-        let taken = beside(&queue, |queue| queue.take().unwrap().ack().unwrap());
-        // Claimed, and not started.
-        time.clock.wait_for_sleepers(1);
-        store.lock_job("queue", id, true);
-        time.advance(HORIZON / 2);
-        let turns = turns_of_a_second(&time, &queue);
-        assert!((5..=25).contains(&turns), "{turns} turns");
-        store.lock_job("queue", id, false);
-        time.advance(SECOND);
-        taken.join().unwrap();
-    });
+    let time = Time::new();
+    let store = time.sim();
+    let queue = time.queue(store.clone());
+    let id = queue.push(job("locked"), HORIZON / 2).unwrap();
+    let taken = beside(&queue, |queue| queue.take().unwrap().ack().unwrap());
+    // Claimed, and not started.
+    time.clock.wait_for_sleepers(1);
+    store.lock_job("queue", id, true);
+    time.advance(HORIZON / 2);
+    let turns = turns_of_a_second(&time, &queue);
+    assert!((5..=25).contains(&turns), "{turns} turns");
+    store.lock_job("queue", id, false);
+    time.advance(SECOND);
+    taken.join().unwrap();
 }

@@ -11,7 +11,7 @@ use durable_queue::{DurableQueue, HORIZON, When};
 
 use sync_shim::Clock as _;
 
-use crate::support::{SECOND, Time, beside, bounded, job};
+use crate::support::{SECOND, Time, beside, job};
 
 const ALL: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
@@ -34,89 +34,81 @@ fn push_now(queue: &DurableQueue<String, SimStore>, jobs: usize) {
     queue.push_batch(jobs.collect()).unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn jobs_start_no_faster_than_the_rate_lets_them() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = limited(&time, time.sim(), 3);
-        push_now(&queue, 10);
-        assert_eq!(queue.take_many(ALL).unwrap().len(), 3, "the burst");
-        for _ in 0..2 {
-            let taker = beside(&queue, |queue| queue.take_many(ALL).unwrap().len());
-            wait_for_sleep(&time, SECOND);
-            time.clock.advance(SECOND - Duration::from_micros(1));
-            wait_for_sleep(&time, Duration::from_micros(1));
-            assert!(!taker.is_finished());
-            time.clock.advance(Duration::from_micros(1));
-            assert_eq!(taker.join().unwrap(), 1, "one for each interval");
-        }
-        // After a pause it is the burst again, and no more.
-        time.clock.advance(SECOND * 100);
-        assert_eq!(queue.take_many(ALL).unwrap().len(), 3);
-    });
+    let time = Time::new();
+    let queue = limited(&time, time.sim(), 3);
+    push_now(&queue, 10);
+    assert_eq!(queue.take_many(ALL).unwrap().len(), 3, "the burst");
+    for _ in 0..2 {
+        let taker = beside(&queue, |queue| queue.take_many(ALL).unwrap().len());
+        wait_for_sleep(&time, SECOND);
+        time.clock.advance(SECOND - Duration::from_micros(1));
+        wait_for_sleep(&time, Duration::from_micros(1));
+        assert!(!taker.is_finished());
+        time.clock.advance(Duration::from_micros(1));
+        assert_eq!(taker.join().unwrap(), 1, "one for each interval");
+    }
+    // After a pause it is the burst again, and no more.
+    time.clock.advance(SECOND * 100);
+    assert_eq!(queue.take_many(ALL).unwrap().len(), 3);
 }
 
-#[test]
+#[testkit::test]
 fn what_the_rate_does_not_let_start_is_there_for_other_processes() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = limited(&time, time.sim(), 2);
-        let other = time.queue(queue.store().clone());
-        push_now(&queue, 5);
-        let first = queue.take().unwrap();
-        let held = queue.list(None, 10).unwrap();
-        let held = held.iter().filter(|job| job.state != JobState::Waiting);
-        assert_eq!(
-            held.count(),
-            2,
-            "as many as there are tokens, prefetch or not"
-        );
-        assert_eq!(other.take_many(ALL).unwrap().len(), 3);
-        drop(first);
-    });
+    let time = Time::new();
+    let queue = limited(&time, time.sim(), 2);
+    let other = time.queue(queue.store().clone());
+    push_now(&queue, 5);
+    let first = queue.take().unwrap();
+    let held = queue.list(None, 10).unwrap();
+    let held = held.iter().filter(|job| job.state != JobState::Waiting);
+    assert_eq!(
+        held.count(),
+        2,
+        "as many as there are tokens, prefetch or not"
+    );
+    assert_eq!(other.take_many(ALL).unwrap().len(), 3);
+    drop(first);
 }
 
 /// Its token has gone to a job that came in between.
-#[test]
+#[testkit::test]
 fn a_claim_ahead_that_may_not_start_at_its_time_is_given_back() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = limited(&time, time.sim(), 1);
-        let other = time.queue(queue.store().clone());
-        queue.push(job("ahead"), HORIZON).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        wait_for_sleep(&time, HORIZON);
-        assert_eq!(queue.list(None, 1).unwrap()[0].state, JobState::Claimed);
-        queue.push(job("now"), When::NOW).unwrap();
-        let now = taker.join().unwrap();
-        assert_eq!(**now, *"now");
-        let mut waits = Box::pin(queue.take_async());
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(waits.as_mut().poll(&mut context).is_pending());
-        time.advance(HORIZON);
-        assert_eq!(**other.take().unwrap(), *"ahead");
-    });
+    let time = Time::new();
+    let queue = limited(&time, time.sim(), 1);
+    let other = time.queue(queue.store().clone());
+    queue.push(job("ahead"), HORIZON).unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    wait_for_sleep(&time, HORIZON);
+    assert_eq!(queue.list(None, 1).unwrap()[0].state, JobState::Claimed);
+    queue.push(job("now"), When::NOW).unwrap();
+    let now = taker.join().unwrap();
+    assert_eq!(**now, *"now");
+    let mut waits = Box::pin(queue.take_async());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    time.advance(HORIZON);
+    assert_eq!(**other.take().unwrap(), *"ahead");
 }
 
 /// Neither claims nor looks: nothing that they could find may start.
-#[test]
+#[testkit::test]
 fn while_the_rate_lets_nothing_start_nothing_is_asked_of_the_store() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = limited(&time, time.sim(), 1);
-        push_now(&queue, 3);
-        let first = queue.take().unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        wait_for_sleep(&time, SECOND);
-        let turns = queue.stats().turns;
-        for _ in 0..9 {
-            queue.push(job("another"), When::NOW).unwrap();
-            time.advance(SECOND / 10);
-        }
-        wait_for_sleep(&time, SECOND / 10);
-        assert_eq!(queue.stats().turns, turns);
+    let time = Time::new();
+    let queue = limited(&time, time.sim(), 1);
+    push_now(&queue, 3);
+    let first = queue.take().unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    wait_for_sleep(&time, SECOND);
+    let turns = queue.stats().turns;
+    for _ in 0..9 {
+        queue.push(job("another"), When::NOW).unwrap();
         time.advance(SECOND / 10);
-        assert_eq!(**taker.join().unwrap(), *"1");
-        drop(first);
-    });
+    }
+    wait_for_sleep(&time, SECOND / 10);
+    assert_eq!(queue.stats().turns, turns);
+    time.advance(SECOND / 10);
+    assert_eq!(**taker.join().unwrap(), *"1");
+    drop(first);
 }

@@ -13,7 +13,7 @@ use durable_queue::{
     When,
 };
 
-use crate::support::{SECOND, Time, beside, bounded, job};
+use crate::support::{SECOND, Time, beside, job};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -65,283 +65,263 @@ fn is_refused(settled: &Result<(), SettleError>) -> bool {
     }
 }
 
-#[test]
+#[testkit::test]
 fn settles_that_are_refused_for_good_are_answered_so_and_the_others_are_carried_out() {
     const JOBS: u32 = 64;
     for guilty in [&[1][..], &[64], &[7, 8], &[1, 30, 64]] {
-        bounded(|| {
-            let time = Time::new();
-            let bad: Vec<JobId> = guilty.iter().copied().map(id).collect();
-            let gate = Arc::new(Mutex::new(()));
-            let (queue, turns) = queue(&time, {
-                let (bad, gate) = (bad.clone(), Arc::clone(&gate));
-                move |settles, _| {
-                    drop(gate.lock().unwrap());
-                    let is_bad = |it: &Settle<'_>| bad.contains(&it.id);
-                    settles
-                        .iter()
-                        .any(|it| is_bad(it) && matches!(it.act, Act::Ack))
-                }
-            });
-            let all = taken(&queue, JOBS);
-            // The pump is in a turn until all are handed in, so the next turn has all of them.
-            let closed = gate.lock().unwrap();
-            let before = turns.load(SeqCst);
-            let extended = all[0].extend_async(LEASE);
-            while turns.load(SeqCst) == before {
-                thread::yield_now();
-            }
-            let acks: Vec<_> = all
-                .into_iter()
-                .map(|it| (it.id(), it.ack_async()))
-                .collect();
-            drop(closed);
-            extended.wait().unwrap();
-            for (id, ack) in acks {
-                assert_eq!(is_refused(&ack.wait()), bad.contains(&id), "{id:?}");
-            }
-            let stats = queue.stats();
-            assert_eq!(stats.refused, bad.len() as u64);
-            assert_eq!(stats.stale, 0);
-            // Found by halves, not one by one: two turns for each of six levels, the two before that, and one
-            // that asks whether the store answers at all.
-            let turns = turns.load(SeqCst) - before;
-            assert!(turns as usize <= 3 + 12 * bad.len(), "{turns}");
-            // Each comes again when its lease has ended.
-            assert_eq!(queue.store_stats().unwrap().jobs as usize, bad.len());
-            time.clock.advance(LEASE);
-            let again = take_many(&queue, JOBS);
-            for job in &again {
-                assert!(bad.contains(&job.id()) && job.attempt() == 2);
-            }
-            for job in again {
-                assert!(matches!(job.retry().unwrap(), Retried::Again(_)));
+        let time = Time::new();
+        let bad: Vec<JobId> = guilty.iter().copied().map(id).collect();
+        let gate = Arc::new(Mutex::new(()));
+        let (queue, turns) = queue(&time, {
+            let (bad, gate) = (bad.clone(), Arc::clone(&gate));
+            move |settles, _| {
+                drop(gate.lock().unwrap());
+                let is_bad = |it: &Settle<'_>| bad.contains(&it.id);
+                settles
+                    .iter()
+                    .any(|it| is_bad(it) && matches!(it.act, Act::Ack))
             }
         });
+        let all = taken(&queue, JOBS);
+        // The pump is in a turn until all are handed in, so the next turn has all of them.
+        let closed = gate.lock().unwrap();
+        let before = turns.load(SeqCst);
+        let extended = all[0].extend_async(LEASE);
+        while turns.load(SeqCst) == before {
+            thread::yield_now();
+        }
+        let acks: Vec<_> = all
+            .into_iter()
+            .map(|it| (it.id(), it.ack_async()))
+            .collect();
+        drop(closed);
+        extended.wait().unwrap();
+        for (id, ack) in acks {
+            assert_eq!(is_refused(&ack.wait()), bad.contains(&id), "{id:?}");
+        }
+        let stats = queue.stats();
+        assert_eq!(stats.refused, bad.len() as u64);
+        assert_eq!(stats.stale, 0);
+        // Found by halves, not one by one: two turns for each of six levels, the two before that, and one
+        // that asks whether the store answers at all.
+        let turns = turns.load(SeqCst) - before;
+        assert!(turns as usize <= 3 + 12 * bad.len(), "{turns}");
+        // Each comes again when its lease has ended.
+        assert_eq!(queue.store_stats().unwrap().jobs as usize, bad.len());
+        time.clock.advance(LEASE);
+        let again = take_many(&queue, JOBS);
+        for job in &again {
+            assert!(bad.contains(&job.id()) && job.attempt() == 2);
+        }
+        for job in again {
+            assert!(matches!(job.retry().unwrap(), Retried::Again(_)));
+        }
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_claim_that_is_refused_holds_up_no_settle_and_is_tried_again_after_pauses() {
-    bounded(|| {
-        let time = Time::new();
-        let is_bad = Arc::new(AtomicBool::new(false));
-        let (queue, turns) = queue(&time, {
-            let is_bad = Arc::clone(&is_bad);
-            move |_, claim| is_bad.load(SeqCst) && claim.is_some()
-        });
-        let mut held = taken(&queue, 2);
-        queue.push(job("next"), When::NOW).unwrap();
-        is_bad.store(true, SeqCst);
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        // The claim was refused: until it is made, the pump sleeps as well.
-        while queue.last_error().is_none() {
-            thread::yield_now();
-        }
-        // No time passes, and it is answered.
-        held.pop().unwrap().ack().unwrap();
-        time.clock.wait_for_sleepers(1);
-        assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Corrupt);
-        let before = turns.load(SeqCst);
-        held.pop().unwrap().ack().unwrap();
-        // Its turn; the claim waits for its pause.
-        time.clock.wait_for_sleepers(1);
-        assert_eq!(turns.load(SeqCst), before + 1);
-        is_bad.store(false, SeqCst);
-        time.clock.advance(SECOND);
-        let taken = taker.join().unwrap();
-        assert_eq!((&**taken, queue.stats().refused), ("next", 0));
-        assert!(queue.last_error().is_none());
-        taken.ack().unwrap();
+    let time = Time::new();
+    let is_bad = Arc::new(AtomicBool::new(false));
+    let (queue, turns) = queue(&time, {
+        let is_bad = Arc::clone(&is_bad);
+        move |_, claim| is_bad.load(SeqCst) && claim.is_some()
     });
+    let mut held = taken(&queue, 2);
+    queue.push(job("next"), When::NOW).unwrap();
+    is_bad.store(true, SeqCst);
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    // The claim was refused: until it is made, the pump sleeps as well.
+    while queue.last_error().is_none() {
+        thread::yield_now();
+    }
+    // No time passes, and it is answered.
+    held.pop().unwrap().ack().unwrap();
+    time.clock.wait_for_sleepers(1);
+    assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Corrupt);
+    let before = turns.load(SeqCst);
+    held.pop().unwrap().ack().unwrap();
+    // Its turn; the claim waits for its pause.
+    time.clock.wait_for_sleepers(1);
+    assert_eq!(turns.load(SeqCst), before + 1);
+    is_bad.store(false, SeqCst);
+    time.clock.advance(SECOND);
+    let taken = taker.join().unwrap();
+    assert_eq!((&**taken, queue.stats().refused), ("next", 0));
+    assert!(queue.last_error().is_none());
+    taken.ack().unwrap();
 }
 
 /// It is the store that is not well, and none of the settles.
-#[test]
+#[testkit::test]
 fn a_store_that_refuses_everything_has_all_settles_once_it_is_well_again() {
-    bounded(|| {
-        let time = Time::new();
-        let is_bad = Arc::new(AtomicBool::new(false));
-        let (queue, _) = queue(&time, {
-            let is_bad = Arc::clone(&is_bad);
-            move |_, _| is_bad.load(SeqCst)
-        });
-        let held = taken(&queue, 8);
-        time.clock.wait_for_sleepers(1);
-        is_bad.store(true, SeqCst);
-        let acks: Vec<_> = held.into_iter().map(Claimed::ack_async).collect();
-        for _ in 0..5 {
-            time.clock.wait_for_sleepers(1);
-            time.clock.advance(FIRST_PAUSE);
-        }
-        assert_eq!(queue.store_stats().unwrap().jobs, 8);
-        is_bad.store(false, SeqCst);
-        time.clock.advance(SECOND);
-        for ack in acks {
-            ack.wait().unwrap();
-        }
-        assert_eq!(queue.stats().refused, 0);
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+    let time = Time::new();
+    let is_bad = Arc::new(AtomicBool::new(false));
+    let (queue, _) = queue(&time, {
+        let is_bad = Arc::clone(&is_bad);
+        move |_, _| is_bad.load(SeqCst)
     });
+    let held = taken(&queue, 8);
+    time.clock.wait_for_sleepers(1);
+    is_bad.store(true, SeqCst);
+    let acks: Vec<_> = held.into_iter().map(Claimed::ack_async).collect();
+    for _ in 0..5 {
+        time.clock.wait_for_sleepers(1);
+        time.clock.advance(FIRST_PAUSE);
+    }
+    assert_eq!(queue.store_stats().unwrap().jobs, 8);
+    is_bad.store(false, SeqCst);
+    time.clock.advance(SECOND);
+    for ack in acks {
+        ack.wait().unwrap();
+    }
+    assert_eq!(queue.stats().refused, 0);
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_renewal_that_is_refused_is_told_to_the_handler_and_the_others_are_carried_out() {
-    bounded(|| {
-        let time = Time::new();
-        let (queue, _) = queue(&time, |settles, _| {
-            settles
-                .iter()
-                .any(|it| it.id == id(2) && matches!(it.act, Act::Extend { .. }))
-        });
-        let held = taken(&queue, 3);
-        for _ in 0..6 {
-            time.advance(LEASE / 3);
-        }
-        time.clock.wait_for_sleepers(1);
-        for job in held {
-            assert_eq!(job.is_lost(), job.id() == id(2));
-            // Nobody has taken it.
-            job.ack().unwrap();
-        }
-        assert_eq!(queue.stats().refused, 1);
+    let time = Time::new();
+    let (queue, _) = queue(&time, |settles, _| {
+        settles
+            .iter()
+            .any(|it| it.id == id(2) && matches!(it.act, Act::Extend { .. }))
     });
+    let held = taken(&queue, 3);
+    for _ in 0..6 {
+        time.advance(LEASE / 3);
+    }
+    time.clock.wait_for_sleepers(1);
+    for job in held {
+        assert_eq!(job.is_lost(), job.id() == id(2));
+        // Nobody has taken it.
+        job.ack().unwrap();
+    }
+    assert_eq!(queue.stats().refused, 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_refused_extension_leaves_the_job_to_its_holder() {
-    bounded(|| {
-        let time = Time::new();
-        let (queue, _) = queue(&time, |settles, _| {
-            let is_long =
-                |act: &Act<'_>| matches!(act, Act::Extend { lease } if *lease == LEASE * 2);
-            settles.iter().any(|it| is_long(&it.act))
-        });
-        let job = taken(&queue, 1).pop().unwrap();
-        assert!(is_refused(&job.extend(LEASE * 2)));
-        for _ in 0..6 {
-            time.advance(LEASE / 3);
-        }
-        time.clock.wait_for_sleepers(1);
-        assert!(!job.is_lost());
-        job.ack().unwrap();
+    let time = Time::new();
+    let (queue, _) = queue(&time, |settles, _| {
+        let is_long = |act: &Act<'_>| matches!(act, Act::Extend { lease } if *lease == LEASE * 2);
+        settles.iter().any(|it| is_long(&it.act))
     });
+    let job = taken(&queue, 1).pop().unwrap();
+    assert!(is_refused(&job.extend(LEASE * 2)));
+    for _ in 0..6 {
+        time.advance(LEASE / 3);
+    }
+    time.clock.wait_for_sleepers(1);
+    assert!(!job.is_lost());
+    job.ack().unwrap();
 }
 
 /// As it is by a store of the user's that cannot bear one of the jobs.
-#[test]
+#[testkit::test]
 fn a_store_that_panics_at_one_settle_carries_out_the_others() {
-    bounded(|| {
-        let time = Time::new();
-        let store = SimStore::with_turn_faults(time.store.clone(), |settles, _| {
-            let is_bad = |it: &Settle<'_>| it.id == id(2) && matches!(it.act, Act::Ack);
-            if settles.iter().any(is_bad) {
-                std::panic::resume_unwind(Box::new("a store that panics"));
-            }
-            Fault::None
-        });
-        let queue = time.queue(store);
-        let acks: Vec<_> = taken(&queue, 3)
-            .into_iter()
-            .map(Claimed::ack_async)
-            .collect();
-        let refused = acks.into_iter().map(|ack| ack.wait().is_err());
-        assert_eq!(refused.collect::<Vec<_>>(), [false, true, false]);
+    let time = Time::new();
+    let store = SimStore::with_turn_faults(time.store.clone(), |settles, _| {
+        let is_bad = |it: &Settle<'_>| it.id == id(2) && matches!(it.act, Act::Ack);
+        if settles.iter().any(is_bad) {
+            std::panic::resume_unwind(Box::new("a store that panics"));
+        }
+        Fault::None
     });
+    let queue = time.queue(store);
+    let acks: Vec<_> = taken(&queue, 3)
+        .into_iter()
+        .map(Claimed::ack_async)
+        .collect();
+    let refused = acks.into_iter().map(|ack| ack.wait().is_err());
+    assert_eq!(refused.collect::<Vec<_>>(), [false, true, false]);
 }
 
 /// Whatever the error says: it is the store, and none of the settles.
-#[test]
+#[testkit::test]
 fn a_store_that_carries_out_nothing_is_tried_again_and_refuses_no_settle() {
-    bounded(|| {
-        let time = Time::new();
-        let fails = Arc::new(AtomicBool::new(false));
-        let plan = {
-            let fails = Arc::clone(&fails);
-            move |call| {
-                if call == Call::Turn && fails.load(SeqCst) {
-                    REFUSED
-                } else {
-                    Fault::None
-                }
+    let time = Time::new();
+    let fails = Arc::new(AtomicBool::new(false));
+    let plan = {
+        let fails = Arc::clone(&fails);
+        move |call| {
+            if call == Call::Turn && fails.load(SeqCst) {
+                REFUSED
+            } else {
+                Fault::None
             }
-        };
-        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
-        queue.push(job("job"), When::NOW).unwrap();
-        let taken = queue.take().unwrap();
-        fails.store(true, SeqCst);
-        let settled = beside(&queue, move |_| taken.ack());
-        while !settled.is_finished() {
-            if queue.stats().errors > 0 && time.clock.sleepers() > 0 {
-                fails.store(false, SeqCst);
-                time.clock.advance(FIRST_PAUSE);
-            }
-            thread::yield_now();
         }
-        settled.join().unwrap().unwrap();
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
-    });
+    };
+    let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+    queue.push(job("job"), When::NOW).unwrap();
+    let taken = queue.take().unwrap();
+    fails.store(true, SeqCst);
+    let settled = beside(&queue, move |_| taken.ack());
+    while !settled.is_finished() {
+        if queue.stats().errors > 0 && time.clock.sleepers() > 0 {
+            fails.store(false, SeqCst);
+            time.clock.advance(FIRST_PAUSE);
+        }
+        thread::yield_now();
+    }
+    settled.join().unwrap().unwrap();
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
 /// What the claim holds comes again when its lease has ended.
-#[test]
+#[testkit::test]
 fn a_lost_claim_that_cannot_be_asked_for_holds_up_nothing() {
-    bounded(|| {
-        let time = Time::new();
-        let is_lost = AtomicBool::new(true);
-        let store = SimStore::with_faults(time.store.clone(), move |call| match call {
-            Call::Turn if is_lost.swap(false, SeqCst) => Fault::After,
-            Call::HeldBy => REFUSED,
-            _ => Fault::None,
-        });
-        let queue = time.queue(store);
-        queue.push(job("held"), When::NOW).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        time.advance(FIRST_PAUSE);
-        time.clock.wait_for_sleepers(1);
-        queue.push(job("other"), When::NOW).unwrap();
-        let other = taker.join().unwrap();
-        assert_eq!(&**other, "other");
-        other.ack().unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        time.advance(LEASE);
-        let held = taker.join().unwrap();
-        assert_eq!((&**held, held.attempt()), ("held", 2));
-        held.ack().unwrap();
+    let time = Time::new();
+    let is_lost = AtomicBool::new(true);
+    let store = SimStore::with_faults(time.store.clone(), move |call| match call {
+        Call::Turn if is_lost.swap(false, SeqCst) => Fault::After,
+        Call::HeldBy => REFUSED,
+        _ => Fault::None,
     });
+    let queue = time.queue(store);
+    queue.push(job("held"), When::NOW).unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    time.advance(FIRST_PAUSE);
+    time.clock.wait_for_sleepers(1);
+    queue.push(job("other"), When::NOW).unwrap();
+    let other = taker.join().unwrap();
+    assert_eq!(&**other, "other");
+    other.ack().unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    time.advance(LEASE);
+    let held = taker.join().unwrap();
+    assert_eq!((&**held, held.attempt()), ("held", 2));
+    held.ack().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_start_that_is_refused_holds_up_no_other_and_its_job_comes_again() {
-    bounded(|| {
-        let time = Time::new();
-        let count = Arc::new(AtomicU32::new(0));
-        let (queue, _) = queue(&time, {
-            let count = Arc::clone(&count);
-            move |settles, _| {
-                let is_bad =
-                    |it: &Settle<'_>| it.id == id(1) && matches!(it.act, Act::Start { .. });
-                settles.iter().any(is_bad) && count.fetch_add(1, SeqCst) < 2
-            }
-        });
-        let soon = When::After(HORIZON / 2);
-        queue
-            .push_batch(vec![(job("1"), soon), (job("2"), soon)])
-            .unwrap();
-        let taker = beside(&queue, |queue| take_many(queue, 2).pop().unwrap());
-        time.advance(HORIZON / 2);
-        let second = taker.join().unwrap();
-        assert_eq!(second.id(), id(2));
-        second.ack().unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
-        for _ in 0..20 {
-            if taker.is_finished() {
-                break;
-            }
-            time.clock.advance(SECOND);
-            thread::yield_now();
+    let time = Time::new();
+    let count = Arc::new(AtomicU32::new(0));
+    let (queue, _) = queue(&time, {
+        let count = Arc::clone(&count);
+        move |settles, _| {
+            let is_bad = |it: &Settle<'_>| it.id == id(1) && matches!(it.act, Act::Start { .. });
+            settles.iter().any(is_bad) && count.fetch_add(1, SeqCst) < 2
         }
-        taker.join().unwrap().ack().unwrap();
-        assert_eq!(queue.stats().refused, 1);
     });
+    let soon = When::After(HORIZON / 2);
+    queue
+        .push_batch(vec![(job("1"), soon), (job("2"), soon)])
+        .unwrap();
+    let taker = beside(&queue, |queue| take_many(queue, 2).pop().unwrap());
+    time.advance(HORIZON / 2);
+    let second = taker.join().unwrap();
+    assert_eq!(second.id(), id(2));
+    second.ack().unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap());
+    for _ in 0..20 {
+        if taker.is_finished() {
+            break;
+        }
+        time.clock.advance(SECOND);
+        thread::yield_now();
+    }
+    taker.join().unwrap().ack().unwrap();
+    assert_eq!(queue.stats().refused, 1);
 }

@@ -11,7 +11,7 @@ use durable_queue::{
 };
 use jiff::Timestamp;
 
-use crate::support::{LONG, SECOND, Time, beside, bounded, job};
+use crate::support::{LONG, SECOND, Time, beside, job};
 
 fn at(text: &str) -> StoreTime {
     let time: Timestamp = text.parse().unwrap();
@@ -276,37 +276,33 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// From the clock's beginning to the first full hour: 2001-09-09T01:46:40.
 const FIRST: Duration = Duration::from_secs(13 * 60 + 20);
 
-#[test]
+#[testkit::test]
 fn a_job_comes_at_each_time_of_its_schedule_until_it_is_cancelled() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        let id = put(&queue, "@hourly").id();
-        for hour in 0..3 {
-            assert_eq!(next(&queue), FIRST + HOUR * hour);
-            let passed = ManualStoreClock::START.after(next(&queue));
-            let present = queue.store().turn("queue", &[], None).unwrap().now;
-            time.clock.advance(passed.since(present));
-            let taken = queue.take().unwrap();
-            assert_eq!((taken.id(), taken.attempt()), (id, 1));
-            assert_eq!(taken.schedule(), Some("@hourly"));
-            taken.ack().unwrap();
-        }
-        assert!(queue.cancel("key").unwrap().is_gone());
-        assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let id = put(&queue, "@hourly").id();
+    for hour in 0..3 {
+        assert_eq!(next(&queue), FIRST + HOUR * hour);
+        let passed = ManualStoreClock::START.after(next(&queue));
+        let present = queue.store().turn("queue", &[], None).unwrap().now;
+        time.clock.advance(passed.since(present));
+        let taken = queue.take().unwrap();
+        assert_eq!((taken.id(), taken.attempt()), (id, 1));
+        assert_eq!(taken.schedule(), Some("@hourly"));
+        taken.ack().unwrap();
+    }
+    assert!(queue.cancel("key").unwrap().is_gone());
+    assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
 }
 
-#[test]
+#[testkit::test]
 fn times_that_passed_are_made_up_for_by_one_run() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        put(&queue, "@hourly");
-        time.clock.advance(FIRST + HOUR * 10 + SECOND);
-        queue.take().unwrap().ack().unwrap();
-        assert_eq!(next(&queue), FIRST + HOUR * 11);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    put(&queue, "@hourly");
+    time.clock.advance(FIRST + HOUR * 10 + SECOND);
+    queue.take().unwrap().ack().unwrap();
+    assert_eq!(next(&queue), FIRST + HOUR * 11);
 }
 
 #[test]
@@ -322,129 +318,119 @@ fn a_start_of_the_program_leaves_the_pending_run_and_brings_the_new_schedule() {
 }
 
 /// The start reads the store's clock, and enters the job by another call. In between its tick comes, and is run.
-#[test]
+#[testkit::test]
 fn a_start_of_the_program_as_a_tick_passes_does_not_bring_it_twice() {
     for is_done_before in [true, false] {
-        bounded(|| {
-            let time = Time::new();
-            let (at_store, is_over) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-            let is_held = Arc::new(AtomicBool::new(false));
-            let held = (
-                Arc::clone(&is_held),
-                Arc::clone(&at_store),
-                Arc::clone(&is_over),
-            );
-            let plan = move |call| {
-                if matches!(call, Call::Enqueue) && held.0.swap(false, SeqCst) {
-                    held.1.wait();
-                    held.2.wait();
-                }
-                Fault::None
-            };
-            let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
-            let id = put(&queue, "@hourly").id();
-            time.clock.advance(FIRST - SECOND);
-            is_held.store(true, SeqCst);
-            let start = beside(&queue, |queue| put(queue, "@hourly"));
-            at_store.wait();
-            time.clock.advance(SECOND);
-            let run = queue.take().unwrap();
-            if is_done_before {
-                run.ack().unwrap();
-                is_over.wait();
-                assert_eq!(start.join().unwrap(), Put::Merged(id));
-            } else {
-                is_over.wait();
-                assert_eq!(start.join().unwrap(), Put::Merged(id));
-                run.ack().unwrap();
+        let time = Time::new();
+        let (at_store, is_over) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+        let is_held = Arc::new(AtomicBool::new(false));
+        let held = (
+            Arc::clone(&is_held),
+            Arc::clone(&at_store),
+            Arc::clone(&is_over),
+        );
+        let plan = move |call| {
+            if matches!(call, Call::Enqueue) && held.0.swap(false, SeqCst) {
+                held.1.wait();
+                held.2.wait();
             }
-            assert_eq!(next(&queue), FIRST + HOUR);
-        });
+            Fault::None
+        };
+        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+        let id = put(&queue, "@hourly").id();
+        time.clock.advance(FIRST - SECOND);
+        is_held.store(true, SeqCst);
+        let start = beside(&queue, |queue| put(queue, "@hourly"));
+        at_store.wait();
+        time.clock.advance(SECOND);
+        let run = queue.take().unwrap();
+        if is_done_before {
+            run.ack().unwrap();
+            is_over.wait();
+            assert_eq!(start.join().unwrap(), Put::Merged(id));
+        } else {
+            is_over.wait();
+            assert_eq!(start.join().unwrap(), Put::Merged(id));
+            run.ack().unwrap();
+        }
+        assert_eq!(next(&queue), FIRST + HOUR);
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_run_that_fails_for_good_leaves_the_next_one() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
-        put(&queue, "@hourly");
-        time.clock.advance(FIRST);
-        assert_eq!(
-            queue.take().unwrap().retry().unwrap(),
-            Retried::Again(SECOND.into())
-        );
-        time.clock.advance(SECOND);
-        let taken = queue.take().unwrap();
-        assert_eq!(taken.attempt(), 2);
-        assert_eq!(taken.retry().unwrap(), Retried::NextTime);
-        assert_eq!(next(&queue), FIRST + HOUR);
-        assert_eq!(queue.list(None, 1).unwrap()[0].attempts, 0);
-    });
+    let time = Time::new();
+    let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
+    put(&queue, "@hourly");
+    time.clock.advance(FIRST);
+    assert_eq!(
+        queue.take().unwrap().retry().unwrap(),
+        Retried::Again(SECOND.into())
+    );
+    time.clock.advance(SECOND);
+    let taken = queue.take().unwrap();
+    assert_eq!(taken.attempt(), 2);
+    assert_eq!(taken.retry().unwrap(), Retried::NextTime);
+    assert_eq!(next(&queue), FIRST + HOUR);
+    assert_eq!(queue.list(None, 1).unwrap()[0].attempts, 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_cancel_while_a_handler_has_it_makes_this_run_the_last() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        put(&queue, "@hourly");
-        time.clock.advance(FIRST);
-        let taken = queue.take().unwrap();
-        assert_eq!(queue.cancel("key").unwrap(), Cancelled::Taken);
-        taken.ack().unwrap();
-        assert!(queue.list(None, 1).unwrap().is_empty());
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    put(&queue, "@hourly");
+    time.clock.advance(FIRST);
+    let taken = queue.take().unwrap();
+    assert_eq!(queue.cancel("key").unwrap(), Cancelled::Taken);
+    taken.ack().unwrap();
+    assert!(queue.list(None, 1).unwrap().is_empty());
 }
 
 /// The acknowledgement is carried out, and asked for again.
-#[test]
+#[testkit::test]
 fn a_run_whose_acknowledgement_has_no_answer_is_not_doubled() {
-    bounded(|| {
-        let time = Time::new();
-        let fails = Arc::new(AtomicBool::new(false));
-        let failing = Arc::clone(&fails);
-        let plan = move |call| match call {
-            Call::Turn if failing.swap(false, SeqCst) => Fault::After,
-            _ => Fault::None,
-        };
-        let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
-        put(&queue, "@hourly");
-        time.clock.advance(FIRST);
-        let taken = queue.take().unwrap();
-        fails.store(true, SeqCst);
-        let acked = taken.ack_async();
-        while queue.last_error().is_none() {
-            std::thread::yield_now();
-        }
-        time.advance(durable_queue::FIRST_PAUSE);
-        assert!(matches!(acked.wait(), Err(SettleError::Unknown)));
-        assert_eq!(next(&queue), FIRST + HOUR);
-    });
+    let time = Time::new();
+    let fails = Arc::new(AtomicBool::new(false));
+    let failing = Arc::clone(&fails);
+    let plan = move |call| match call {
+        Call::Turn if failing.swap(false, SeqCst) => Fault::After,
+        _ => Fault::None,
+    };
+    let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
+    put(&queue, "@hourly");
+    time.clock.advance(FIRST);
+    let taken = queue.take().unwrap();
+    fails.store(true, SeqCst);
+    let acked = taken.ack_async();
+    while queue.last_error().is_none() {
+        std::thread::yield_now();
+    }
+    time.advance(durable_queue::FIRST_PAUSE);
+    assert!(matches!(acked.wait(), Err(SettleError::Unknown)));
+    assert_eq!(next(&queue), FIRST + HOUR);
 }
 
-#[test]
+#[testkit::test]
 fn a_schedule_that_cannot_be_read_is_buried_and_not_lost() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        let newer = durable_queue::NewJob {
-            payload: b"job",
-            when: SECOND.into(),
-            key: Some(b"key"),
-            merge: durable_queue::Merge::Keep,
-            schedule: Some("at full moon"),
-            urgent: false,
-        };
-        queue.store().enqueue("queue", &[newer]).unwrap();
-        time.clock.advance(SECOND);
-        let taker = beside(&queue, |queue| queue.take().unwrap_err().is_shut_down());
-        while queue.dead(None, 10).unwrap().is_empty() {
-            std::thread::yield_now();
-        }
-        assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
-        assert!(taker.join().unwrap());
-        let dead = queue.dead(None, 10).unwrap();
-        assert_eq!(dead[0].schedule.as_deref(), Some("at full moon"));
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let newer = durable_queue::NewJob {
+        payload: b"job",
+        when: SECOND.into(),
+        key: Some(b"key"),
+        merge: durable_queue::Merge::Keep,
+        schedule: Some("at full moon"),
+        urgent: false,
+    };
+    queue.store().enqueue("queue", &[newer]).unwrap();
+    time.clock.advance(SECOND);
+    let taker = beside(&queue, |queue| queue.take().unwrap_err().is_shut_down());
+    while queue.dead(None, 10).unwrap().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+    assert!(taker.join().unwrap());
+    let dead = queue.dead(None, 10).unwrap();
+    assert_eq!(dead[0].schedule.as_deref(), Some("at full moon"));
 }

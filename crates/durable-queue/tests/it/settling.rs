@@ -17,212 +17,192 @@ use durable_queue::{
 };
 use testkit::block_on;
 
-use crate::support::{LONG, SECOND, Time, beside, bounded, job};
+use crate::support::{LONG, SECOND, Time, beside, job};
 
-#[test]
+#[testkit::test]
 fn a_dropped_job_has_failed_and_comes_again_after_the_back_off() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
-        queue.push(job("job"), When::NOW).unwrap();
-        for attempt in 1..=2 {
-            let taken = queue.take().unwrap();
-            assert_eq!(taken.attempt(), attempt);
-            drop(taken);
-            // Until the pump has settled it.
-            let is_held = |job: &ListedJob| job.state != JobState::Waiting;
-            while queue.list(None, 1).unwrap().iter().any(is_held) {
-                std::thread::yield_now();
-            }
-            assert_eq!(
-                queue.store_stats().unwrap().due,
-                0,
-                "no handler is called at once"
-            );
-            time.clock.advance(SECOND);
-        }
-        let dead = queue.dead(None, 10).unwrap();
-        assert!(dead[0].error.contains("dropped"), "{}", dead[0].error);
-    });
-}
-
-#[test]
-fn a_released_job_comes_again_at_once_and_its_attempt_is_not_counted() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("job"), When::NOW).unwrap();
-        for _ in 0..3 {
-            let taken = queue.take().unwrap();
-            assert_eq!(taken.attempt(), 1);
-            taken.release().unwrap();
-        }
-        drop(queue.take().unwrap().release_async());
-        assert_eq!(queue.take().unwrap().attempt(), 1);
-    });
-}
-
-#[test]
-fn a_job_dropped_after_a_close_is_given_back() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("job"), When::NOW).unwrap();
+    let time = Time::new();
+    let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
+    queue.push(job("job"), When::NOW).unwrap();
+    for attempt in 1..=2 {
         let taken = queue.take().unwrap();
-        queue.close();
+        assert_eq!(taken.attempt(), attempt);
         drop(taken);
-        assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
-        let left = queue.list(None, 1).unwrap();
-        assert_eq!((left[0].state, left[0].attempts), (JobState::Waiting, 0));
-        assert_eq!(queue.store_stats().unwrap().due, 1);
-    });
-}
-
-#[test]
-fn a_job_dropped_by_a_panic_has_failed() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("job"), When::NOW).unwrap();
-        let taken = queue.take().unwrap();
-        let unwound = catch_unwind(AssertUnwindSafe(|| {
-            let _taken = taken;
-            resume_unwind(Box::new(()));
-        }));
-        assert!(unwound.is_err());
-        // The next attempt is a back-off later.
-        let taker = beside(&queue, |queue| queue.take().unwrap().attempt());
-        time.clock.wait_for_sleepers(1);
-        while !taker.is_finished() {
-            // The pump may have been asked before it has the failure.
-            time.clock.advance(SECOND);
+        // Until the pump has settled it.
+        let is_held = |job: &ListedJob| job.state != JobState::Waiting;
+        while queue.list(None, 1).unwrap().iter().any(is_held) {
             std::thread::yield_now();
         }
-        assert_eq!(taker.join().unwrap(), 2);
-    });
-}
-
-#[test]
-fn a_failed_job_comes_again_after_the_back_off_and_is_buried_after_the_last_attempt() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
-        let id = queue.push(job("job"), When::NOW).unwrap();
         assert_eq!(
-            queue.take().unwrap().retry().unwrap(),
-            Retried::Again(SECOND.into())
+            queue.store_stats().unwrap().due,
+            0,
+            "no handler is called at once"
         );
-        assert_eq!(queue.store_stats().unwrap().due, 0);
         time.clock.advance(SECOND);
-        let taken = queue.take().unwrap();
-        assert_eq!((taken.id(), taken.attempt()), (id, 2));
-        assert_eq!(taken.retry().unwrap(), Retried::Buried);
-        let dead = queue.dead(None, 10).unwrap();
-        assert_eq!((dead.len(), dead[0].id, dead[0].attempts), (1, id, 2));
-        assert!(dead[0].error.contains("attempt 2"));
-        assert_eq!(queue.redrive(&[id]).unwrap(), 1);
-        assert_eq!(queue.take().unwrap().attempt(), 1);
-    });
+    }
+    let dead = queue.dead(None, 10).unwrap();
+    assert!(dead[0].error.contains("dropped"), "{}", dead[0].error);
 }
 
-#[test]
+#[testkit::test]
+fn a_released_job_comes_again_at_once_and_its_attempt_is_not_counted() {
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("job"), When::NOW).unwrap();
+    for _ in 0..3 {
+        let taken = queue.take().unwrap();
+        assert_eq!(taken.attempt(), 1);
+        taken.release().unwrap();
+    }
+    drop(queue.take().unwrap().release_async());
+    assert_eq!(queue.take().unwrap().attempt(), 1);
+}
+
+#[testkit::test]
+fn a_job_dropped_after_a_close_is_given_back() {
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("job"), When::NOW).unwrap();
+    let taken = queue.take().unwrap();
+    queue.close();
+    drop(taken);
+    assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+    let left = queue.list(None, 1).unwrap();
+    assert_eq!((left[0].state, left[0].attempts), (JobState::Waiting, 0));
+    assert_eq!(queue.store_stats().unwrap().due, 1);
+}
+
+#[testkit::test]
+fn a_job_dropped_by_a_panic_has_failed() {
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("job"), When::NOW).unwrap();
+    let taken = queue.take().unwrap();
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _taken = taken;
+        resume_unwind(Box::new(()));
+    }));
+    assert!(unwound.is_err());
+    // The next attempt is a back-off later.
+    let taker = beside(&queue, |queue| queue.take().unwrap().attempt());
+    time.clock.wait_for_sleepers(1);
+    while !taker.is_finished() {
+        // The pump may have been asked before it has the failure.
+        time.clock.advance(SECOND);
+        std::thread::yield_now();
+    }
+    assert_eq!(taker.join().unwrap(), 2);
+}
+
+#[testkit::test]
+fn a_failed_job_comes_again_after_the_back_off_and_is_buried_after_the_last_attempt() {
+    let time = Time::new();
+    let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
+    let id = queue.push(job("job"), When::NOW).unwrap();
+    assert_eq!(
+        queue.take().unwrap().retry().unwrap(),
+        Retried::Again(SECOND.into())
+    );
+    assert_eq!(queue.store_stats().unwrap().due, 0);
+    time.clock.advance(SECOND);
+    let taken = queue.take().unwrap();
+    assert_eq!((taken.id(), taken.attempt()), (id, 2));
+    assert_eq!(taken.retry().unwrap(), Retried::Buried);
+    let dead = queue.dead(None, 10).unwrap();
+    assert_eq!((dead.len(), dead[0].id, dead[0].attempts), (1, id, 2));
+    assert!(dead[0].error.contains("attempt 2"));
+    assert_eq!(queue.redrive(&[id]).unwrap(), 1);
+    assert_eq!(queue.take().unwrap().attempt(), 1);
+}
+
+#[testkit::test]
 fn a_retry_with_a_time_does_not_ask_the_back_off() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
-        queue.push(job("job"), When::NOW).unwrap();
-        let retried = queue.take().unwrap().retry_after(When::NOW).unwrap();
-        assert_eq!(retried, Retried::Again(When::NOW));
-        let taken = queue.take().unwrap();
-        assert_eq!(taken.attempt(), 2);
-        assert_eq!(taken.retry_after(When::NOW).unwrap(), Retried::Buried);
-        assert_eq!(queue.store_stats().unwrap().dead, 1);
-    });
+    let time = Time::new();
+    let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
+    queue.push(job("job"), When::NOW).unwrap();
+    let retried = queue.take().unwrap().retry_after(When::NOW).unwrap();
+    assert_eq!(retried, Retried::Again(When::NOW));
+    let taken = queue.take().unwrap();
+    assert_eq!(taken.attempt(), 2);
+    assert_eq!(taken.retry_after(When::NOW).unwrap(), Retried::Buried);
+    assert_eq!(queue.store_stats().unwrap().dead, 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_handler_may_bury_a_job_with_its_reason() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("job"), When::NOW).unwrap();
-        queue.take().unwrap().bury("no use").unwrap();
-        assert_eq!(queue.dead(None, 10).unwrap()[0].error, "no use");
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("job"), When::NOW).unwrap();
+    queue.take().unwrap().bury("no use").unwrap();
+    assert_eq!(queue.dead(None, 10).unwrap()[0].error, "no use");
 }
 
-#[test]
+#[testkit::test]
 fn a_job_whose_holders_die_is_buried_after_the_last_attempt() {
-    bounded(|| {
-        let time = Time::new();
-        let sim = time.sim();
-        let lease = SECOND * 10;
-        let deadly = time
-            .builder(sim.clone())
-            .max_attempts(2)
-            .heartbeat(false)
-            .build()
-            .unwrap();
-        deadly.push(job("deadly"), When::NOW).unwrap();
-        for attempt in 1..=2 {
-            let taken = deadly.take().unwrap();
-            assert_eq!(taken.attempt(), attempt);
-            std::mem::forget(taken);
-            time.clock.advance(lease);
-        }
-        deadly.push(job("harmless"), When::NOW).unwrap();
+    let time = Time::new();
+    let sim = time.sim();
+    let lease = SECOND * 10;
+    let deadly = time
+        .builder(sim.clone())
+        .max_attempts(2)
+        .heartbeat(false)
+        .build()
+        .unwrap();
+    deadly.push(job("deadly"), When::NOW).unwrap();
+    for attempt in 1..=2 {
         let taken = deadly.take().unwrap();
-        assert_eq!(**taken, *"harmless");
-        taken.ack().unwrap();
-        let dead = deadly.dead(None, 10).unwrap();
-        assert_eq!((dead.len(), dead[0].attempts), (1, 2));
-    });
+        assert_eq!(taken.attempt(), attempt);
+        std::mem::forget(taken);
+        time.clock.advance(lease);
+    }
+    deadly.push(job("harmless"), When::NOW).unwrap();
+    let taken = deadly.take().unwrap();
+    assert_eq!(**taken, *"harmless");
+    taken.ack().unwrap();
+    let dead = deadly.dead(None, 10).unwrap();
+    assert_eq!((dead.len(), dead[0].attempts), (1, 2));
 }
 
 /// As in a rolling deployment: the older version cannot read what the newer one pushes.
-#[test]
+#[testkit::test]
 fn a_payload_that_cannot_be_read_comes_again_until_a_process_can_read_it() {
-    bounded(|| {
-        let time = Time::new();
-        let sim = time.sim();
-        let builder = || DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
-        let newer = builder().clock(time.clock.clone()).build().unwrap();
-        let id = newer.push(b"\xff\xff".to_vec(), When::NOW).unwrap();
-        let older = time.queue(sim.clone());
-        older.push(job("text"), When::NOW).unwrap();
-        let taken = older.take().unwrap();
-        assert_eq!(**taken, *"text");
-        taken.ack().unwrap();
-        assert_eq!(newer.store_stats().unwrap().dead, 0);
-        time.clock.advance(SECOND);
-        let taken = newer.take().unwrap();
-        assert_eq!((taken.id(), taken.attempt()), (id, 2));
-        taken.ack().unwrap();
-    });
+    let time = Time::new();
+    let sim = time.sim();
+    let builder = || DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
+    let newer = builder().clock(time.clock.clone()).build().unwrap();
+    let id = newer.push(b"\xff\xff".to_vec(), When::NOW).unwrap();
+    let older = time.queue(sim.clone());
+    older.push(job("text"), When::NOW).unwrap();
+    let taken = older.take().unwrap();
+    assert_eq!(**taken, *"text");
+    taken.ack().unwrap();
+    assert_eq!(newer.store_stats().unwrap().dead, 0);
+    time.clock.advance(SECOND);
+    let taken = newer.take().unwrap();
+    assert_eq!((taken.id(), taken.attempt()), (id, 2));
+    taken.ack().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_payload_that_no_process_can_read_is_buried_with_the_reason_after_the_last_attempt() {
-    bounded(|| {
-        let time = Time::new();
-        let sim = time.sim();
-        let builder = DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
-        let bytes = builder.clock(time.clock.clone()).build().unwrap();
-        bytes.push(b"\xff\xff".to_vec(), When::NOW).unwrap();
-        let queue = time.builder(sim).max_attempts(2).build().unwrap();
-        for _ in 0..2 {
-            assert!(queue.dead(None, 1).unwrap().is_empty());
-            queue.push(job("text"), When::NOW).unwrap();
-            let taken = queue.take().unwrap();
-            assert_eq!(**taken, *"text");
-            taken.ack().unwrap();
-            time.clock.advance(SECOND);
-        }
-        let dead = queue.dead(None, 10).unwrap();
-        assert_eq!((dead.len(), &dead[0].payload[..]), (1, &b"\xff\xff"[..]));
-        assert!(dead[0].error.contains("utf-8"), "{}", dead[0].error);
-        assert_eq!(dead[0].attempts, 2);
-    });
+    let time = Time::new();
+    let sim = time.sim();
+    let builder = DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
+    let bytes = builder.clock(time.clock.clone()).build().unwrap();
+    bytes.push(b"\xff\xff".to_vec(), When::NOW).unwrap();
+    let queue = time.builder(sim).max_attempts(2).build().unwrap();
+    for _ in 0..2 {
+        assert!(queue.dead(None, 1).unwrap().is_empty());
+        queue.push(job("text"), When::NOW).unwrap();
+        let taken = queue.take().unwrap();
+        assert_eq!(**taken, *"text");
+        taken.ack().unwrap();
+        time.clock.advance(SECOND);
+    }
+    let dead = queue.dead(None, 10).unwrap();
+    assert_eq!((dead.len(), &dead[0].payload[..]), (1, &b"\xff\xff"[..]));
+    assert!(dead[0].error.contains("utf-8"), "{}", dead[0].error);
+    assert_eq!(dead[0].attempts, 2);
 }
 
 /// The value of a [`Touchy`] that has no bytes.
@@ -244,59 +224,53 @@ impl Payload for Touchy {
     }
 }
 
-#[test]
+#[testkit::test]
 fn an_ack_that_is_not_waited_for_goes_with_the_next_turn() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("one"), When::NOW).unwrap();
-        queue.push(job("two"), When::NOW).unwrap();
-        queue.take().unwrap().ack_later();
-        let two = queue.take().unwrap();
-        block_on(two.ack_async()).unwrap();
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("one"), When::NOW).unwrap();
+    queue.push(job("two"), When::NOW).unwrap();
+    queue.take().unwrap().ack_later();
+    let two = queue.take().unwrap();
+    block_on(two.ack_async()).unwrap();
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn each_settle_is_a_future_too_and_says_what_it_came_to() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("one"), When::NOW).unwrap();
-        let taken = queue.take().unwrap();
-        block_on(taken.extend_async(SECOND * 60)).unwrap();
-        // The queue's own lease would have ended.
-        time.clock.advance(SECOND * 30);
-        let retried = block_on(taken.retry_after_async(When::NOW)).unwrap();
-        assert_eq!(retried, Retried::Again(When::NOW));
-        let retried = block_on(queue.take().unwrap().retry_async()).unwrap();
-        let Retried::Again(When::After(back_off)) = retried else {
-            panic!("{retried:?}");
-        };
-        time.clock.advance(back_off);
-        let taken = queue.take().unwrap();
-        assert_eq!(taken.attempt(), 3);
-        block_on(taken.bury_async("why")).unwrap();
-        assert_eq!(queue.dead(None, 2).unwrap()[0].error, "why");
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("one"), When::NOW).unwrap();
+    let taken = queue.take().unwrap();
+    block_on(taken.extend_async(SECOND * 60)).unwrap();
+    // The queue's own lease would have ended.
+    time.clock.advance(SECOND * 30);
+    let retried = block_on(taken.retry_after_async(When::NOW)).unwrap();
+    assert_eq!(retried, Retried::Again(When::NOW));
+    let retried = block_on(queue.take().unwrap().retry_async()).unwrap();
+    let Retried::Again(When::After(back_off)) = retried else {
+        panic!("{retried:?}");
+    };
+    time.clock.advance(back_off);
+    let taken = queue.take().unwrap();
+    assert_eq!(taken.attempt(), 3);
+    block_on(taken.bury_async("why")).unwrap();
+    assert_eq!(queue.dead(None, 2).unwrap()[0].error, "why");
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_settle_whose_future_is_dropped_is_carried_out() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("one"), When::NOW).unwrap();
-        drop(queue.take().unwrap().bury_async("why"));
-        while queue.store_stats().unwrap().dead == 0 {
-            std::thread::yield_now();
-        }
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("one"), When::NOW).unwrap();
+    drop(queue.take().unwrap().bury_async("why"));
+    while queue.store_stats().unwrap().dead == 0 {
+        std::thread::yield_now();
+    }
 }
 
-#[test]
+#[testkit::test]
 fn a_back_off_that_panics_does_not_lose_the_job() {
     struct Broken;
     impl<K> dedup_queue::RateLimiter<K> for Broken {
@@ -304,15 +278,13 @@ fn a_back_off_that_panics_does_not_lose_the_job() {
             resume_unwind(Box::new(()))
         }
     }
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.builder(time.sim()).back_off(Broken).build().unwrap();
-        queue.push(job("job"), When::NOW).unwrap();
-        let retried = queue.take().unwrap().retry().unwrap();
-        assert_eq!(retried, Retried::Again(FIRST_BACK_OFF.into()));
-        time.clock.advance(FIRST_BACK_OFF);
-        assert_eq!(queue.take().unwrap().attempt(), 2);
-    });
+    let time = Time::new();
+    let queue = time.builder(time.sim()).back_off(Broken).build().unwrap();
+    queue.push(job("job"), When::NOW).unwrap();
+    let retried = queue.take().unwrap().retry().unwrap();
+    assert_eq!(retried, Retried::Again(FIRST_BACK_OFF.into()));
+    time.clock.advance(FIRST_BACK_OFF);
+    assert_eq!(queue.take().unwrap().attempt(), 2);
 }
 
 #[test]
@@ -331,87 +303,79 @@ fn a_value_that_cannot_be_stored_comes_back_and_enters_none_of_its_batch() {
     assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn json_of_another_shape_fails_without_being_quoted() {
-    bounded(|| {
-        let time = Time::new();
-        let sim = time.sim();
-        let text = DurableQueue::<Json<String>, _>::builder("queue", sim.clone());
-        let text = text.clock(time.clock.clone()).build().unwrap();
-        text.push(Json(job("hunter2")), When::NOW).unwrap();
-        let numbers = DurableQueue::<Json<u32>, _>::builder("queue", sim);
-        let numbers = numbers.clock(time.clock.clone()).max_attempts(1);
-        let numbers = numbers.build().unwrap();
-        numbers.push(Json(7), When::NOW).unwrap();
-        let taken = numbers.take().unwrap();
-        assert_eq!(*taken, Json(7));
-        taken.ack().unwrap();
-        let dead = numbers.dead(None, 10).unwrap();
-        assert!(dead[0].error.contains("line 1"), "{}", dead[0].error);
-        assert!(!dead[0].error.contains("hunter2"), "{}", dead[0].error);
-    });
+    let time = Time::new();
+    let sim = time.sim();
+    let text = DurableQueue::<Json<String>, _>::builder("queue", sim.clone());
+    let text = text.clock(time.clock.clone()).build().unwrap();
+    text.push(Json(job("hunter2")), When::NOW).unwrap();
+    let numbers = DurableQueue::<Json<u32>, _>::builder("queue", sim);
+    let numbers = numbers.clock(time.clock.clone()).max_attempts(1);
+    let numbers = numbers.build().unwrap();
+    numbers.push(Json(7), When::NOW).unwrap();
+    let taken = numbers.take().unwrap();
+    assert_eq!(*taken, Json(7));
+    taken.ack().unwrap();
+    let dead = numbers.dead(None, 10).unwrap();
+    assert!(dead[0].error.contains("line 1"), "{}", dead[0].error);
+    assert!(!dead[0].error.contains("hunter2"), "{}", dead[0].error);
 }
 
 fn some(jobs: usize) -> NonZeroUsize {
     NonZeroUsize::new(jobs).unwrap()
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_is_acknowledged_by_the_turn_that_takes_the_next() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        let jobs = (0..7).map(|index| (index.to_string(), When::NOW)).collect();
-        queue.push_batch(jobs).unwrap();
-        let mut done = queue.take_many(some(3)).unwrap();
-        let turns = queue.stats().turns;
-        let mut rounds = 0;
-        while queue.store_stats().unwrap().jobs > 1 {
-            let batch = queue.ack_and_take_many(done, some(3)).unwrap();
-            rounds += 1;
-            let left = 7 - 3 * rounds;
-            assert_eq!(queue.store_stats().unwrap().jobs, left);
-            assert_eq!(batch.len(), 3.min(left as usize));
-            done = batch;
-        }
-        assert_eq!(queue.stats().turns - turns, u64::from(rounds));
-        let end = queue.ack_and_take_many_timeout(done, some(3), Duration::ZERO);
-        assert!(matches!(end, Err(TakeError::TimedOut)));
-        assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let jobs = (0..7).map(|index| (index.to_string(), When::NOW)).collect();
+    queue.push_batch(jobs).unwrap();
+    let mut done = queue.take_many(some(3)).unwrap();
+    let turns = queue.stats().turns;
+    let mut rounds = 0;
+    while queue.store_stats().unwrap().jobs > 1 {
+        let batch = queue.ack_and_take_many(done, some(3)).unwrap();
+        rounds += 1;
+        let left = 7 - 3 * rounds;
+        assert_eq!(queue.store_stats().unwrap().jobs, left);
+        assert_eq!(batch.len(), 3.min(left as usize));
+        done = batch;
+    }
+    assert_eq!(queue.stats().turns - turns, u64::from(rounds));
+    let end = queue.ack_and_take_many_timeout(done, some(3), Duration::ZERO);
+    assert!(matches!(end, Err(TakeError::TimedOut)));
+    assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn what_is_acknowledged_by_a_take_that_is_refused_is_acknowledged_all_the_same() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("job"), When::NOW).unwrap();
-        let done = queue.take_many(some(1)).unwrap();
-        queue.close();
-        let refused = queue.ack_and_take_many(done, some(1)).unwrap_err();
-        assert!(refused.is_shut_down());
-        assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("job"), When::NOW).unwrap();
+    let done = queue.take_many(some(1)).unwrap();
+    queue.close();
+    let refused = queue.ack_and_take_many(done, some(1)).unwrap_err();
+    assert!(refused.is_shut_down());
+    assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_job_of_another_queue_is_acknowledged_there() {
-    bounded(|| {
-        let time = Time::new();
-        let (queue, other) = (time.queue(time.sim()), time.queue(time.sim()));
-        for queue in [&queue, &other] {
-            queue.push(job("job"), When::NOW).unwrap();
-        }
-        let done = other.take_many(some(1)).unwrap();
-        let taken = queue.ack_and_take_many(done, some(1)).unwrap();
-        assert_eq!(other.shutdown(LONG), ShutDown::Finished);
-        assert_eq!(other.store_stats().unwrap().jobs, 0);
-        assert_eq!(queue.store_stats().unwrap().jobs, 1);
-        drop(taken);
-    });
+    let time = Time::new();
+    let (queue, other) = (time.queue(time.sim()), time.queue(time.sim()));
+    for queue in [&queue, &other] {
+        queue.push(job("job"), When::NOW).unwrap();
+    }
+    let done = other.take_many(some(1)).unwrap();
+    let taken = queue.ack_and_take_many(done, some(1)).unwrap();
+    assert_eq!(other.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(other.store_stats().unwrap().jobs, 0);
+    assert_eq!(queue.store_stats().unwrap().jobs, 1);
+    drop(taken);
 }
 
 /// Of synced turns, as the next two tests have it.
@@ -464,84 +428,78 @@ fn awaited(
     calls
 }
 
-#[test]
+#[testkit::test]
 fn an_ack_that_can_wait_does_not_make_the_next_job_late() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = queue_on_a_slow_disk(&time);
-        queue.push(job("done"), When::NOW).unwrap();
-        let done = queue.take().unwrap();
-        let mut calls = awaited(&queue, 2).into_iter();
-        time.advance(AHEAD - SYNC / 2);
-        done.ack_later();
-        time.clock.advance(SYNC / 2);
-        let first = block_on(calls.next().unwrap()).unwrap();
-        // One more is about to fall due: the ack still waits.
-        assert_eq!(first.as_str(), "0");
-        assert_eq!(queue.store_stats().unwrap().jobs, 3);
-        time.clock.advance(SYNC / 2);
-        let last = block_on(calls.next().unwrap()).unwrap();
-        assert_eq!(last.as_str(), "1");
-        while queue.store_stats().unwrap().jobs > 2 {
-            std::thread::yield_now(); // And then it goes.
-        }
-    });
+    let time = Time::new();
+    let queue = queue_on_a_slow_disk(&time);
+    queue.push(job("done"), When::NOW).unwrap();
+    let done = queue.take().unwrap();
+    let mut calls = awaited(&queue, 2).into_iter();
+    time.advance(AHEAD - SYNC / 2);
+    done.ack_later();
+    time.clock.advance(SYNC / 2);
+    let first = block_on(calls.next().unwrap()).unwrap();
+    // One more is about to fall due: the ack still waits.
+    assert_eq!(first.as_str(), "0");
+    assert_eq!(queue.store_stats().unwrap().jobs, 3);
+    time.clock.advance(SYNC / 2);
+    let last = block_on(calls.next().unwrap()).unwrap();
+    assert_eq!(last.as_str(), "1");
+    while queue.store_stats().unwrap().jobs > 2 {
+        std::thread::yield_now(); // And then it goes.
+    }
 }
 
-#[test]
+#[testkit::test]
 fn an_ack_is_held_back_for_a_while_at_most_however_many_jobs_fall_due() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = queue_on_a_slow_disk(&time);
-        queue.push(job("done"), When::NOW).unwrap();
-        let done = queue.take().unwrap();
-        let jobs = 2 * HOLD + 4;
-        let mut calls = awaited(&queue, jobs).into_iter();
-        time.advance(AHEAD - SYNC / 2);
-        done.ack_later();
-        let mut taken = Vec::new();
-        for number in 1..=jobs {
-            time.clock.advance(SYNC / 2);
-            taken.push(block_on(calls.next().unwrap()).unwrap());
-            let left = queue.store_stats().unwrap().jobs;
-            // The pump has seen the ack before the first of them was started, or as it was: two halves.
-            if number < 2 * HOLD {
-                assert_eq!(left, jobs + 1, "it is held back: {number}");
-            } else if number > 2 * HOLD {
-                assert_eq!(left, jobs, "it has gone: {number}");
-            }
+    let time = Time::new();
+    let queue = queue_on_a_slow_disk(&time);
+    queue.push(job("done"), When::NOW).unwrap();
+    let done = queue.take().unwrap();
+    let jobs = 2 * HOLD + 4;
+    let mut calls = awaited(&queue, jobs).into_iter();
+    time.advance(AHEAD - SYNC / 2);
+    done.ack_later();
+    let mut taken = Vec::new();
+    for number in 1..=jobs {
+        time.clock.advance(SYNC / 2);
+        taken.push(block_on(calls.next().unwrap()).unwrap());
+        let left = queue.store_stats().unwrap().jobs;
+        // The pump has seen the ack before the first of them was started, or as it was: two halves.
+        if number < 2 * HOLD {
+            assert_eq!(left, jobs + 1, "it is held back: {number}");
+        } else if number > 2 * HOLD {
+            assert_eq!(left, jobs, "it has gone: {number}");
         }
-    });
+    }
 }
 
 /// As the README says: from a second on, doubled up to an hour, scattered by a quarter.
-#[test]
+#[testkit::test]
 fn the_default_back_off_doubles_up_to_its_bound_and_is_scattered_by_a_quarter_at_most() {
     const JOBS: u32 = 40;
-    bounded(|| {
-        let time = Time::new();
-        let builder = DurableQueue::<String, _>::builder("queue", time.sim());
-        let queue = builder.clock(time.clock.clone()).build().unwrap();
-        let mut scattered = 0;
-        for index in 0..JOBS {
-            queue.push(index.to_string(), When::NOW).unwrap();
-            for attempt in 1..MAX_ATTEMPTS {
-                let taken = queue.take().unwrap();
-                assert_eq!(taken.attempt(), attempt);
-                let Retried::Again(When::After(delay)) = taken.retry().unwrap() else {
-                    panic!("an attempt is left");
-                };
-                let doubled = FIRST_BACK_OFF * 2_u32.pow((attempt - 1).min(20));
-                let plain = doubled.min(LONGEST_BACK_OFF);
-                // It is a least one.
-                let bounds = plain..=plain + plain / 4;
-                assert!(bounds.contains(&delay), "attempt {attempt}: {delay:?}");
-                scattered += u32::from(delay != plain);
-                time.clock.advance(delay + Duration::from_micros(1)); // Rounded up, there.
-            }
-            assert_eq!(queue.take().unwrap().retry().unwrap(), Retried::Buried);
+    let time = Time::new();
+    let builder = DurableQueue::<String, _>::builder("queue", time.sim());
+    let queue = builder.clock(time.clock.clone()).build().unwrap();
+    let mut scattered = 0;
+    for index in 0..JOBS {
+        queue.push(index.to_string(), When::NOW).unwrap();
+        for attempt in 1..MAX_ATTEMPTS {
+            let taken = queue.take().unwrap();
+            assert_eq!(taken.attempt(), attempt);
+            let Retried::Again(When::After(delay)) = taken.retry().unwrap() else {
+                panic!("an attempt is left");
+            };
+            let doubled = FIRST_BACK_OFF * 2_u32.pow((attempt - 1).min(20));
+            let plain = doubled.min(LONGEST_BACK_OFF);
+            // It is a least one.
+            let bounds = plain..=plain + plain / 4;
+            assert!(bounds.contains(&delay), "attempt {attempt}: {delay:?}");
+            scattered += u32::from(delay != plain);
+            time.clock.advance(delay + Duration::from_micros(1)); // Rounded up, there.
         }
-        assert!(scattered > JOBS, "it is scattered: {scattered}");
-        assert_eq!(queue.store_stats().unwrap().dead, JOBS);
-    });
+        assert_eq!(queue.take().unwrap().retry().unwrap(), Retried::Buried);
+    }
+    assert!(scattered > JOBS, "it is scattered: {scattered}");
+    assert_eq!(queue.store_stats().unwrap().dead, JOBS);
 }

@@ -12,134 +12,124 @@ use durable_queue::{
 };
 use testkit::Gate;
 
-use crate::support::{LONG, SECOND, Time, beside, bounded, job};
+use crate::support::{LONG, SECOND, Time, beside, job};
 
-#[test]
+#[testkit::test]
 fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("ahead"), HORIZON).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap_err());
-        time.clock.wait_for_sleepers(1); // It is claimed.
-        assert_eq!(queue.shutdown(SECOND), ShutDown::Finished);
-        assert!(matches!(taker.join().unwrap(), TakeError::ShutDown));
-        time.clock.advance(HORIZON);
-        let other = time.queue(queue.store().clone());
-        assert_eq!(other.take().unwrap().attempt(), 1);
-        assert!(queue.take().unwrap_err().is_shut_down());
-        assert!(queue.push(job("later"), When::NOW).is_ok(), "pushes go on");
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("ahead"), HORIZON).unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap_err());
+    time.clock.wait_for_sleepers(1); // It is claimed.
+    assert_eq!(queue.shutdown(SECOND), ShutDown::Finished);
+    assert!(matches!(taker.join().unwrap(), TakeError::ShutDown));
+    time.clock.advance(HORIZON);
+    let other = time.queue(queue.store().clone());
+    assert_eq!(other.take().unwrap().attempt(), 1);
+    assert!(queue.take().unwrap_err().is_shut_down());
+    assert!(queue.push(job("later"), When::NOW).is_ok(), "pushes go on");
 }
 
 /// Before it ends, as soon as the store answers again.
-#[test]
+#[testkit::test]
 fn a_shutdown_gives_back_what_a_claim_holds_whose_answer_was_lost() {
-    bounded(|| {
-        let time = Time::new();
-        let is_lost = AtomicBool::new(true);
-        let store = SimStore::with_faults(time.store.clone(), move |call| match call {
-            Call::Turn if is_lost.swap(false, SeqCst) => Fault::After,
-            _ => Fault::None,
-        });
-        let queue = time.queue(store);
-        queue.push(job("held"), When::NOW).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap_err());
-        time.clock.wait_for_sleepers(1); // The pump pauses.
-        let ender = beside(&queue, |queue| queue.shutdown(LEASE / 2));
-        assert!(taker.join().unwrap().is_shut_down());
-        time.clock.wait_for_sleepers(2); // Both of them.
-        time.clock.advance(FIRST_PAUSE);
-        assert_eq!(ender.join().unwrap(), ShutDown::Finished);
-        let listed = &queue.list(None, 1).unwrap()[0];
-        assert_eq!((listed.state, listed.attempts), (JobState::Waiting, 0));
+    let time = Time::new();
+    let is_lost = AtomicBool::new(true);
+    let store = SimStore::with_faults(time.store.clone(), move |call| match call {
+        Call::Turn if is_lost.swap(false, SeqCst) => Fault::After,
+        _ => Fault::None,
     });
+    let queue = time.queue(store);
+    queue.push(job("held"), When::NOW).unwrap();
+    let taker = beside(&queue, |queue| queue.take().unwrap_err());
+    time.clock.wait_for_sleepers(1); // The pump pauses.
+    let ender = beside(&queue, |queue| queue.shutdown(LEASE / 2));
+    assert!(taker.join().unwrap().is_shut_down());
+    time.clock.wait_for_sleepers(2); // Both of them.
+    time.clock.advance(FIRST_PAUSE);
+    assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+    let listed = &queue.list(None, 1).unwrap()[0];
+    assert_eq!((listed.state, listed.attempts), (JobState::Waiting, 0));
 }
 
 /// What the pump itself wants of the store is done before it ends, too.
-#[test]
+#[testkit::test]
 fn a_shutdown_buries_what_a_claim_under_way_finds_to_be_spent() {
-    bounded(|| {
-        let time = Time::new();
-        let (is_slow, gate) = (Arc::new(AtomicBool::new(false)), Gate::new());
-        let store = {
-            let (is_slow, gate) = (Arc::clone(&is_slow), gate.clone());
-            SimStore::with_faults(time.store.clone(), move |call| {
-                if call == Call::Turn && is_slow.load(SeqCst) {
-                    gate.wait();
-                }
-                Fault::None
-            })
-        };
-        let queue = time.builder(store).max_attempts(1).build().unwrap();
-        queue.push(job("spent"), When::NOW).unwrap();
-        // Its one attempt came to no end.
-        let claim = Claim {
-            token: Token::random(),
-            max: 1,
-            start: 1,
-            ahead: 0,
-            horizon: HORIZON,
-            lease: LEASE,
-            urgent_first: true,
-        };
-        queue.store().turn("queue", &[], Some(claim)).unwrap();
-        time.clock.advance(LEASE);
-        is_slow.store(true, SeqCst);
-        let taker = beside(&queue, |queue| queue.take().unwrap_err());
-        gate.wait_for_arrivals(1);
-        let ender = beside(&queue, |queue| queue.shutdown(LEASE));
-        assert!(taker.join().unwrap().is_shut_down());
-        gate.open();
-        assert_eq!(ender.join().unwrap(), ShutDown::Finished);
-        assert_eq!(queue.dead(None, 10).unwrap().len(), 1);
-    });
-}
-
-#[test]
-fn a_shutdown_waits_for_what_handlers_have() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("job"), When::NOW).unwrap();
-        let taken = queue.take().unwrap();
-        let ender = beside(&queue, |queue| queue.shutdown(LEASE * 10));
-        // The pump renews meanwhile: the sleepers are it and the shutdown.
-        for _ in 0..6 {
-            time.clock.wait_for_sleepers(2);
-            time.clock.advance(LEASE / 2);
-        }
-        assert!(!ender.is_finished());
-        taken.ack().unwrap();
-        assert_eq!(ender.join().unwrap(), ShutDown::Finished);
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
-    });
-}
-
-#[test]
-fn a_shutdown_does_not_wait_longer_than_it_is_told_to() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("job"), When::NOW).unwrap();
-        let taken = queue.take().unwrap();
-        let ender = beside(&queue, |queue| queue.shutdown(SECOND));
-        time.clock.wait_for_sleepers(2);
-        time.clock.advance(SECOND);
-        assert_eq!(ender.join().unwrap(), ShutDown::TimedOut);
-        // The pump may still be about to end; then the answer is the same.
-        assert_eq!(queue.shutdown(Duration::ZERO), ShutDown::TimedOut);
-        loop {
-            match taken.extend(LEASE) {
-                Ok(()) => thread::yield_now(),
-                Err(SettleError::ShutDown) => break,
-                Err(other) => panic!("{other}"),
+    let time = Time::new();
+    let (is_slow, gate) = (Arc::new(AtomicBool::new(false)), Gate::new());
+    let store = {
+        let (is_slow, gate) = (Arc::clone(&is_slow), gate.clone());
+        SimStore::with_faults(time.store.clone(), move |call| {
+            if call == Call::Turn && is_slow.load(SeqCst) {
+                gate.wait();
             }
+            Fault::None
+        })
+    };
+    let queue = time.builder(store).max_attempts(1).build().unwrap();
+    queue.push(job("spent"), When::NOW).unwrap();
+    // Its one attempt came to no end.
+    let claim = Claim {
+        token: Token::random(),
+        max: 1,
+        start: 1,
+        ahead: 0,
+        horizon: HORIZON,
+        lease: LEASE,
+        urgent_first: true,
+    };
+    queue.store().turn("queue", &[], Some(claim)).unwrap();
+    time.clock.advance(LEASE);
+    is_slow.store(true, SeqCst);
+    let taker = beside(&queue, |queue| queue.take().unwrap_err());
+    gate.wait_for_arrivals(1);
+    let ender = beside(&queue, |queue| queue.shutdown(LEASE));
+    assert!(taker.join().unwrap().is_shut_down());
+    gate.open();
+    assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+    assert_eq!(queue.dead(None, 10).unwrap().len(), 1);
+}
+
+#[testkit::test]
+fn a_shutdown_waits_for_what_handlers_have() {
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("job"), When::NOW).unwrap();
+    let taken = queue.take().unwrap();
+    let ender = beside(&queue, |queue| queue.shutdown(LEASE * 10));
+    // The pump renews meanwhile: the sleepers are it and the shutdown.
+    for _ in 0..6 {
+        time.clock.wait_for_sleepers(2);
+        time.clock.advance(LEASE / 2);
+    }
+    assert!(!ender.is_finished());
+    taken.ack().unwrap();
+    assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
+}
+
+#[testkit::test]
+fn a_shutdown_does_not_wait_longer_than_it_is_told_to() {
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("job"), When::NOW).unwrap();
+    let taken = queue.take().unwrap();
+    let ender = beside(&queue, |queue| queue.shutdown(SECOND));
+    time.clock.wait_for_sleepers(2);
+    time.clock.advance(SECOND);
+    assert_eq!(ender.join().unwrap(), ShutDown::TimedOut);
+    // The pump may still be about to end; then the answer is the same.
+    assert_eq!(queue.shutdown(Duration::ZERO), ShutDown::TimedOut);
+    loop {
+        match taken.extend(LEASE) {
+            Ok(()) => thread::yield_now(),
+            Err(SettleError::ShutDown) => break,
+            Err(other) => panic!("{other}"),
         }
-        time.clock.advance(LEASE * 2);
-        let other = time.queue(queue.store().clone());
-        assert_eq!(other.take().unwrap().attempt(), 2);
-    });
+    }
+    time.clock.advance(LEASE * 2);
+    let other = time.queue(queue.store().clone());
+    assert_eq!(other.take().unwrap().attempt(), 2);
 }
 
 #[test]
@@ -150,35 +140,31 @@ fn a_queue_that_never_took_anything_shuts_down_at_once() {
     assert!(queue.take().unwrap_err().is_shut_down());
 }
 
-#[test]
+#[testkit::test]
 fn a_guard_outlives_the_last_handle_and_can_be_settled() {
-    bounded(|| {
-        let time = Time::new();
-        let sim = time.sim();
-        let queue = time.queue(sim.clone());
-        queue.push(job("job"), When::NOW).unwrap();
-        let taken = queue.take().unwrap();
-        drop(queue);
-        taken.ack().unwrap();
-        assert_eq!(time.queue(sim).store_stats().unwrap().jobs, 0);
-    });
+    let time = Time::new();
+    let sim = time.sim();
+    let queue = time.queue(sim.clone());
+    queue.push(job("job"), When::NOW).unwrap();
+    let taken = queue.take().unwrap();
+    drop(queue);
+    taken.ack().unwrap();
+    assert_eq!(time.queue(sim).store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_later_shutdown_with_an_earlier_deadline_ends_the_wait_of_both() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("held"), When::NOW).unwrap();
-        let held = queue.take().unwrap();
-        let patient = beside(&queue, |queue| queue.shutdown(LONG));
-        time.clock.wait_for_sleepers(2); // With the pump.
-        let hasty = beside(&queue, |queue| queue.shutdown(SECOND));
-        time.clock.wait_for_sleepers(3);
-        time.clock.advance(SECOND);
-        for ender in [patient, hasty] {
-            assert_eq!(ender.join().unwrap(), ShutDown::TimedOut);
-        }
-        drop(held);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("held"), When::NOW).unwrap();
+    let held = queue.take().unwrap();
+    let patient = beside(&queue, |queue| queue.shutdown(LONG));
+    time.clock.wait_for_sleepers(2); // With the pump.
+    let hasty = beside(&queue, |queue| queue.shutdown(SECOND));
+    time.clock.wait_for_sleepers(3);
+    time.clock.advance(SECOND);
+    for ender in [patient, hasty] {
+        assert_eq!(ender.join().unwrap(), ShutDown::TimedOut);
+    }
+    drop(held);
 }

@@ -9,7 +9,7 @@ use durable_queue::{Cancelled, Claimed, DurableQueue, HORIZON, LEASE, Merge, Put
 use sync_shim::Clock as _;
 use testkit::Gate;
 
-use crate::support::{Time, beside, bounded, job};
+use crate::support::{Time, beside, job};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -75,179 +75,161 @@ impl World {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_job_claimed_ahead_is_handed_out_before_the_store_has_answered() {
-    bounded(|| {
-        let world = World::new();
-        let taken = world.handed_out();
-        assert_eq!((&**taken, taken.attempt()), ("job", 1));
-        world.answer();
-        taken.ack().unwrap();
-        assert_eq!(world.queue.store_stats().unwrap().jobs, 0);
-        assert_eq!(world.queue.stats().stale, 0);
-    });
+    let world = World::new();
+    let taken = world.handed_out();
+    assert_eq!((&**taken, taken.attempt()), ("job", 1));
+    world.answer();
+    taken.ack().unwrap();
+    assert_eq!(world.queue.store_stats().unwrap().jobs, 0);
+    assert_eq!(world.queue.stats().stale, 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_job_handed_out_without_asking_has_a_lease_from_then_on_and_an_attempt() {
-    bounded(|| {
-        let world = World::new();
-        let taken = world.handed_out();
-        world.answer();
-        taken.extend(HORIZON).unwrap(); // After the start.
-        let listed = world.queue.list(None, 1).unwrap();
-        assert_eq!(listed[0].state, JobState::Running);
-        assert_eq!(listed[0].attempts, 1);
-        drop(taken);
-    });
+    let world = World::new();
+    let taken = world.handed_out();
+    world.answer();
+    taken.extend(HORIZON).unwrap(); // After the start.
+    let listed = world.queue.list(None, 1).unwrap();
+    assert_eq!(listed[0].state, JobState::Running);
+    assert_eq!(listed[0].attempts, 1);
+    drop(taken);
 }
 
 /// As after a pause of the whole process: another one may have it.
-#[test]
+#[testkit::test]
 fn a_job_whose_lease_has_ended_meanwhile_is_not_handed_out_without_asking() {
-    bounded(|| {
-        let world = World::new();
-        let World { time, queue, .. } = &world;
-        queue.push(job("job"), HORIZON).unwrap();
-        let taker = beside(queue, |queue| queue.take().unwrap());
-        world.wait_for_claim();
-        world.slow.store(true, Relaxed);
-        time.clock.advance(LEASE * 2);
-        world.gate.wait_for_arrivals(1);
-        assert_eq!(queue.stats().taken, 0);
-        world.answer();
-        taker.join().unwrap().ack().unwrap();
-    });
+    let world = World::new();
+    let World { time, queue, .. } = &world;
+    queue.push(job("job"), HORIZON).unwrap();
+    let taker = beside(queue, |queue| queue.take().unwrap());
+    world.wait_for_claim();
+    world.slow.store(true, Relaxed);
+    time.clock.advance(LEASE * 2);
+    world.gate.wait_for_arrivals(1);
+    assert_eq!(queue.stats().taken, 0);
+    world.answer();
+    taker.join().unwrap().ack().unwrap();
 }
 
 /// With confirmation the same job waits for the answer.
-#[test]
+#[testkit::test]
 fn with_confirmation_no_job_is_handed_out_before_the_store_has_answered() {
-    bounded(|| {
-        let world = World::new();
-        let confirms = world.time.queue(world.queue.store().clone());
-        confirms.push(job("job"), HORIZON).unwrap();
-        let taker = beside(&confirms, |queue| queue.take().unwrap().id());
-        world.wait_for_claim();
-        world.slow.store(true, Relaxed);
-        world.time.clock.advance(HORIZON);
-        world.gate.wait_for_arrivals(1);
-        assert_eq!(confirms.stats().taken, 0);
-        world.answer();
-        taker.join().unwrap();
-    });
+    let world = World::new();
+    let confirms = world.time.queue(world.queue.store().clone());
+    confirms.push(job("job"), HORIZON).unwrap();
+    let taker = beside(&confirms, |queue| queue.take().unwrap().id());
+    world.wait_for_claim();
+    world.slow.store(true, Relaxed);
+    world.time.clock.advance(HORIZON);
+    world.gate.wait_for_arrivals(1);
+    assert_eq!(confirms.stats().taken, 0);
+    world.answer();
+    taker.join().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_cancel_or_a_reset_or_a_merge_before_its_time_recalls_a_job_from_its_holder() {
     for by in ["cancel", "reset", "merge"] {
-        bounded(|| {
-            let world = World::new();
-            let queue = &world.queue;
-            queue
-                .push_keyed("key", job("first"), HORIZON, Merge::Keep)
-                .unwrap();
-            let taker = beside(queue, |queue| queue.take().unwrap());
-            world.wait_for_claim();
-            match by {
-                "cancel" => assert!(queue.cancel("key").unwrap().is_gone()),
-                "reset" => assert_eq!(queue.reset("key", HORIZON * 9).unwrap(), Reset::Moved),
-                _ => {
-                    let merged = queue.push_keyed("key", job("new"), HORIZON * 9, Merge::Latest);
-                    assert!(matches!(merged, Ok(Put::Merged(_))));
-                }
+        let world = World::new();
+        let queue = &world.queue;
+        queue
+            .push_keyed("key", job("first"), HORIZON, Merge::Keep)
+            .unwrap();
+        let taker = beside(queue, |queue| queue.take().unwrap());
+        world.wait_for_claim();
+        match by {
+            "cancel" => assert!(queue.cancel("key").unwrap().is_gone()),
+            "reset" => assert_eq!(queue.reset("key", HORIZON * 9).unwrap(), Reset::Moved),
+            _ => {
+                let merged = queue.push_keyed("key", job("new"), HORIZON * 9, Merge::Latest);
+                assert!(matches!(merged, Ok(Put::Merged(_))));
             }
-            queue.push(job("other"), HORIZON).unwrap();
-            world.time.advance(HORIZON);
-            assert_eq!(**taker.join().unwrap(), *"other", "{by}");
-        });
+        }
+        queue.push(job("other"), HORIZON).unwrap();
+        world.time.advance(HORIZON);
+        assert_eq!(**taker.join().unwrap(), *"other", "{by}");
     }
 }
 
-#[test]
+#[testkit::test]
 fn from_its_time_on_a_cancel_says_that_a_handler_has_the_job() {
-    bounded(|| {
-        let world = World::new();
-        let taken = world.handed_out();
-        assert_eq!(world.queue.cancel("key").unwrap(), Cancelled::Taken);
-        assert_eq!(world.queue.reset("key", When::NOW).unwrap(), Reset::Taken);
-        world.answer();
-        taken.ack().unwrap();
-    });
+    let world = World::new();
+    let taken = world.handed_out();
+    assert_eq!(world.queue.cancel("key").unwrap(), Cancelled::Taken);
+    assert_eq!(world.queue.reset("key", When::NOW).unwrap(), Reset::Taken);
+    world.answer();
+    taken.ack().unwrap();
 }
 
 /// The merge comes first at the store: the value that it brought is not lost.
-#[test]
+#[testkit::test]
 fn a_merge_that_beats_the_start_leaves_the_handler_without_its_lease() {
-    bounded(|| {
-        let world = World::new();
-        let taken = world.handed_out();
-        let merged = world
-            .queue
-            .push_keyed("key", job("new"), When::NOW, Merge::Latest);
-        assert!(matches!(merged, Ok(Put::Merged(_))));
-        world.answer();
-        let next = world.queue.take().unwrap();
-        assert!(taken.is_lost());
-        assert!(taken.ack().unwrap_err().is_stale());
-        assert_eq!((&**next, next.attempt()), ("new", 1));
-        assert_eq!(world.queue.stats().stale, 1);
-        next.ack().unwrap();
-    });
+    let world = World::new();
+    let taken = world.handed_out();
+    let merged = world
+        .queue
+        .push_keyed("key", job("new"), When::NOW, Merge::Latest);
+    assert!(matches!(merged, Ok(Put::Merged(_))));
+    world.answer();
+    let next = world.queue.take().unwrap();
+    assert!(taken.is_lost());
+    assert!(taken.ack().unwrap_err().is_stale());
+    assert_eq!((&**next, next.attempt()), ("new", 1));
+    assert_eq!(world.queue.stats().stale, 1);
+    next.ack().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_pause_that_beats_the_start_has_the_job_come_again() {
-    bounded(|| {
-        let world = World::new();
-        let taken = world.handed_out();
-        world.queue.pause(true).unwrap();
-        world.answer();
-        assert!(taken.ack().unwrap_err().is_stale());
-        while world.queue.store_stats().unwrap().due == 0 {
-            std::thread::yield_now(); // It is given back, and waits for no lease to end.
-        }
-        world.queue.pause(false).unwrap();
-        let again = world.queue.take().unwrap();
-        assert_eq!((&**again, again.attempt()), ("job", 1));
-    });
+    let world = World::new();
+    let taken = world.handed_out();
+    world.queue.pause(true).unwrap();
+    world.answer();
+    assert!(taken.ack().unwrap_err().is_stale());
+    while world.queue.store_stats().unwrap().due == 0 {
+        std::thread::yield_now(); // It is given back, and waits for no lease to end.
+    }
+    world.queue.pause(false).unwrap();
+    let again = world.queue.take().unwrap();
+    assert_eq!((&**again, again.attempt()), ("job", 1));
 }
 
 /// At any point, with any answer: it is asked for until it is answered.
-#[test]
+#[testkit::test]
 fn a_start_whose_answer_is_lost_is_asked_for_again_and_counts_once() {
     for fault in [Fault::Before, Fault::After, Fault::Twice] {
-        bounded(|| {
-            let time = Time::new();
-            let next = Arc::new(Mutex::new(Fault::None));
-            let plan = {
-                let next = Arc::clone(&next);
-                move |call| match call {
-                    Call::Turn => std::mem::replace(&mut *next.lock().unwrap(), Fault::None),
-                    _ => Fault::None,
-                }
-            };
-            let store = SimStore::with_faults(time.store.clone(), plan);
-            let queue = time.builder(store).confirm(false).build().unwrap();
-            queue.push(job("job"), HORIZON).unwrap();
-            let taker = beside(&queue, |queue| queue.take().unwrap());
-            while queue.list(None, 1).unwrap()[0].state != JobState::Claimed {
-                std::thread::yield_now();
+        let time = Time::new();
+        let next = Arc::new(Mutex::new(Fault::None));
+        let plan = {
+            let next = Arc::clone(&next);
+            move |call| match call {
+                Call::Turn => std::mem::replace(&mut *next.lock().unwrap(), Fault::None),
+                _ => Fault::None,
             }
-            time.clock.wait_for_sleepers(1);
-            *next.lock().unwrap() = fault;
-            time.clock.advance(HORIZON);
-            let taken = taker.join().unwrap();
-            let acker = std::thread::spawn(move || taken.ack());
-            while !acker.is_finished() {
-                if time.clock.sleepers() > 0 {
-                    time.clock.advance(HORIZON); // The pause after an error.
-                }
-                std::thread::yield_now();
+        };
+        let store = SimStore::with_faults(time.store.clone(), plan);
+        let queue = time.builder(store).confirm(false).build().unwrap();
+        queue.push(job("job"), HORIZON).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap());
+        while queue.list(None, 1).unwrap()[0].state != JobState::Claimed {
+            std::thread::yield_now();
+        }
+        time.clock.wait_for_sleepers(1);
+        *next.lock().unwrap() = fault;
+        time.clock.advance(HORIZON);
+        let taken = taker.join().unwrap();
+        let acker = std::thread::spawn(move || taken.ack());
+        while !acker.is_finished() {
+            if time.clock.sleepers() > 0 {
+                time.clock.advance(HORIZON); // The pause after an error.
             }
-            acker.join().unwrap().unwrap();
-            assert_eq!(queue.store_stats().unwrap().jobs, 0, "{fault:?}");
-            assert_eq!(queue.stats().taken, 1);
-        });
+            std::thread::yield_now();
+        }
+        acker.join().unwrap().unwrap();
+        assert_eq!(queue.store_stats().unwrap().jobs, 0, "{fault:?}");
+        assert_eq!(queue.stats().taken, 1);
     }
 }

@@ -9,7 +9,7 @@ use durable_queue::{DurableQueue, FIRST_PAUSE, HORIZON, Merge, Store, When};
 use durable_queue_sqlite::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::support::{Folder, SECOND, Time, beside, bounded, job};
+use crate::support::{Folder, SECOND, Time, beside, job};
 
 /// Of so many claims one is by time. The README says it, too.
 const FAIR: usize = 8;
@@ -30,137 +30,123 @@ fn take<S: Store>(queue: &DurableQueue<String, S>, count: usize) -> Vec<String> 
     (0..count).map(|_| take()).collect()
 }
 
-#[test]
+#[testkit::test]
 fn an_urgent_job_overtakes_a_backlog() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        push_now(&queue, &["a", "b", "c"]);
-        assert_eq!(take(&queue, 1), ["a"]);
-        time.clock.advance(SECOND);
-        push_now(&queue.urgent(), &["first", "second"]);
-        push_now(&queue, &["d"]);
-        assert_eq!(take(&queue, 5), ["first", "second", "b", "c", "d"]);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    push_now(&queue, &["a", "b", "c"]);
+    assert_eq!(take(&queue, 1), ["a"]);
+    time.clock.advance(SECOND);
+    push_now(&queue.urgent(), &["first", "second"]);
+    push_now(&queue, &["d"]);
+    assert_eq!(take(&queue, 5), ["first", "second", "b", "c", "d"]);
 }
 
 /// What is claimed is claimed: no more of it than the prefetch.
-#[test]
+#[testkit::test]
 fn an_urgent_job_overtakes_a_backlog_that_is_partly_in_memory() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.builder(time.sim()).prefetch(2).build().unwrap();
-        push_now(&queue, &["a", "b", "c", "d", "e"]);
-        assert_eq!(take(&queue, 1), ["a"]);
-        push_now(&queue.urgent(), &["urgent"]);
-        assert_eq!(take(&queue, 5), ["b", "c", "urgent", "d", "e"]);
-        // Another process has none of it in memory.
-        push_now(&queue, &["f", "g", "h", "i"]);
-        assert_eq!(take(&queue, 1), ["f"]);
-        push_now(&queue.urgent(), &["urgent"]);
-        let other = time.queue(queue.store().clone());
-        assert_eq!(take(&other, 2), ["urgent", "i"]);
-    });
+    let time = Time::new();
+    let queue = time.builder(time.sim()).prefetch(2).build().unwrap();
+    push_now(&queue, &["a", "b", "c", "d", "e"]);
+    assert_eq!(take(&queue, 1), ["a"]);
+    push_now(&queue.urgent(), &["urgent"]);
+    assert_eq!(take(&queue, 5), ["b", "c", "urgent", "d", "e"]);
+    // Another process has none of it in memory.
+    push_now(&queue, &["f", "g", "h", "i"]);
+    assert_eq!(take(&queue, 1), ["f"]);
+    push_now(&queue.urgent(), &["urgent"]);
+    let other = time.queue(queue.store().clone());
+    assert_eq!(take(&other, 2), ["urgent", "i"]);
 }
 
-#[test]
+#[testkit::test]
 fn what_was_urgent_and_due_when_it_was_claimed_goes_first_in_memory() {
     for confirm in [true, false] {
-        bounded(|| {
-            let time = Time::new();
-            let builder = time.builder(time.sim()).prefetch(10).confirm(confirm);
-            let queue = builder.build().unwrap();
-            push_now(&queue, &["a", "b"]);
-            time.clock.advance(SECOND);
-            push_now(&queue.urgent(), &["first", "second", "third"]);
-            assert_eq!(take(&queue, 1), ["first"]);
-            assert_eq!(
-                queue.store_stats().unwrap().due,
-                0,
-                "all of it is in memory"
-            );
-            assert_eq!(take(&queue, 4), ["second", "third", "a", "b"]);
-        });
+        let time = Time::new();
+        let builder = time.builder(time.sim()).prefetch(10).confirm(confirm);
+        let queue = builder.build().unwrap();
+        push_now(&queue, &["a", "b"]);
+        time.clock.advance(SECOND);
+        push_now(&queue.urgent(), &["first", "second", "third"]);
+        assert_eq!(take(&queue, 1), ["first"]);
+        assert_eq!(
+            queue.store_stats().unwrap().due,
+            0,
+            "all of it is in memory"
+        );
+        assert_eq!(take(&queue, 4), ["second", "third", "a", "b"]);
     }
 }
 
 /// Neither handed out, nor asked for at the store again and again.
-#[test]
+#[testkit::test]
 fn an_urgent_job_that_is_claimed_ahead_waits_for_its_time_without_a_turn() {
     const MICRO: Duration = Duration::from_micros(1);
     for confirm in [true, false] {
-        bounded(|| {
-            let time = Time::new();
-            let queue = time.builder(time.sim()).confirm(confirm).build().unwrap();
-            queue.urgent().push(job("urgent"), HORIZON).unwrap();
-            let taker = beside(&queue, |queue| queue.take().unwrap().clone());
-            time.clock.wait_for_sleepers(1);
-            let turns = queue.stats().turns;
-            time.advance(HORIZON - MICRO);
-            time.clock.wait_for_sleepers(1);
-            assert!(!taker.is_finished());
-            assert_eq!(queue.stats().turns, turns);
-            time.advance(MICRO);
-            assert_eq!(taker.join().unwrap(), "urgent");
-        });
+        let time = Time::new();
+        let queue = time.builder(time.sim()).confirm(confirm).build().unwrap();
+        queue.urgent().push(job("urgent"), HORIZON).unwrap();
+        let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+        time.clock.wait_for_sleepers(1);
+        let turns = queue.stats().turns;
+        time.advance(HORIZON - MICRO);
+        time.clock.wait_for_sleepers(1);
+        assert!(!taker.is_finished());
+        assert_eq!(queue.stats().turns, turns);
+        time.advance(MICRO);
+        assert_eq!(taker.join().unwrap(), "urgent");
     }
 }
 
 /// In the horizon all are equal: the earlier one is first, since it is due first.
-#[test]
+#[testkit::test]
 fn an_urgent_job_overtakes_none_whose_time_comes_before_its_own() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.builder(time.sim()).prefetch(10).build().unwrap();
-        queue.urgent().push(job("urgent"), HORIZON).unwrap();
-        queue.push(job("before"), HORIZON / 2).unwrap();
-        let taker = beside(&queue, |queue| take(queue, 2));
-        time.advance(HORIZON / 2);
-        time.advance(HORIZON / 2);
-        assert_eq!(taker.join().unwrap(), ["before", "urgent"]);
-    });
+    let time = Time::new();
+    let queue = time.builder(time.sim()).prefetch(10).build().unwrap();
+    queue.urgent().push(job("urgent"), HORIZON).unwrap();
+    queue.push(job("before"), HORIZON / 2).unwrap();
+    let taker = beside(&queue, |queue| take(queue, 2));
+    time.advance(HORIZON / 2);
+    time.advance(HORIZON / 2);
+    assert_eq!(taker.join().unwrap(), ["before", "urgent"]);
 }
 
-#[test]
+#[testkit::test]
 fn urgent_jobs_without_end_do_not_starve_the_others() {
     const ROUNDS: usize = 5;
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        push_now(&queue, &["other"; 10]);
-        let mut taken = Vec::new();
-        for _ in 0..ROUNDS * FAIR {
-            push_now(&queue.urgent(), &["urgent"; 2]);
-            taken.extend(take(&queue, 1));
-        }
-        let others = |window: &[String]| window.iter().filter(|name| *name == "other").count();
-        assert!(taken.windows(FAIR).all(|window| others(window) == 1));
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    push_now(&queue, &["other"; 10]);
+    let mut taken = Vec::new();
+    for _ in 0..ROUNDS * FAIR {
+        push_now(&queue.urgent(), &["urgent"; 2]);
+        taken.extend(take(&queue, 1));
+    }
+    let others = |window: &[String]| window.iter().filter(|name| *name == "other").count();
+    assert!(taken.windows(FAIR).all(|window| others(window) == 1));
 }
 
 /// It is the claim that was answered which counts.
-#[test]
+#[testkit::test]
 fn a_claim_by_time_that_fails_is_made_again() {
-    bounded(|| {
-        let time = Time::new();
-        let fails = Arc::new(AtomicBool::new(false));
-        let is_set = Arc::clone(&fails);
-        let store = SimStore::with_faults(time.store.clone(), move |call| {
-            if call == Call::Turn && is_set.swap(false, SeqCst) {
-                Fault::Before
-            } else {
-                Fault::None
-            }
-        });
-        let queue = time.queue(store);
-        push_now(&queue, &["other"; 2]);
-        push_now(&queue.urgent(), &["urgent"; FAIR]);
-        assert_eq!(take(&queue, FAIR - 1), ["urgent"; FAIR - 1]);
-        fails.store(true, SeqCst);
-        let taker = beside(&queue, |queue| take(queue, 2));
-        time.advance(FIRST_PAUSE);
-        assert_eq!(taker.join().unwrap(), ["other", "urgent"]);
+    let time = Time::new();
+    let fails = Arc::new(AtomicBool::new(false));
+    let is_set = Arc::clone(&fails);
+    let store = SimStore::with_faults(time.store.clone(), move |call| {
+        if call == Call::Turn && is_set.swap(false, SeqCst) {
+            Fault::Before
+        } else {
+            Fault::None
+        }
     });
+    let queue = time.queue(store);
+    push_now(&queue, &["other"; 2]);
+    push_now(&queue.urgent(), &["urgent"; FAIR]);
+    assert_eq!(take(&queue, FAIR - 1), ["urgent"; FAIR - 1]);
+    fails.store(true, SeqCst);
+    let taker = beside(&queue, |queue| take(queue, 2));
+    time.advance(FIRST_PAUSE);
+    assert_eq!(taker.join().unwrap(), ["other", "urgent"]);
 }
 
 /// And each is as it is without, else.

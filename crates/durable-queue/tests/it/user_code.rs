@@ -23,7 +23,7 @@ use durable_queue::{
 use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use testkit::block_on;
 
-use crate::support::{LONG, SECOND, Time, bounded, job};
+use crate::support::{LONG, SECOND, Time, job};
 
 /// Its text says what its code does.
 #[derive(Debug)]
@@ -115,84 +115,80 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_outlives_decoders_that_panic_and_handles_all_other_jobs() {
     const GOOD: usize = 20;
-    bounded(|| {
-        let time = Time::new();
-        let queue = builder(&time, time.sim()).max_attempts(2).build().unwrap();
-        for text in ["decode", "decode with a payload", "decode"] {
-            push(&queue, text);
-        }
-        (0..GOOD).for_each(|_| push(&queue, "good"));
-        let handled = Arc::new(AtomicUsize::new(0));
-        let worker = {
-            let handled = Arc::clone(&handled);
-            let handle = move |_: &_| {
-                handled.fetch_add(1, SeqCst);
-                Ok::<_, Infallible>(())
-            };
-            Worker::builder(queue.clone()).concurrency(2).start(handle)
+    let time = Time::new();
+    let queue = builder(&time, time.sim()).max_attempts(2).build().unwrap();
+    for text in ["decode", "decode with a payload", "decode"] {
+        push(&queue, text);
+    }
+    (0..GOOD).for_each(|_| push(&queue, "good"));
+    let handled = Arc::new(AtomicUsize::new(0));
+    let worker = {
+        let handled = Arc::clone(&handled);
+        let handle = move |_: &_| {
+            handled.fetch_add(1, SeqCst);
+            Ok::<_, Infallible>(())
         };
-        let worker = worker.unwrap();
-        wait_until(|| handled.load(SeqCst) == GOOD);
-        wait_until(|| {
-            time.clock.advance(SECOND);
-            queue.store_stats().unwrap().dead == 3
-        });
-        assert!(queue.last_error().is_none());
-        for dead in queue.dead(None, 10).unwrap() {
-            assert_eq!(dead.attempts, 2);
-            assert_eq!(
-                dead.error,
-                "the payload cannot be read: its decoder panicked"
-            );
-        }
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+        Worker::builder(queue.clone()).concurrency(2).start(handle)
+    };
+    let worker = worker.unwrap();
+    wait_until(|| handled.load(SeqCst) == GOOD);
+    wait_until(|| {
+        time.clock.advance(SECOND);
+        queue.store_stats().unwrap().dead == 3
     });
+    assert!(queue.last_error().is_none());
+    for dead in queue.dead(None, 10).unwrap() {
+        assert_eq!(dead.attempts, 2);
+        assert_eq!(
+            dead.error,
+            "the payload cannot be read: its decoder panicked"
+        );
+    }
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_decoder_that_panics_fails_its_job_and_the_rest_of_the_batch_is_handed_out() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = builder(&time, time.sim()).build().unwrap();
-        let most = NonZeroUsize::new(3).unwrap();
-        let take = |how: usize| match how {
-            0 => queue.take_many(most).unwrap(),
-            1 => block_on(queue.take_many_async(most)).unwrap(),
-            2 => vec![queue.take().unwrap(), queue.take().unwrap()],
-            _ => vec![
-                block_on(queue.take_async()).unwrap(),
-                block_on(queue.take_async()).unwrap(),
-            ],
-        };
-        for how in 0..4 {
-            for text in ["first", "decode", "last"] {
-                push(&queue, text);
-            }
-            let taken = take(how);
-            assert_eq!(
-                taken.iter().map(|job| &*job.0).collect::<Vec<_>>(),
-                ["first", "last"]
-            );
-            for job in taken {
-                job.ack().unwrap();
-            }
-            wait_until(|| queue.list(None, 1).unwrap()[0].state == JobState::Waiting);
-            let left = queue.list(None, 10).unwrap();
-            assert_eq!((left.len(), left[0].attempts), (1, 1), "it has failed once");
-            assert!(matches!(
-                queue.cancel(left[0].id),
-                Err(CancelError::Unreadable(_))
-            ));
+    let time = Time::new();
+    let queue = builder(&time, time.sim()).build().unwrap();
+    let most = NonZeroUsize::new(3).unwrap();
+    let take = |how: usize| match how {
+        0 => queue.take_many(most).unwrap(),
+        1 => block_on(queue.take_many_async(most)).unwrap(),
+        2 => vec![queue.take().unwrap(), queue.take().unwrap()],
+        _ => vec![
+            block_on(queue.take_async()).unwrap(),
+            block_on(queue.take_async()).unwrap(),
+        ],
+    };
+    for how in 0..4 {
+        for text in ["first", "decode", "last"] {
+            push(&queue, text);
         }
-    });
+        let taken = take(how);
+        assert_eq!(
+            taken.iter().map(|job| &*job.0).collect::<Vec<_>>(),
+            ["first", "last"]
+        );
+        for job in taken {
+            job.ack().unwrap();
+        }
+        wait_until(|| queue.list(None, 1).unwrap()[0].state == JobState::Waiting);
+        let left = queue.list(None, 10).unwrap();
+        assert_eq!((left.len(), left[0].attempts), (1, 1), "it has failed once");
+        assert!(matches!(
+            queue.cancel(left[0].id),
+            Err(CancelError::Unreadable(_))
+        ));
+    }
 }
 
 /// A worker of one thread gets one of each, and then a good one.
-#[test]
+#[testkit::test]
 fn a_handlers_error_may_panic_and_have_no_end_and_its_job_has_failed() {
     let cases = [
         ("error: display panics", "the handler panicked"),
@@ -204,71 +200,65 @@ fn a_handlers_error_may_panic_and_have_no_end_and_its_job_has_failed() {
         ("panic with a payload", "the handler panicked"),
         ("drop, and the handler fails", "drop, and the handler fails"),
     ];
-    bounded(|| {
-        let time = Time::new();
-        let queue = builder(&time, time.sim()).max_attempts(1).build().unwrap();
-        for (text, _) in cases {
-            push(&queue, text);
-        }
-        for text in ["drop", "drop", "good"] {
-            push(&queue, text);
-        }
-        let worker = Worker::builder(queue.clone()).start(|job| match &*job.0 {
-            "panic with a payload" => panic_any(PanicsAsItIsDropped),
-            "drop" | "good" => Ok(()),
-            text => Err(HostileError(text.to_owned())),
-        });
-        let worker = worker.unwrap();
-        wait_until(|| queue.store_stats().unwrap().jobs == 0);
-        let dead = queue.dead(None, 100).unwrap();
-        let errors = dead.iter().map(|dead| &*dead.error);
-        assert!(errors.eq(cases.map(|(_, error)| error)), "{dead:#?}");
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    let time = Time::new();
+    let queue = builder(&time, time.sim()).max_attempts(1).build().unwrap();
+    for (text, _) in cases {
+        push(&queue, text);
+    }
+    for text in ["drop", "drop", "good"] {
+        push(&queue, text);
+    }
+    let worker = Worker::builder(queue.clone()).start(|job| match &*job.0 {
+        "panic with a payload" => panic_any(PanicsAsItIsDropped),
+        "drop" | "good" => Ok(()),
+        text => Err(HostileError(text.to_owned())),
     });
+    let worker = worker.unwrap();
+    wait_until(|| queue.store_stats().unwrap().jobs == 0);
+    let dead = queue.dead(None, 100).unwrap();
+    let errors = dead.iter().map(|dead| &*dead.error);
+    assert!(errors.eq(cases.map(|(_, error)| error)), "{dead:#?}");
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
 
-#[test]
+#[testkit::test]
 fn values_that_panic_as_they_are_dropped_leave_each_settle_as_it_is() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = builder(&time, time.sim()).build().unwrap();
-        for _ in 0..6 {
-            push(&queue, "drop");
-        }
-        let most = NonZeroUsize::new(3).unwrap();
-        let batch = queue.take_many(most).unwrap();
-        let mut rest = queue.ack_and_take_many(batch, most).unwrap().into_iter();
-        assert_eq!(
-            queue.store_stats().unwrap().jobs,
-            3,
-            "no job of it has failed"
-        );
-        rest.next().unwrap().ack().unwrap();
-        let retried = rest.next().unwrap().retry().unwrap();
-        assert_eq!(retried, Retried::Again(SECOND.into()));
-        rest.next().unwrap().bury("no use").unwrap();
-        let stats = queue.store_stats().unwrap();
-        assert_eq!((stats.jobs, stats.dead), (1, 1));
-    });
+    let time = Time::new();
+    let queue = builder(&time, time.sim()).build().unwrap();
+    for _ in 0..6 {
+        push(&queue, "drop");
+    }
+    let most = NonZeroUsize::new(3).unwrap();
+    let batch = queue.take_many(most).unwrap();
+    let mut rest = queue.ack_and_take_many(batch, most).unwrap().into_iter();
+    assert_eq!(
+        queue.store_stats().unwrap().jobs,
+        3,
+        "no job of it has failed"
+    );
+    rest.next().unwrap().ack().unwrap();
+    let retried = rest.next().unwrap().retry().unwrap();
+    assert_eq!(retried, Retried::Again(SECOND.into()));
+    rest.next().unwrap().bury("no use").unwrap();
+    let stats = queue.store_stats().unwrap();
+    assert_eq!((stats.jobs, stats.dead), (1, 1));
 }
 
-#[test]
+#[testkit::test]
 fn an_encoder_that_panics_tells_its_caller_and_the_queue_goes_on() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = builder(&time, time.sim()).build().unwrap();
-        for _ in 0..2 {
-            let value = Hostile("encode".to_owned());
-            let pushed = catch_unwind(AssertUnwindSafe(|| queue.push(value, When::NOW)));
-            assert!(pushed.is_err());
-        }
-        queue.push(Hostile("good".to_owned()), When::NOW).unwrap();
-        assert_eq!(queue.take().unwrap().0, "good");
-        assert_eq!(queue.store_stats().unwrap().jobs, 1);
-    });
+    let time = Time::new();
+    let queue = builder(&time, time.sim()).build().unwrap();
+    for _ in 0..2 {
+        let value = Hostile("encode".to_owned());
+        let pushed = catch_unwind(AssertUnwindSafe(|| queue.push(value, When::NOW)));
+        assert!(pushed.is_err());
+    }
+    queue.push(Hostile("good".to_owned()), When::NOW).unwrap();
+    assert_eq!(queue.take().unwrap().0, "good");
+    assert_eq!(queue.store_stats().unwrap().jobs, 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_back_off_may_panic_or_be_without_an_end() {
     struct Absurd(AtomicUsize);
 
@@ -282,126 +272,116 @@ fn a_back_off_may_panic_or_be_without_an_end() {
         }
     }
 
-    bounded(|| {
-        let time = Time::new();
-        let absurd = Absurd(AtomicUsize::new(0));
-        let queue = time.builder(time.sim()).back_off(absurd).build().unwrap();
-        let (tried, attempts) = std::sync::mpsc::channel();
-        let tried = Mutex::new(tried);
-        let worker = Worker::builder(queue.clone()).start(move |job| {
-            tried.lock().unwrap().send(job.attempt()).unwrap();
-            if job.attempt() < 4 {
-                Err("no luck")
-            } else {
-                Ok(())
-            }
-        });
-        let worker = worker.unwrap();
-        let id = queue.push(job("job"), When::NOW).unwrap();
-        assert_eq!(attempts.recv().unwrap(), 1);
-        let listed = || queue.list(None, 1).unwrap()[0].clone();
-        // It comes neither at once, nor never.
-        wait_until(|| listed().state == JobState::Waiting);
-        time.clock.advance(durable_queue::FIRST_BACK_OFF);
-        assert_eq!(attempts.recv().unwrap(), 2);
-        assert_eq!(attempts.recv().unwrap(), 3);
-        wait_until(|| listed().state == JobState::Waiting);
-        assert_eq!(listed().due, StoreTime::NEVER, "as it was said");
-        assert_eq!(queue.reset(id, When::NOW).unwrap(), Reset::Moved);
-        assert_eq!(attempts.recv().unwrap(), 4);
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    let time = Time::new();
+    let absurd = Absurd(AtomicUsize::new(0));
+    let queue = time.builder(time.sim()).back_off(absurd).build().unwrap();
+    let (tried, attempts) = std::sync::mpsc::channel();
+    let tried = Mutex::new(tried);
+    let worker = Worker::builder(queue.clone()).start(move |job| {
+        tried.lock().unwrap().send(job.attempt()).unwrap();
+        if job.attempt() < 4 {
+            Err("no luck")
+        } else {
+            Ok(())
+        }
     });
+    let worker = worker.unwrap();
+    let id = queue.push(job("job"), When::NOW).unwrap();
+    assert_eq!(attempts.recv().unwrap(), 1);
+    let listed = || queue.list(None, 1).unwrap()[0].clone();
+    // It comes neither at once, nor never.
+    wait_until(|| listed().state == JobState::Waiting);
+    time.clock.advance(durable_queue::FIRST_BACK_OFF);
+    assert_eq!(attempts.recv().unwrap(), 2);
+    assert_eq!(attempts.recv().unwrap(), 3);
+    wait_until(|| listed().state == JobState::Waiting);
+    assert_eq!(listed().due, StoreTime::NEVER, "as it was said");
+    assert_eq!(queue.reset(id, When::NOW).unwrap(), Reset::Moved);
+    assert_eq!(attempts.recv().unwrap(), 4);
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
 
-#[test]
+#[testkit::test]
 fn an_endless_lease_is_refused_and_endless_spans_end_no_thread() {
-    bounded(|| {
-        let time = Time::new();
-        let refused = |lease| time.builder(time.sim()).lease(lease).build().err();
-        assert_eq!(refused(Duration::MAX), Some(BuildError::LongLease));
-        assert_eq!(refused(Duration::ZERO), Some(BuildError::ShortLease));
-        assert_eq!(refused(LONGEST_LEASE), None);
-        let queue = time
-            .builder(time.sim())
-            .attempt_timeout(Duration::MAX)
-            .build()
-            .unwrap();
-        for index in 0..3 {
-            queue.push(index.to_string(), When::NOW).unwrap();
-        }
-        let first = queue.take().unwrap();
-        first.extend(Duration::MAX).unwrap();
-        let listed = queue.list(None, 10).unwrap();
-        let held = listed.iter().find(|job| job.id == first.id()).unwrap();
-        assert!(
-            held.due < StoreTime::NEVER,
-            "its lease ends, once its process is gone"
-        );
-        let retried = first.retry_after(Duration::MAX).unwrap();
-        assert_eq!(retried, Retried::Again(Duration::MAX.into()));
-        queue.take().unwrap().ack().unwrap();
-        queue.take().unwrap().ack().unwrap();
-    });
+    let time = Time::new();
+    let refused = |lease| time.builder(time.sim()).lease(lease).build().err();
+    assert_eq!(refused(Duration::MAX), Some(BuildError::LongLease));
+    assert_eq!(refused(Duration::ZERO), Some(BuildError::ShortLease));
+    assert_eq!(refused(LONGEST_LEASE), None);
+    let queue = time
+        .builder(time.sim())
+        .attempt_timeout(Duration::MAX)
+        .build()
+        .unwrap();
+    for index in 0..3 {
+        queue.push(index.to_string(), When::NOW).unwrap();
+    }
+    let first = queue.take().unwrap();
+    first.extend(Duration::MAX).unwrap();
+    let listed = queue.list(None, 10).unwrap();
+    let held = listed.iter().find(|job| job.id == first.id()).unwrap();
+    assert!(
+        held.due < StoreTime::NEVER,
+        "its lease ends, once its process is gone"
+    );
+    let retried = first.retry_after(Duration::MAX).unwrap();
+    assert_eq!(retried, Retried::Again(Duration::MAX.into()));
+    queue.take().unwrap().ack().unwrap();
+    queue.take().unwrap().ack().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn calls_that_want_all_jobs_there_are_may_wait_at_the_same_time() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        let mut context = Context::from_waker(Waker::noop());
-        let calls = [(); 3].map(|()| {
-            let mut call = Box::pin(queue.take_many_async(NonZeroUsize::MAX));
-            assert!(call.as_mut().poll(&mut context).is_pending());
-            call
-        });
-        for call in calls {
-            queue.push(job("job"), When::NOW).unwrap();
-            assert_eq!(block_on(call).unwrap().len(), 1);
-        }
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let mut context = Context::from_waker(Waker::noop());
+    let calls = [(); 3].map(|()| {
+        let mut call = Box::pin(queue.take_many_async(NonZeroUsize::MAX));
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        call
     });
+    for call in calls {
+        queue.push(job("job"), When::NOW).unwrap();
+        assert_eq!(block_on(call).unwrap().len(), 1);
+    }
 }
 
-#[test]
+#[testkit::test]
 fn a_long_error_is_cut_between_two_characters_and_says_so() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = builder(&time, time.sim()).max_attempts(1).build().unwrap();
-        push(&queue, "error: long");
-        let worker = Worker::builder(queue.clone())
-            .start(|job| Err::<(), _>(HostileError(job.0.clone())))
-            .unwrap();
-        wait_until(|| queue.store_stats().unwrap().dead == 1);
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-        let plain = time.queue(queue.store().clone());
-        for text in ["\u{20ac}".repeat(LONGEST_ERROR), "x".repeat(LONGEST_ERROR)] {
-            plain.push(job("job"), When::NOW).unwrap();
-            plain.take().unwrap().bury(text).unwrap();
-        }
-        let dead = plain.dead(None, 10).unwrap();
-        for cut in &dead[..2] {
-            assert!(cut.error.ends_with("\u{20ac} [cut]") || cut.error.ends_with("\u{e4} [cut]"));
-            let room = LONGEST_ERROR - cut.error.len();
-            assert!(room < 3, "no more than needed: {room}");
-        }
-        assert_eq!(
-            dead[2].error,
-            "x".repeat(LONGEST_ERROR),
-            "that is not too long"
-        );
-    });
+    let time = Time::new();
+    let queue = builder(&time, time.sim()).max_attempts(1).build().unwrap();
+    push(&queue, "error: long");
+    let worker = Worker::builder(queue.clone())
+        .start(|job| Err::<(), _>(HostileError(job.0.clone())))
+        .unwrap();
+    wait_until(|| queue.store_stats().unwrap().dead == 1);
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    let plain = time.queue(queue.store().clone());
+    for text in ["\u{20ac}".repeat(LONGEST_ERROR), "x".repeat(LONGEST_ERROR)] {
+        plain.push(job("job"), When::NOW).unwrap();
+        plain.take().unwrap().bury(text).unwrap();
+    }
+    let dead = plain.dead(None, 10).unwrap();
+    for cut in &dead[..2] {
+        assert!(cut.error.ends_with("\u{20ac} [cut]") || cut.error.ends_with("\u{e4} [cut]"));
+        let room = LONGEST_ERROR - cut.error.len();
+        assert!(room < 3, "no more than needed: {room}");
+    }
+    assert_eq!(
+        dead[2].error,
+        "x".repeat(LONGEST_ERROR),
+        "that is not too long"
+    );
 }
 
 /// `PostgreSQL` has no text with it, so the settle would be refused for good.
-#[test]
+#[testkit::test]
 fn an_error_with_nul_is_kept_without_it() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.push(job("job"), When::NOW).unwrap();
-        queue.take().unwrap().bury("a\0b").unwrap();
-        assert_eq!(queue.dead(None, 1).unwrap()[0].error, "a b");
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.push(job("job"), When::NOW).unwrap();
+    queue.take().unwrap().bury("a\0b").unwrap();
+    assert_eq!(queue.dead(None, 1).unwrap()[0].error, "a b");
 }
 
 /// A clock that panics where the pump asks it, once it is told to.
@@ -437,7 +417,7 @@ impl Clock for Trap {
 }
 
 /// Nothing can be said of times any more. The leases end by themselves, so other processes get the jobs.
-#[test]
+#[testkit::test]
 fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
     let time = Time::new();
     let sim = time.sim();
@@ -450,23 +430,21 @@ fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
         .clock(trap.clone())
         .build()
         .unwrap();
-    bounded(|| {
-        queue.push(job("one"), When::NOW).unwrap();
-        let taken = queue.take().unwrap();
-        std::thread::scope(|scope| {
-            let waits = scope.spawn(|| queue.take().err());
-            time.clock.wait_for_sleepers(1);
-            trap.is_armed.store(true, SeqCst);
-            // The pump is woken by this.
-            assert!(matches!(taken.ack(), Err(SettleError::ShutDown)));
-            let ended = waits.join().unwrap();
-            assert!(matches!(ended, Some(TakeError::ShutDown)), "{ended:?}");
-        });
-        assert!(matches!(queue.take(), Err(TakeError::ShutDown)));
-        assert_eq!(queue.shutdown(LONG), ShutDown::TimedOut);
-        // Another process.
-        let other = time.queue(sim);
-        time.clock.advance(durable_queue::LEASE);
-        assert_eq!(*other.take().unwrap(), "one");
+    queue.push(job("one"), When::NOW).unwrap();
+    let taken = queue.take().unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| queue.take().err());
+        time.clock.wait_for_sleepers(1);
+        trap.is_armed.store(true, SeqCst);
+        // The pump is woken by this.
+        assert!(matches!(taken.ack(), Err(SettleError::ShutDown)));
+        let ended = waits.join().unwrap();
+        assert!(matches!(ended, Some(TakeError::ShutDown)), "{ended:?}");
     });
+    assert!(matches!(queue.take(), Err(TakeError::ShutDown)));
+    assert_eq!(queue.shutdown(LONG), ShutDown::TimedOut);
+    // Another process.
+    let other = time.queue(sim);
+    time.clock.advance(durable_queue::LEASE);
+    assert_eq!(*other.take().unwrap(), "one");
 }

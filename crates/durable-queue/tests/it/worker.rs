@@ -13,70 +13,66 @@ use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{Claimed, DurableQueue, Merge, SHORTEST_PATIENCE, ShutDown, When, Worker};
 use testkit::Gate;
 
-use crate::support::{LONG, SECOND, Time, bounded, job};
+use crate::support::{LONG, SECOND, Time, job};
 
-#[test]
+#[testkit::test]
 fn each_job_is_handled_and_acknowledged() {
     const JOBS: usize = 100;
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        let (done, handled) = channel();
-        let done = Mutex::new(done);
-        let worker = Worker::builder(queue.clone())
-            .concurrency(4)
-            .start(move |job| {
-                done.lock()
-                    .unwrap()
-                    .send(job.as_str().to_owned())
-                    .map_err(|error| error.to_string())
-            })
-            .unwrap();
-        let jobs = (0..JOBS)
-            .map(|index| (index.to_string(), When::NOW))
-            .collect();
-        queue.push_batch(jobs).unwrap();
-        let mut all: Vec<usize> = (0..JOBS)
-            .map(|_| handled.recv().unwrap().parse().unwrap())
-            .collect();
-        all.sort_unstable();
-        assert!(all.into_iter().eq(0..JOBS));
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let (done, handled) = channel();
+    let done = Mutex::new(done);
+    let worker = Worker::builder(queue.clone())
+        .concurrency(4)
+        .start(move |job| {
+            done.lock()
+                .unwrap()
+                .send(job.as_str().to_owned())
+                .map_err(|error| error.to_string())
+        })
+        .unwrap();
+    let jobs = (0..JOBS)
+        .map(|index| (index.to_string(), When::NOW))
+        .collect();
+    queue.push_batch(jobs).unwrap();
+    let mut all: Vec<usize> = (0..JOBS)
+        .map(|_| handled.recv().unwrap().parse().unwrap())
+        .collect();
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..JOBS));
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
-        let (tried, attempts) = channel();
-        let tried = Mutex::new(tried);
-        let worker = Worker::builder(queue.clone()).start(move |job| {
-            tried.lock().unwrap().send(job.attempt()).unwrap();
-            assert!(job.as_str() != "panic", "as it was asked to");
-            Err(format!("no {}", job.as_str()))
-        });
-        let worker = worker.unwrap();
-        for (name, error) in [("luck", "no luck"), ("panic", "the handler panicked")] {
-            let id = queue.push(job(name), When::NOW).unwrap();
-            assert_eq!(attempts.recv().unwrap(), 1);
-            // The pump sleeps until the back-off is over once it has the failure.
-            while queue.store_stats().unwrap().jobs > 0 {
-                time.clock.advance(SECOND);
-                std::thread::yield_now();
-            }
-            assert_eq!(attempts.recv().unwrap(), 2);
-            let dead = queue.dead(None, 10).unwrap();
-            let dead = dead.iter().find(|dead| dead.id == id).unwrap();
-            assert!(dead.error.contains(error), "{}", dead.error);
-        }
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    let time = Time::new();
+    let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
+    let (tried, attempts) = channel();
+    let tried = Mutex::new(tried);
+    let worker = Worker::builder(queue.clone()).start(move |job| {
+        tried.lock().unwrap().send(job.attempt()).unwrap();
+        assert!(job.as_str() != "panic", "as it was asked to");
+        Err(format!("no {}", job.as_str()))
     });
+    let worker = worker.unwrap();
+    for (name, error) in [("luck", "no luck"), ("panic", "the handler panicked")] {
+        let id = queue.push(job(name), When::NOW).unwrap();
+        assert_eq!(attempts.recv().unwrap(), 1);
+        // The pump sleeps until the back-off is over once it has the failure.
+        while queue.store_stats().unwrap().jobs > 0 {
+            time.clock.advance(SECOND);
+            std::thread::yield_now();
+        }
+        assert_eq!(attempts.recv().unwrap(), 2);
+        let dead = queue.dead(None, 10).unwrap();
+        let dead = dead.iter().find(|dead| dead.id == id).unwrap();
+        assert!(dead.error.contains(error), "{}", dead.error);
+    }
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
 
-#[test]
+#[testkit::test]
 fn a_dead_letter_names_each_cause_of_a_handlers_error_once() {
     #[derive(Debug)]
     struct Failed(&'static str, Option<Box<Failed>>);
@@ -93,167 +89,156 @@ fn a_dead_letter_names_each_cause_of_a_handlers_error_once() {
         }
     }
 
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.builder(time.sim()).max_attempts(1).build().unwrap();
-        let worker = Worker::builder(queue.clone()).start(|_| {
-            let refused = Failed("connection refused", None);
-            // A text that ends with its cause, as many have it.
-            let sent = Failed("not sent: connection refused", Some(Box::new(refused)));
-            Err(Failed("order 7", Some(Box::new(sent))))
-        });
-        let worker = worker.unwrap();
-        queue.push(job("a"), When::NOW).unwrap();
-        let dead = loop {
-            if let Some(dead) = queue.dead(None, 1).unwrap().pop() {
-                break dead;
-            }
-            std::thread::yield_now();
-        };
-        assert_eq!(dead.error, "order 7: not sent: connection refused");
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    let time = Time::new();
+    let queue = time.builder(time.sim()).max_attempts(1).build().unwrap();
+    let worker = Worker::builder(queue.clone()).start(|_| {
+        let refused = Failed("connection refused", None);
+        // A text that ends with its cause, as many have it.
+        let sent = Failed("not sent: connection refused", Some(Box::new(refused)));
+        Err(Failed("order 7", Some(Box::new(sent))))
     });
+    let worker = worker.unwrap();
+    queue.push(job("a"), When::NOW).unwrap();
+    let dead = loop {
+        if let Some(dead) = queue.dead(None, 1).unwrap().pop() {
+            break dead;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(dead.error, "order 7: not sent: connection refused");
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
 
 /// The times stand still, so what has waited for its key is brought back by who had it.
-#[test]
+#[testkit::test]
 fn handlers_of_a_serial_key_run_one_after_the_other_and_others_beside_them() {
     const KEYS: usize = 3;
     const ROUNDS: usize = 20;
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        queue.serialize_keys(true).unwrap();
-        let push = |key: usize| {
-            let (key, value) = (key.to_string(), job(&key.to_string()));
-            let put = queue.push_keyed(key.as_str(), value, When::NOW, Merge::Keep);
-            put.unwrap();
-        };
-        let running: Arc<[AtomicUsize; KEYS]> = Arc::default();
-        let (all, done) = (Arc::new(Barrier::new(KEYS)), Arc::new(AtomicUsize::new(0)));
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    queue.serialize_keys(true).unwrap();
+    let push = |key: usize| {
+        let (key, value) = (key.to_string(), job(&key.to_string()));
+        let put = queue.push_keyed(key.as_str(), value, When::NOW, Merge::Keep);
+        put.unwrap();
+    };
+    let running: Arc<[AtomicUsize; KEYS]> = Arc::default();
+    let (all, done) = (Arc::new(Barrier::new(KEYS)), Arc::new(AtomicUsize::new(0)));
+    (0..KEYS).for_each(push);
+    let worker = Worker::builder(queue.clone())
+        .concurrency(KEYS * 2)
+        .start({
+            let (running, all, done) = (Arc::clone(&running), Arc::clone(&all), Arc::clone(&done));
+            move |job| {
+                let key: usize = job.as_str().parse().unwrap();
+                let others = running[key].fetch_add(1, SeqCst);
+                assert_eq!(others, 0, "two of one key");
+                if done.load(SeqCst) < KEYS {
+                    all.wait(); // The first of each key are side by side, or this does not end.
+                }
+                running[key].fetch_sub(1, SeqCst);
+                done.fetch_add(1, SeqCst);
+                Ok::<_, String>(())
+            }
+        })
+        .unwrap();
+    while done.load(SeqCst) < KEYS {
+        std::thread::yield_now();
+    }
+    for _ in 0..ROUNDS {
         (0..KEYS).for_each(push);
-        let worker = Worker::builder(queue.clone())
-            .concurrency(KEYS * 2)
-            .start({
-                let (running, all, done) =
-                    (Arc::clone(&running), Arc::clone(&all), Arc::clone(&done));
-                move |job| {
-                    let key: usize = job.as_str().parse().unwrap();
-                    let others = running[key].fetch_add(1, SeqCst);
-                    assert_eq!(others, 0, "two of one key");
-                    if done.load(SeqCst) < KEYS {
-                        all.wait(); // The first of each key are side by side, or this does not end.
-                    }
-                    running[key].fetch_sub(1, SeqCst);
-                    done.fetch_add(1, SeqCst);
-                    Ok::<_, String>(())
-                }
-            })
-            .unwrap();
-        while done.load(SeqCst) < KEYS {
-            std::thread::yield_now();
-        }
-        for _ in 0..ROUNDS {
-            (0..KEYS).for_each(push);
-            std::thread::yield_now();
-        }
-        while queue.store_stats().unwrap().jobs > 0 {
-            std::thread::yield_now();
-        }
-        assert!(done.load(SeqCst) > KEYS);
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-    });
+        std::thread::yield_now();
+    }
+    while queue.store_stats().unwrap().jobs > 0 {
+        std::thread::yield_now();
+    }
+    assert!(done.load(SeqCst) > KEYS);
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
 
-#[test]
+#[testkit::test]
 fn a_shutdown_waits_for_the_handler_that_runs_and_starts_no_other() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        let gate = Gate::new();
-        let worker = {
-            let gate = gate.clone();
-            Worker::builder(queue.clone()).start(move |_| {
-                gate.wait();
-                Ok::<_, String>(())
-            })
-        };
-        let worker = worker.unwrap();
-        queue.push(job("runs"), When::NOW).unwrap();
-        queue.push(job("waits"), When::NOW).unwrap();
-        gate.wait_for_arrivals(1);
-        assert_eq!(worker.shutdown(Duration::ZERO), ShutDown::TimedOut);
-        gate.open();
-        assert_eq!(queue.store_stats().unwrap().due, 1, "it was never begun");
-        drop(worker);
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let gate = Gate::new();
+    let worker = {
+        let gate = gate.clone();
+        Worker::builder(queue.clone()).start(move |_| {
+            gate.wait();
+            Ok::<_, String>(())
+        })
+    };
+    let worker = worker.unwrap();
+    queue.push(job("runs"), When::NOW).unwrap();
+    queue.push(job("waits"), When::NOW).unwrap();
+    gate.wait_for_arrivals(1);
+    assert_eq!(worker.shutdown(Duration::ZERO), ShutDown::TimedOut);
+    gate.open();
+    assert_eq!(queue.store_stats().unwrap().due, 1, "it was never begun");
+    drop(worker);
 }
 
-#[test]
+#[testkit::test]
 fn a_shutdown_in_the_midst_of_a_batch_gives_the_rest_of_it_back() {
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        let jobs = (0..5).map(|index| (index.to_string(), When::NOW)).collect();
-        queue.push_batch(jobs).unwrap();
-        let gate = Gate::new();
-        let worker = {
-            let gate = gate.clone();
-            let builder = Worker::builder(queue.clone()).batch(NonZeroUsize::new(4).unwrap());
-            builder.start(move |job| {
-                if job.as_str() == "1" {
-                    gate.wait();
-                }
-                Ok::<_, String>(())
-            })
-        };
-        let worker = worker.unwrap();
-        gate.wait_for_arrivals(1);
-        queue.close();
-        gate.open();
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-        let left = queue.list(None, 10).unwrap();
-        assert_eq!(left.len(), 3, "two were handled, and acknowledged");
-        assert!(left.iter().all(|job| job.attempts == 0), "{left:?}");
-    });
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let jobs = (0..5).map(|index| (index.to_string(), When::NOW)).collect();
+    queue.push_batch(jobs).unwrap();
+    let gate = Gate::new();
+    let worker = {
+        let gate = gate.clone();
+        let builder = Worker::builder(queue.clone()).batch(NonZeroUsize::new(4).unwrap());
+        builder.start(move |job| {
+            if job.as_str() == "1" {
+                gate.wait();
+            }
+            Ok::<_, String>(())
+        })
+    };
+    let worker = worker.unwrap();
+    gate.wait_for_arrivals(1);
+    queue.close();
+    gate.open();
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    let left = queue.list(None, 10).unwrap();
+    assert_eq!(left.len(), 3, "two were handled, and acknowledged");
+    assert!(left.iter().all(|job| job.attempts == 0), "{left:?}");
 }
 
 /// All jobs are due, and those that are handled wait for the test.
-#[test]
+#[testkit::test]
 fn so_many_handlers_run_at_once_as_the_worker_may_have_and_never_one_more() {
     const MOST: usize = 3;
     const ROUNDS: usize = 20;
     for batch in [1, 4] {
-        bounded(|| {
-            let time = Time::new();
-            let queue = time.builder(time.sim()).prefetch(MOST).build().unwrap();
-            // The rest may lie in the batch of one handler, while the others have none.
-            let jobs = (0..MOST * (ROUNDS + batch)).map(|index| (index.to_string(), When::NOW));
-            queue.push_batch(jobs.collect()).unwrap();
-            let [calls, running, most] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
-            // All of a round are there before any goes on: with fewer handlers it would wait for ever.
-            let together = Barrier::new(MOST);
-            let worker = {
-                let most = Arc::clone(&most);
-                Worker::builder(queue.clone())
-                    .concurrency(MOST)
-                    .batch(NonZeroUsize::new(batch).unwrap())
-                    .start(move |_| {
-                        most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
-                        if calls.fetch_add(1, SeqCst) < MOST * ROUNDS {
-                            together.wait();
-                        }
-                        running.fetch_sub(1, SeqCst);
-                        Ok::<_, String>(())
-                    })
-            };
-            let worker = worker.unwrap();
-            while queue.store_stats().unwrap().jobs > 0 {
-                std::thread::yield_now();
-            }
-            assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-            assert_eq!(most.load(SeqCst), MOST);
-        });
+        let time = Time::new();
+        let queue = time.builder(time.sim()).prefetch(MOST).build().unwrap();
+        // The rest may lie in the batch of one handler, while the others have none.
+        let jobs = (0..MOST * (ROUNDS + batch)).map(|index| (index.to_string(), When::NOW));
+        queue.push_batch(jobs.collect()).unwrap();
+        let [calls, running, most] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+        // All of a round are there before any goes on: with fewer handlers it would wait for ever.
+        let together = Barrier::new(MOST);
+        let worker = {
+            let most = Arc::clone(&most);
+            Worker::builder(queue.clone())
+                .concurrency(MOST)
+                .batch(NonZeroUsize::new(batch).unwrap())
+                .start(move |_| {
+                    most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+                    if calls.fetch_add(1, SeqCst) < MOST * ROUNDS {
+                        together.wait();
+                    }
+                    running.fetch_sub(1, SeqCst);
+                    Ok::<_, String>(())
+                })
+        };
+        let worker = worker.unwrap();
+        while queue.store_stats().unwrap().jobs > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+        assert_eq!(most.load(SeqCst), MOST);
     }
 }
 
@@ -282,168 +267,158 @@ fn held(queue: &DurableQueue<String, SimStore>) -> usize {
     held.count()
 }
 
-#[test]
+#[testkit::test]
 fn short_jobs_share_turns_though_no_batch_is_said() {
     const JOBS: usize = 2_000;
     for handlers in [1, 3] {
-        bounded(|| {
-            let time = Time::new();
-            let queue = queue_with_slow_turns(&time);
-            push_all(&queue, JOBS);
-            let builder = Worker::builder(queue.clone()).concurrency(handlers);
-            let worker = builder.start(|_| Ok::<_, String>(())).unwrap();
-            while queue.store_stats().unwrap().jobs > 0 {
-                std::thread::yield_now();
-            }
-            let turns = usize::try_from(queue.stats().turns).unwrap();
-            assert!(turns < JOBS / 20, "{turns} turns with {handlers} handlers");
-            assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-        });
+        let time = Time::new();
+        let queue = queue_with_slow_turns(&time);
+        push_all(&queue, JOBS);
+        let builder = Worker::builder(queue.clone()).concurrency(handlers);
+        let worker = builder.start(|_| Ok::<_, String>(())).unwrap();
+        while queue.store_stats().unwrap().jobs > 0 {
+            std::thread::yield_now();
+        }
+        let turns = usize::try_from(queue.stats().turns).unwrap();
+        assert!(turns < JOBS / 20, "{turns} turns with {handlers} handlers");
+        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
     }
 }
 
-#[test]
+#[testkit::test]
 fn slow_jobs_are_claimed_one_at_a_time() {
     const JOBS: usize = 30;
-    bounded(|| {
-        let time = Time::new();
-        let queue = queue_with_slow_turns(&time);
-        push_all(&queue, JOBS);
-        let (all, clock) = (queue.clone(), time.clock.clone());
-        let most = Arc::new(AtomicUsize::new(0));
-        let worker = {
-            let most = Arc::clone(&most);
-            Worker::builder(queue.clone()).start(move |_| {
-                most.fetch_max(held(&all), SeqCst);
-                clock.advance(MILLI * 100);
-                Ok::<_, String>(())
-            })
-        };
-        let worker = worker.unwrap();
-        while queue.store_stats().unwrap().jobs > 0 {
-            std::thread::yield_now();
-        }
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-        assert_eq!(most.load(SeqCst), 1);
-    });
+    let time = Time::new();
+    let queue = queue_with_slow_turns(&time);
+    push_all(&queue, JOBS);
+    let (all, clock) = (queue.clone(), time.clock.clone());
+    let most = Arc::new(AtomicUsize::new(0));
+    let worker = {
+        let most = Arc::clone(&most);
+        Worker::builder(queue.clone()).start(move |_| {
+            most.fetch_max(held(&all), SeqCst);
+            clock.advance(MILLI * 100);
+            Ok::<_, String>(())
+        })
+    };
+    let worker = worker.unwrap();
+    while queue.store_stats().unwrap().jobs > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(most.load(SeqCst), 1);
 }
 
 /// Jobs were short, so many were claimed; then one does not end.
-#[test]
+#[testkit::test]
 fn jobs_behind_one_that_turns_out_slow_are_given_back_to_other_processes() {
     const SLOW: usize = 500;
     const JOBS: usize = 1_000;
-    bounded(|| {
-        let time = Time::new();
-        let queue = queue_with_slow_turns(&time);
-        push_all(&queue, JOBS);
-        let gate = Gate::new();
-        let worker = {
-            let gate = gate.clone();
-            Worker::builder(queue.clone()).start(move |job| {
-                if *job.as_str() == SLOW.to_string() {
-                    gate.wait();
-                }
-                Ok::<_, String>(())
-            })
-        };
-        let worker = worker.unwrap();
-        gate.wait_for_arrivals(1);
-        assert!(held(&queue) > 1, "several were claimed with it");
-        time.advance(SHORTEST_PATIENCE); // Four turns take less.
-        while held(&queue) > 1 {
-            std::thread::yield_now();
-        }
-        // The acknowledgements of those before it went along.
-        let left = queue.list(None, 1_000).unwrap();
-        assert_eq!(left.len(), JOBS - SLOW);
-        let rest = left.iter().filter(|job| job.state == JobState::Waiting);
-        assert!(
-            rest.clone().all(|job| job.attempts == 0),
-            "they were not begun"
-        );
-        let other = time.queue(queue.store().clone());
-        let most = NonZeroUsize::new(JOBS).unwrap();
-        let taken = other.take_many(most).unwrap();
-        assert_eq!(taken.len(), JOBS - SLOW - 1);
-        taken.into_iter().for_each(Claimed::ack_later);
-        gate.open();
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-        assert_eq!(other.shutdown(LONG), ShutDown::Finished);
-        assert_eq!(queue.store_stats().unwrap().jobs, 0);
-    });
+    let time = Time::new();
+    let queue = queue_with_slow_turns(&time);
+    push_all(&queue, JOBS);
+    let gate = Gate::new();
+    let worker = {
+        let gate = gate.clone();
+        Worker::builder(queue.clone()).start(move |job| {
+            if *job.as_str() == SLOW.to_string() {
+                gate.wait();
+            }
+            Ok::<_, String>(())
+        })
+    };
+    let worker = worker.unwrap();
+    gate.wait_for_arrivals(1);
+    assert!(held(&queue) > 1, "several were claimed with it");
+    time.advance(SHORTEST_PATIENCE); // Four turns take less.
+    while held(&queue) > 1 {
+        std::thread::yield_now();
+    }
+    // The acknowledgements of those before it went along.
+    let left = queue.list(None, 1_000).unwrap();
+    assert_eq!(left.len(), JOBS - SLOW);
+    let rest = left.iter().filter(|job| job.state == JobState::Waiting);
+    assert!(
+        rest.clone().all(|job| job.attempts == 0),
+        "they were not begun"
+    );
+    let other = time.queue(queue.store().clone());
+    let most = NonZeroUsize::new(JOBS).unwrap();
+    let taken = other.take_many(most).unwrap();
+    assert_eq!(taken.len(), JOBS - SLOW - 1);
+    taken.into_iter().for_each(Claimed::ack_later);
+    gate.open();
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(other.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-#[test]
+#[testkit::test]
 fn large_jobs_are_claimed_few_at_a_time() {
     const SIZE: usize = 300_000;
-    bounded(|| {
-        let time = Time::new();
-        let queue = queue_with_slow_turns(&time);
-        let jobs = (0..40).map(|_| ("x".repeat(SIZE), When::NOW));
-        queue.push_batch(jobs.collect()).unwrap();
-        let (all, most) = (queue.clone(), Arc::new(AtomicUsize::new(0)));
-        let worker = {
-            let most = Arc::clone(&most);
-            Worker::builder(queue.clone()).start(move |_| {
-                most.fetch_max(held(&all), SeqCst);
-                Ok::<_, String>(())
-            })
-        };
-        let worker = worker.unwrap();
-        while queue.store_stats().unwrap().jobs > 0 {
-            std::thread::yield_now();
-        }
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-        let most = most.load(SeqCst);
-        assert!((2..=4).contains(&most), "a mebibyte: {most}");
-    });
+    let time = Time::new();
+    let queue = queue_with_slow_turns(&time);
+    let jobs = (0..40).map(|_| ("x".repeat(SIZE), When::NOW));
+    queue.push_batch(jobs.collect()).unwrap();
+    let (all, most) = (queue.clone(), Arc::new(AtomicUsize::new(0)));
+    let worker = {
+        let most = Arc::clone(&most);
+        Worker::builder(queue.clone()).start(move |_| {
+            most.fetch_max(held(&all), SeqCst);
+            Ok::<_, String>(())
+        })
+    };
+    let worker = worker.unwrap();
+    while queue.store_stats().unwrap().jobs > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    let most = most.load(SeqCst);
+    assert!((2..=4).contains(&most), "a mebibyte: {most}");
 }
 
 /// The first one of a batch does not end before the others have.
-#[test]
+#[testkit::test]
 fn idle_handlers_and_other_calls_take_the_rest_of_a_batch() {
     const JOBS: usize = 10;
-    bounded(|| {
-        let time = Time::new();
-        let queue = time.queue(time.sim());
-        let done = Arc::new(AtomicUsize::new(0));
-        let worker = {
-            let done = Arc::clone(&done);
-            Worker::builder(queue.clone())
-                .concurrency(2)
-                .batch(NonZeroUsize::new(JOBS).unwrap())
-                .start(move |job| {
-                    while *job.as_str() == *"0" && done.load(SeqCst) < JOBS - 1 {
-                        std::thread::yield_now();
-                    }
-                    done.fetch_add(1, SeqCst);
-                    Ok::<_, String>(())
-                })
-        };
-        let worker = worker.unwrap();
-        push_all(&queue, JOBS);
-        while queue.store_stats().unwrap().jobs > 0 {
-            std::thread::yield_now();
-        }
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-
-        let queue = time.queue(time.sim());
-        let gate = Gate::new();
-        push_all(&queue, 3);
-        let worker = {
-            let gate = gate.clone();
-            let builder = Worker::builder(queue.clone()).batch(NonZeroUsize::new(3).unwrap());
-            builder.start(move |_| {
-                gate.wait();
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let done = Arc::new(AtomicUsize::new(0));
+    let worker = {
+        let done = Arc::clone(&done);
+        Worker::builder(queue.clone())
+            .concurrency(2)
+            .batch(NonZeroUsize::new(JOBS).unwrap())
+            .start(move |job| {
+                while *job.as_str() == *"0" && done.load(SeqCst) < JOBS - 1 {
+                    std::thread::yield_now();
+                }
+                done.fetch_add(1, SeqCst);
                 Ok::<_, String>(())
             })
-        };
-        let worker = worker.unwrap();
-        gate.wait_for_arrivals(1);
-        assert_eq!(queue.take().unwrap().as_str(), "1");
-        assert_eq!(queue.take_many(NonZeroUsize::MAX).unwrap().len(), 1);
-        gate.open();
-        assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-    });
+    };
+    let worker = worker.unwrap();
+    push_all(&queue, JOBS);
+    while queue.store_stats().unwrap().jobs > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+
+    let queue = time.queue(time.sim());
+    let gate = Gate::new();
+    push_all(&queue, 3);
+    let worker = {
+        let gate = gate.clone();
+        let builder = Worker::builder(queue.clone()).batch(NonZeroUsize::new(3).unwrap());
+        builder.start(move |_| {
+            gate.wait();
+            Ok::<_, String>(())
+        })
+    };
+    let worker = worker.unwrap();
+    gate.wait_for_arrivals(1);
+    assert_eq!(queue.take().unwrap().as_str(), "1");
+    assert_eq!(queue.take_many(NonZeroUsize::MAX).unwrap().len(), 1);
+    gate.open();
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }

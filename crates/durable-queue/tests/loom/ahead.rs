@@ -7,259 +7,198 @@ use sync_shim::model::check;
 use super::{FAULTS, fails, is_error, push_keyed, world, world_with, world_without_confirmation};
 
 /// A job is claimed ahead, the tick comes, and a cancel: one of them has it.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
-    check(
-        "a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner",
-        Some(2),
-        || {
-            let world = world();
-            let id = world.push(1, HORIZON);
-            world.push(2, HORIZON);
-            let taker = world.taker();
-            world.clock.wait_for_sleepers(1); // Both are claimed, and the pump waits for the tick.
-            let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
-            world.clock.advance(HORIZON);
-            let name = taker.join().unwrap();
-            match canceller.join().unwrap() {
-                Cancelled::Gone { .. } => assert_eq!((name, world.left()), (2, 0)),
-                Cancelled::Taken | Cancelled::Never => assert_eq!((name, world.left()), (1, 1)),
-            }
-            world.end();
-        },
-    );
+    let world = world();
+    let id = world.push(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.taker();
+    world.clock.wait_for_sleepers(1); // Both are claimed, and the pump waits for the tick.
+    let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+    world.clock.advance(HORIZON);
+    let name = taker.join().unwrap();
+    match canceller.join().unwrap() {
+        Cancelled::Gone { .. } => assert_eq!((name, world.left()), (2, 0)),
+        Cancelled::Taken | Cancelled::Never => assert_eq!((name, world.left()), (1, 1)),
+    }
+    world.end();
 }
 
 /// The same for a reset, which leaves the job for later.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_reset_racing_the_start_of_a_claim_ahead_has_one_winner() {
-    check(
-        "a_reset_racing_the_start_of_a_claim_ahead_has_one_winner",
-        Some(2),
-        || {
-            let world = world();
-            let id = world.push(1, HORIZON);
-            world.push(2, HORIZON);
-            let taker = world.taker();
-            world.clock.wait_for_sleepers(1); // One is claimed, and the pump waits for the tick.
-            let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
-            world.clock.advance(HORIZON);
-            let name = taker.join().unwrap();
-            match resetter.join().unwrap() {
-                Reset::Moved => assert_eq!(name, 2),
-                Reset::Taken | Reset::Never => assert_eq!(name, 1),
-            }
-            assert_eq!(world.left(), 1);
-            world.end();
-        },
-    );
+    let world = world();
+    let id = world.push(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.taker();
+    world.clock.wait_for_sleepers(1); // One is claimed, and the pump waits for the tick.
+    let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+    world.clock.advance(HORIZON);
+    let name = taker.join().unwrap();
+    match resetter.join().unwrap() {
+        Reset::Moved => assert_eq!(name, 2),
+        Reset::Taken | Reset::Never => assert_eq!(name, 1),
+    }
+    assert_eq!(world.left(), 1);
+    world.end();
 }
 
 /// And for a push that is merged into it, or is a job of its own as a handler has that one.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_merge_racing_the_start_of_a_claim_ahead_has_one_winner() {
-    check(
-        "a_merge_racing_the_start_of_a_claim_ahead_has_one_winner",
-        Some(2),
-        || {
-            let world = world();
-            world.push_keyed(1, HORIZON);
-            world.push(2, HORIZON);
-            let taker = world.taker();
-            world.clock.wait_for_sleepers(1);
-            let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
-            world.clock.advance(HORIZON);
-            let name = taker.join().unwrap();
-            match pusher.join().unwrap() {
-                Put::Merged(_) => assert_eq!((name, world.left()), (2, 1)),
-                Put::New(_) => assert_eq!((name, world.left()), (1, 2)),
-                Put::Kept(_) => panic!("the later one counts"),
-            }
-            world.end();
-        },
-    );
+    let world = world();
+    world.push_keyed(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.taker();
+    world.clock.wait_for_sleepers(1);
+    let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
+    world.clock.advance(HORIZON);
+    let name = taker.join().unwrap();
+    match pusher.join().unwrap() {
+        Put::Merged(_) => assert_eq!((name, world.left()), (2, 1)),
+        Put::New(_) => assert_eq!((name, world.left()), (1, 2)),
+        Put::Kept(_) => panic!("the later one counts"),
+    }
+    world.end();
 }
 
 /// The holder does not ask, and hears of the cancel before the tick or after it. In any case nothing else
 /// is lost, and a handler that has the job all the same has no lease.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_a_start_without_confirmation_loses_nothing() {
-    check(
-        "a_cancel_racing_a_start_without_confirmation_loses_nothing",
-        Some(2),
-        || {
-            let world = world_without_confirmation();
-            let id = world.push(1, HORIZON);
-            world.push(2, HORIZON);
-            let taker = world.beside(|queue| {
-                let taken = queue.take().unwrap();
-                (taken[0], taken.ack())
-            });
-            world.clock.wait_for_sleepers(1); // It is claimed, and the pump waits for the tick.
-            let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
-            world.clock.advance(HORIZON);
-            let (name, acked) = taker.join().unwrap();
-            let cancelled = canceller.join().unwrap();
-            match (cancelled.is_gone(), name) {
-                (true, 2) => assert!(acked.is_ok() && world.left() == 0),
-                (true, _) => assert!(acked.unwrap_err().is_stale() && world.left() == 1),
-                (false, _) => assert!(acked.is_ok() && name == 1 && world.left() == 1),
-            }
-            world.end();
-        },
-    );
+    let world = world_without_confirmation();
+    let id = world.push(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.beside(|queue| {
+        let taken = queue.take().unwrap();
+        (taken[0], taken.ack())
+    });
+    world.clock.wait_for_sleepers(1); // It is claimed, and the pump waits for the tick.
+    let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+    world.clock.advance(HORIZON);
+    let (name, acked) = taker.join().unwrap();
+    let cancelled = canceller.join().unwrap();
+    match (cancelled.is_gone(), name) {
+        (true, 2) => assert!(acked.is_ok() && world.left() == 0),
+        (true, _) => assert!(acked.unwrap_err().is_stale() && world.left() == 1),
+        (false, _) => assert!(acked.is_ok() && name == 1 && world.left() == 1),
+    }
+    world.end();
 }
 
 /// The same for a reset.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_reset_racing_a_start_without_confirmation_loses_nothing() {
-    check(
-        "a_reset_racing_a_start_without_confirmation_loses_nothing",
-        Some(2),
-        || {
-            let world = world_without_confirmation();
-            let id = world.push(1, HORIZON);
-            world.push(2, HORIZON);
-            let taker = world.trier();
-            world.clock.wait_for_sleepers(1);
-            let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
-            world.clock.advance(HORIZON);
-            let (name, acked) = taker.join().unwrap();
-            match (resetter.join().unwrap(), name) {
-                (Reset::Moved, 2) => assert!(acked.is_ok() && world.left() == 1),
-                (Reset::Moved, _) => assert!(acked.unwrap_err().is_stale() && world.left() == 2),
-                (_, _) => assert!(acked.is_ok() && name == 1 && world.left() == 1),
-            }
-            world.end();
-        },
-    );
+    let world = world_without_confirmation();
+    let id = world.push(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.trier();
+    world.clock.wait_for_sleepers(1);
+    let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+    world.clock.advance(HORIZON);
+    let (name, acked) = taker.join().unwrap();
+    match (resetter.join().unwrap(), name) {
+        (Reset::Moved, 2) => assert!(acked.is_ok() && world.left() == 1),
+        (Reset::Moved, _) => assert!(acked.unwrap_err().is_stale() && world.left() == 2),
+        (_, _) => assert!(acked.is_ok() && name == 1 && world.left() == 1),
+    }
+    world.end();
 }
 
 /// And for a merge, which takes the job from a handler that has it and has not been confirmed.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_merge_racing_a_start_without_confirmation_loses_nothing() {
-    check(
-        "a_merge_racing_a_start_without_confirmation_loses_nothing",
-        Some(2),
-        || {
-            let world = world_without_confirmation();
-            world.push_keyed(1, HORIZON);
-            world.push(2, HORIZON);
-            let taker = world.trier();
-            world.clock.wait_for_sleepers(1);
-            let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
-            world.clock.advance(HORIZON);
-            let (name, acked) = taker.join().unwrap();
-            match (pusher.join().unwrap(), name) {
-                (Put::Merged(_), 2) => assert!(acked.is_ok() && world.left() == 1),
-                (Put::Merged(_), _) => assert!(acked.unwrap_err().is_stale() && world.left() == 2),
-                (_, _) => assert!(acked.is_ok() && name == 1 && world.left() == 2),
-            }
-            world.end();
-        },
-    );
+    let world = world_without_confirmation();
+    world.push_keyed(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.trier();
+    world.clock.wait_for_sleepers(1);
+    let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
+    world.clock.advance(HORIZON);
+    let (name, acked) = taker.join().unwrap();
+    match (pusher.join().unwrap(), name) {
+        (Put::Merged(_), 2) => assert!(acked.is_ok() && world.left() == 1),
+        (Put::Merged(_), _) => assert!(acked.unwrap_err().is_stale() && world.left() == 2),
+        (_, _) => assert!(acked.is_ok() && name == 1 && world.left() == 2),
+    }
+    world.end();
 }
 
 /// The claim is on its way as the cancel comes, which has returned before the tick.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_a_claim_without_confirmation_recalls_the_job() {
-    check(
-        "a_cancel_racing_a_claim_without_confirmation_recalls_the_job",
-        Some(2),
-        || {
-            let world = world_without_confirmation();
-            let id = world.push(1, HORIZON);
-            world.push(2, HORIZON);
-            let taker = world.taker();
-            assert!(world.queue.cancel(id).unwrap().is_gone());
-            world.clock.wait_for_sleepers(1);
-            world.clock.advance(HORIZON);
-            assert_eq!(taker.join().unwrap(), 2);
-            assert_eq!(world.left(), 0);
-            world.end();
-        },
-    );
+    let world = world_without_confirmation();
+    let id = world.push(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.taker();
+    assert!(world.queue.cancel(id).unwrap().is_gone());
+    world.clock.wait_for_sleepers(1);
+    world.clock.advance(HORIZON);
+    assert_eq!(taker.join().unwrap(), 2);
+    assert_eq!(world.left(), 0);
+    world.end();
+}
+
+/// Explores a model once with each fault.
+fn each_fault(name: &str, bound: Option<usize>, body: fn(Fault)) {
+    for fault in FAULTS {
+        check(&format!("{name} ({fault:?})"), bound, move || body(fault));
+    }
 }
 
 /// The turn fails that starts what was claimed ahead, and a cancel comes.
-#[test]
-fn a_start_that_fails_racing_a_cancel_has_one_winner() {
-    for fault in FAULTS {
-        check(
-            &format!("a_start_that_fails_racing_a_cancel_has_one_winner ({fault:?})"),
-            Some(2),
-            move || {
-                let world = world_with(fails(Call::Turn, 1, fault));
-                let id = world.push(1, HORIZON);
-                world.push(2, HORIZON);
-                let taker = world.taker();
-                world.clock.wait_for_sleepers(1);
-                let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
-                world.clock.advance(HORIZON);
-                world.rest_after(fault);
-                let name = taker.join().unwrap();
-                match canceller.join().unwrap() {
-                    Cancelled::Gone { .. } => assert_eq!((name, world.left()), (2, 0)),
-                    Cancelled::Taken | Cancelled::Never => assert_eq!((name, world.left()), (1, 1)),
-                }
-                world.end();
-            },
-        );
+#[testkit::model(preemptions = 2, check = each_fault)]
+fn a_start_that_fails_racing_a_cancel_has_one_winner(fault: Fault) {
+    let world = world_with(fails(Call::Turn, 1, fault));
+    let id = world.push(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.taker();
+    world.clock.wait_for_sleepers(1);
+    let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+    world.clock.advance(HORIZON);
+    world.rest_after(fault);
+    let name = taker.join().unwrap();
+    match canceller.join().unwrap() {
+        Cancelled::Gone { .. } => assert_eq!((name, world.left()), (2, 0)),
+        Cancelled::Taken | Cancelled::Never => assert_eq!((name, world.left()), (1, 1)),
     }
+    world.end();
 }
 
 /// The same, and a reset.
-#[test]
-fn a_start_that_fails_racing_a_reset_has_one_winner() {
-    for fault in FAULTS {
-        check(
-            &format!("a_start_that_fails_racing_a_reset_has_one_winner ({fault:?})"),
-            Some(1),
-            move || {
-                let world = world_with(fails(Call::Turn, 1, fault));
-                let id = world.push(1, HORIZON);
-                world.push(2, HORIZON);
-                let taker = world.taker();
-                world.clock.wait_for_sleepers(1);
-                let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
-                world.clock.advance(HORIZON);
-                world.rest_after(fault);
-                let name = taker.join().unwrap();
-                match resetter.join().unwrap() {
-                    Reset::Moved => assert_eq!(name, 2),
-                    Reset::Taken | Reset::Never => assert_eq!(name, 1),
-                }
-                assert_eq!(world.left(), 1);
-                world.end();
-            },
-        );
+#[testkit::model(preemptions = 1, check = each_fault)]
+fn a_start_that_fails_racing_a_reset_has_one_winner(fault: Fault) {
+    let world = world_with(fails(Call::Turn, 1, fault));
+    let id = world.push(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.taker();
+    world.clock.wait_for_sleepers(1);
+    let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+    world.clock.advance(HORIZON);
+    world.rest_after(fault);
+    let name = taker.join().unwrap();
+    match resetter.join().unwrap() {
+        Reset::Moved => assert_eq!(name, 2),
+        Reset::Taken | Reset::Never => assert_eq!(name, 1),
     }
+    assert_eq!(world.left(), 1);
+    world.end();
 }
 
 /// It is the cancel that fails. Who called does not know, and the job is there or is not.
-#[test]
-fn a_cancel_that_fails_racing_the_start_of_a_claim_ahead_has_one_winner() {
-    for fault in FAULTS {
-        check(
-            &format!(
-                "a_cancel_that_fails_racing_the_start_of_a_claim_ahead_has_one_winner ({fault:?})"
-            ),
-            Some(1),
-            move || {
-                let world = world_with(fails(Call::Cancel, 0, fault));
-                let id = world.push(1, HORIZON);
-                world.push(2, HORIZON);
-                let taker = world.taker();
-                world.clock.wait_for_sleepers(1);
-                let canceller = world.beside(move |queue| queue.cancel(id).is_err());
-                world.clock.advance(HORIZON);
-                let name = taker.join().unwrap();
-                assert_eq!(canceller.join().unwrap(), is_error(fault));
-                let is_gone = name == 2;
-                assert_eq!(world.left(), u32::from(!is_gone));
-                assert!(!is_gone || matches!(fault, Fault::After | Fault::Twice));
-                world.end();
-            },
-        );
-    }
+#[testkit::model(preemptions = 1, check = each_fault)]
+fn a_cancel_that_fails_racing_the_start_of_a_claim_ahead_has_one_winner(fault: Fault) {
+    let world = world_with(fails(Call::Cancel, 0, fault));
+    let id = world.push(1, HORIZON);
+    world.push(2, HORIZON);
+    let taker = world.taker();
+    world.clock.wait_for_sleepers(1);
+    let canceller = world.beside(move |queue| queue.cancel(id).is_err());
+    world.clock.advance(HORIZON);
+    let name = taker.join().unwrap();
+    assert_eq!(canceller.join().unwrap(), is_error(fault));
+    let is_gone = name == 2;
+    assert_eq!(world.left(), u32::from(!is_gone));
+    assert!(!is_gone || matches!(fault, Fault::After | Fault::Twice));
+    world.end();
 }

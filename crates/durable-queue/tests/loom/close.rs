@@ -4,106 +4,81 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use durable_queue::{LEASE, SettleError, ShutDown, TakeError, When};
-use sync_shim::model::check;
 
 use super::{steal, world};
 
 /// The queue closes while the pump has a claim under way.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
-    check(
-        "a_shutdown_racing_a_claim_leaves_the_job_to_others",
-        Some(3),
-        || {
-            let world = world();
-            world.push(1, When::NOW);
-            let taker = world.beside(|queue| match queue.take() {
-                Ok(taken) => {
-                    taken.ack().unwrap();
-                    true
-                }
-                Err(TakeError::ShutDown) => false,
-                Err(other) => panic!("{other}"),
-            });
-            assert_eq!(world.queue.shutdown(LEASE), ShutDown::Finished);
-            let is_done = taker.join().unwrap();
-            // Not held by a lease of the queue that is gone: it is free at once.
-            assert_eq!(steal(world.queue.store()), usize::from(!is_done));
-        },
-    );
+    let world = world();
+    world.push(1, When::NOW);
+    let taker = world.beside(|queue| match queue.take() {
+        Ok(taken) => {
+            taken.ack().unwrap();
+            true
+        }
+        Err(TakeError::ShutDown) => false,
+        Err(other) => panic!("{other}"),
+    });
+    assert_eq!(world.queue.shutdown(LEASE), ShutDown::Finished);
+    let is_done = taker.join().unwrap();
+    // Not held by a lease of the queue that is gone: it is free at once.
+    assert_eq!(steal(world.queue.store()), usize::from(!is_done));
 }
 
 /// The pump goes on as long as a job is held: the call must not wait for its end.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_close_racing_a_call_ends_it_while_a_handler_is_at_work() {
-    check(
-        "a_close_racing_a_call_ends_it_while_a_handler_is_at_work",
-        Some(3),
-        || {
-            let world = world();
-            world.push(1, When::NOW);
-            let taken = world.queue.take().unwrap();
-            let taker = world.beside(|queue| queue.take().unwrap_err().is_shut_down());
-            world.queue.close();
-            assert!(taker.join().unwrap());
-            taken.ack().unwrap();
-            assert_eq!(world.left(), 0);
-            world.end();
-        },
-    );
+    let world = world();
+    world.push(1, When::NOW);
+    let taken = world.queue.take().unwrap();
+    let taker = world.beside(|queue| queue.take().unwrap_err().is_shut_down());
+    world.queue.close();
+    assert!(taker.join().unwrap());
+    taken.ack().unwrap();
+    assert_eq!(world.left(), 0);
+    world.end();
 }
 
 /// The pump's time is up while a handler settles: the handler is answered, one way or the other.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_ack_racing_the_end_of_the_pump_is_answered() {
-    check(
-        "an_ack_racing_the_end_of_the_pump_is_answered",
-        Some(3),
-        || {
-            let world = world();
-            world.push(1, When::NOW);
-            let taken = world.queue.take().unwrap();
-            let ender = world.beside(|queue| queue.shutdown(Duration::ZERO));
-            let acked = taken.ack();
-            let ended = ender.join().unwrap();
-            match acked {
-                Ok(()) => assert_eq!(world.left(), 0),
-                Err(SettleError::ShutDown) => {
-                    assert_eq!((ended, world.left()), (ShutDown::TimedOut, 1));
-                }
-                Err(other) => panic!("{other}"),
-            }
-        },
-    );
+    let world = world();
+    world.push(1, When::NOW);
+    let taken = world.queue.take().unwrap();
+    let ender = world.beside(|queue| queue.shutdown(Duration::ZERO));
+    let acked = taken.ack();
+    let ended = ender.join().unwrap();
+    match acked {
+        Ok(()) => assert_eq!(world.left(), 0),
+        Err(SettleError::ShutDown) => {
+            assert_eq!((ended, world.left()), (ShutDown::TimedOut, 1));
+        }
+        Err(other) => panic!("{other}"),
+    }
 }
 
 /// The queue closes as a call acknowledges one job and asks for the next: the pump finds both, or the
 /// acknowledgement alone.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn an_ack_with_a_take_racing_a_shutdown_is_carried_out() {
-    check(
-        "an_ack_with_a_take_racing_a_shutdown_is_carried_out",
-        Some(2),
-        || {
-            let world = world();
-            world.push(1, When::NOW);
-            world.push(2, When::NOW);
-            let done = world.queue.take_many(NonZeroUsize::MIN).unwrap();
-            let ender = world.beside(|queue| queue.shutdown(LEASE));
-            let taken = world.queue.ack_and_take_many(done, NonZeroUsize::MIN);
-            let expected = match taken {
-                Ok(taken) => {
-                    let acked = taken.into_iter().map(|job| job.ack().is_ok());
-                    assert!(acked.eq([true]));
-                    0
-                }
-                Err(error) => {
-                    assert!(error.is_shut_down());
-                    1
-                }
-            };
-            assert_eq!(ender.join().unwrap(), ShutDown::Finished);
-            assert_eq!(world.left(), expected);
-        },
-    );
+    let world = world();
+    world.push(1, When::NOW);
+    world.push(2, When::NOW);
+    let done = world.queue.take_many(NonZeroUsize::MIN).unwrap();
+    let ender = world.beside(|queue| queue.shutdown(LEASE));
+    let taken = world.queue.ack_and_take_many(done, NonZeroUsize::MIN);
+    let expected = match taken {
+        Ok(taken) => {
+            let acked = taken.into_iter().map(|job| job.ack().is_ok());
+            assert!(acked.eq([true]));
+            0
+        }
+        Err(error) => {
+            assert!(error.is_shut_down());
+            1
+        }
+    };
+    assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+    assert_eq!(world.left(), expected);
 }

@@ -7,112 +7,91 @@ use sync_shim::model::check;
 use super::{FAULTS, fails, is_error, steal, world, world_built, world_with};
 
 /// A claimer steals the job as its lease ends, and its holder settles it: one of them has it.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
-    check(
-        "an_ack_racing_the_end_of_the_lease_has_one_winner",
-        Some(3),
-        || {
-            let world = world();
-            world.push(1, When::NOW);
-            let taken = world.queue.take().unwrap();
-            world.clock.advance(LEASE);
-            let thief = world.beside(|queue| steal(queue.store()));
-            let acked = taken.ack();
-            let stolen = thief.join().unwrap();
-            match acked {
-                Ok(()) => assert_eq!((stolen, world.left()), (0, 0)),
-                Err(SettleError::Stale) => assert_eq!((stolen, world.left()), (1, 1)),
-                Err(other) => panic!("{other}"),
-            }
-            world.end();
-        },
-    );
+    let world = world();
+    world.push(1, When::NOW);
+    let taken = world.queue.take().unwrap();
+    world.clock.advance(LEASE);
+    let thief = world.beside(|queue| steal(queue.store()));
+    let acked = taken.ack();
+    let stolen = thief.join().unwrap();
+    match acked {
+        Ok(()) => assert_eq!((stolen, world.left()), (0, 0)),
+        Err(SettleError::Stale) => assert_eq!((stolen, world.left()), (1, 1)),
+        Err(other) => panic!("{other}"),
+    }
+    world.end();
 }
 
 /// The same for an extension: the party whose answer says that it has the lease has it.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
-    check(
-        "an_extension_racing_the_end_of_the_lease_has_one_winner",
-        Some(3),
-        || {
-            let world = world();
-            world.push(1, When::NOW);
-            let taken = world.queue.take().unwrap();
-            world.clock.advance(LEASE);
-            let thief = world.beside(|queue| steal(queue.store()));
-            let extended = taken.extend(LEASE).is_ok();
-            let stolen = thief.join().unwrap();
-            assert_eq!(stolen, usize::from(!extended));
-            assert_eq!(taken.is_lost(), !extended);
-            assert_eq!(taken.ack().is_ok(), extended);
-            world.end();
-        },
-    );
+    let world = world();
+    world.push(1, When::NOW);
+    let taken = world.queue.take().unwrap();
+    world.clock.advance(LEASE);
+    let thief = world.beside(|queue| steal(queue.store()));
+    let extended = taken.extend(LEASE).is_ok();
+    let stolen = thief.join().unwrap();
+    assert_eq!(stolen, usize::from(!extended));
+    assert_eq!(taken.is_lost(), !extended);
+    assert_eq!(taken.ack().is_ok(), extended);
+    world.end();
 }
 
 /// The pump renews by itself, as the lease ends: it has it, or the handler is told.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_renewal_racing_the_end_of_the_lease_has_one_winner() {
-    check(
-        "a_renewal_racing_the_end_of_the_lease_has_one_winner",
-        Some(2),
-        || {
-            let world = world_built(|_| Fault::None, |queue| queue);
-            world.push(1, When::NOW);
-            let taken = world.queue.take().unwrap();
-            world.clock.wait_for_sleepers(1); // Until the renewal.
-            let thief = {
-                let clock = world.clock.clone();
-                world.beside(move |queue| {
-                    clock.advance(LEASE);
-                    steal(queue.store())
-                })
-            };
-            let stolen = thief.join().unwrap();
-            let acked = taken.ack();
-            match stolen {
-                0 => assert!(acked.is_ok() && world.left() == 0),
-                _ => assert!(acked.unwrap_err().is_stale() && world.left() == 1),
-            }
-            world.end();
-        },
-    );
+    let world = world_built(|_| Fault::None, |queue| queue);
+    world.push(1, When::NOW);
+    let taken = world.queue.take().unwrap();
+    world.clock.wait_for_sleepers(1); // Until the renewal.
+    let thief = {
+        let clock = world.clock.clone();
+        world.beside(move |queue| {
+            clock.advance(LEASE);
+            steal(queue.store())
+        })
+    };
+    let stolen = thief.join().unwrap();
+    let acked = taken.ack();
+    match stolen {
+        0 => assert!(acked.is_ok() && world.left() == 0),
+        _ => assert!(acked.unwrap_err().is_stale() && world.left() == 1),
+    }
+    world.end();
+}
+
+/// Explores a model once with each fault.
+fn each_fault(name: &str, bound: Option<usize>, body: fn(Fault)) {
+    for fault in FAULTS {
+        check(&format!("{name} ({fault:?})"), bound, move || body(fault));
+    }
 }
 
 /// The turn that extends the lease fails as it ends. A cancel then takes the job from its holder.
-#[test]
-fn an_extension_that_fails_racing_the_end_of_the_lease_has_one_winner() {
-    for fault in FAULTS {
-        check(
-            &format!(
-                "an_extension_that_fails_racing_the_end_of_the_lease_has_one_winner ({fault:?})"
-            ),
-            Some(2),
-            move || {
-                let world = world_with(fails(Call::Turn, 1, fault));
-                let id = world.push(1, When::NOW);
-                let taken = world.queue.take().unwrap();
-                world.clock.advance(LEASE);
-                let canceller = {
-                    let clock = world.clock.clone();
-                    world.beside(move |queue| {
-                        let cancelled = queue.cancel(id).unwrap();
-                        if is_error(fault) {
-                            clock.wait_for_sleepers(1); // The pump, after the error.
-                            clock.advance(FIRST_PAUSE);
-                        }
-                        cancelled
-                    })
-                };
-                let extended = taken.extend(LEASE).is_ok();
-                let is_gone = canceller.join().unwrap().is_gone();
-                assert_eq!(is_gone, !extended);
-                assert_eq!(taken.is_lost(), !extended);
-                assert_eq!(taken.ack().is_ok(), extended);
-                world.end();
-            },
-        );
-    }
+#[testkit::model(preemptions = 2, check = each_fault)]
+fn an_extension_that_fails_racing_the_end_of_the_lease_has_one_winner(fault: Fault) {
+    let world = world_with(fails(Call::Turn, 1, fault));
+    let id = world.push(1, When::NOW);
+    let taken = world.queue.take().unwrap();
+    world.clock.advance(LEASE);
+    let canceller = {
+        let clock = world.clock.clone();
+        world.beside(move |queue| {
+            let cancelled = queue.cancel(id).unwrap();
+            if is_error(fault) {
+                clock.wait_for_sleepers(1); // The pump, after the error.
+                clock.advance(FIRST_PAUSE);
+            }
+            cancelled
+        })
+    };
+    let extended = taken.extend(LEASE).is_ok();
+    let is_gone = canceller.join().unwrap().is_gone();
+    assert_eq!(is_gone, !extended);
+    assert_eq!(taken.is_lost(), !extended);
+    assert_eq!(taken.ack().is_ok(), extended);
+    world.end();
 }

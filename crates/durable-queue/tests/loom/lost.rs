@@ -9,102 +9,89 @@ use sync_shim::model::{check, spawn};
 
 use super::{FAULTS, fails, is_error, take_and_ack, world_with};
 
-/// The answer to the claim is lost, and that to what it holds fails as well.
-#[test]
-fn a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing() {
+/// Explores a model once with each fault.
+fn each_fault(name: &str, bound: Option<usize>, body: fn(Fault)) {
     for fault in FAULTS {
-        check(
-            &format!("a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing ({fault:?})"),
-            Some(1),
-            move || {
-                let [claim, asked] = [
-                    fails(Call::Turn, 0, Fault::After),
-                    fails(Call::HeldBy, 0, fault),
-                ];
-                let world = world_with(move |call| match claim(call) {
-                    Fault::None => asked(call),
-                    fault => fault,
-                });
-                world.push(1, When::NOW);
-                let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
-                world.push(2, When::NOW);
-                world.rest_after(Fault::After);
-                if is_error(fault) {
-                    world.clock.wait_for_sleepers(1);
-                    world.clock.advance(FIRST_PAUSE * 2);
-                }
-                let mut names = taker.join().unwrap();
-                names.sort_unstable();
-                assert_eq!(names, [1, 2]);
-                assert_eq!(world.left(), 0);
-                world.end();
-            },
-        );
+        check(&format!("{name} ({fault:?})"), bound, move || body(fault));
     }
 }
 
+/// The answer to the claim is lost, and that to what it holds fails as well.
+#[testkit::model(preemptions = 1, check = each_fault)]
+fn a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing(fault: Fault) {
+    let [claim, asked] = [
+        fails(Call::Turn, 0, Fault::After),
+        fails(Call::HeldBy, 0, fault),
+    ];
+    let world = world_with(move |call| match claim(call) {
+        Fault::None => asked(call),
+        fault => fault,
+    });
+    world.push(1, When::NOW);
+    let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
+    world.push(2, When::NOW);
+    world.rest_after(Fault::After);
+    if is_error(fault) {
+        world.clock.wait_for_sleepers(1);
+        world.clock.advance(FIRST_PAUSE * 2);
+    }
+    let mut names = taker.join().unwrap();
+    names.sort_unstable();
+    assert_eq!(names, [1, 2]);
+    assert_eq!(world.left(), 0);
+    world.end();
+}
+
 /// The answer to the claim is lost: the pump finds by its token what it holds.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
-    check(
-        "a_claim_whose_answer_is_lost_racing_a_push_loses_nothing",
-        Some(2),
-        || {
-            let turns = AtomicUsize::new(0);
-            // Relaxed: only the pump makes turns.
-            let plan = move |call| match call {
-                Call::Turn if turns.fetch_add(1, Relaxed) == 0 => Fault::After,
-                _ => Fault::None,
-            };
-            let world = world_with(plan);
-            world.push(1, When::NOW);
-            let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
-            world.push(2, When::NOW);
-            world.clock.wait_for_sleepers(1); // The pump rests after the error.
-            world.clock.advance(FIRST_PAUSE);
-            let mut names = taker.join().unwrap();
-            names.sort_unstable();
-            assert_eq!(names, [1, 2]);
-            assert_eq!(world.left(), 0);
-            world.end();
-        },
-    );
+    let turns = AtomicUsize::new(0);
+    // Relaxed: only the pump makes turns.
+    let plan = move |call| match call {
+        Call::Turn if turns.fetch_add(1, Relaxed) == 0 => Fault::After,
+        _ => Fault::None,
+    };
+    let world = world_with(plan);
+    world.push(1, When::NOW);
+    let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
+    world.push(2, When::NOW);
+    world.clock.wait_for_sleepers(1); // The pump rests after the error.
+    world.clock.advance(FIRST_PAUSE);
+    let mut names = taker.join().unwrap();
+    names.sort_unstable();
+    assert_eq!(names, [1, 2]);
+    assert_eq!(world.left(), 0);
+    world.end();
 }
 
 /// The answer to the ack is lost, and the queue shuts down: the job is done, and said to be unknown.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
-    check(
-        "an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale",
-        Some(2),
-        || {
-            let turns = AtomicUsize::new(0);
-            let is_lost = Parker::new();
-            let lost = is_lost.clone();
-            // Relaxed: only the pump makes turns.
-            let plan = move |call| match call {
-                Call::Turn if turns.fetch_add(1, Relaxed) == 1 => {
-                    lost.unpark();
-                    Fault::After
-                }
-                _ => Fault::None,
-            };
-            let world = world_with(plan);
-            world.push(1, When::NOW);
-            let taken = world.queue.take().unwrap();
-            let ender = world.beside(|queue| queue.shutdown(LEASE));
-            let mover = {
-                let clock = world.clock.clone();
-                spawn(move || {
-                    is_lost.park();
-                    clock.wait_for_sleepers(2); // The pump after the error, and the shutdown.
-                    clock.advance(FIRST_PAUSE);
-                })
-            };
-            assert!(matches!(taken.ack(), Err(SettleError::Unknown)));
-            assert_eq!(ender.join().unwrap(), ShutDown::Finished);
-            mover.join().unwrap();
-            assert_eq!(world.left(), 0);
-        },
-    );
+    let turns = AtomicUsize::new(0);
+    let is_lost = Parker::new();
+    let lost = is_lost.clone();
+    // Relaxed: only the pump makes turns.
+    let plan = move |call| match call {
+        Call::Turn if turns.fetch_add(1, Relaxed) == 1 => {
+            lost.unpark();
+            Fault::After
+        }
+        _ => Fault::None,
+    };
+    let world = world_with(plan);
+    world.push(1, When::NOW);
+    let taken = world.queue.take().unwrap();
+    let ender = world.beside(|queue| queue.shutdown(LEASE));
+    let mover = {
+        let clock = world.clock.clone();
+        spawn(move || {
+            is_lost.park();
+            clock.wait_for_sleepers(2); // The pump after the error, and the shutdown.
+            clock.advance(FIRST_PAUSE);
+        })
+    };
+    assert!(matches!(taken.ack(), Err(SettleError::Unknown)));
+    assert_eq!(ender.join().unwrap(), ShutDown::Finished);
+    mover.join().unwrap();
+    assert_eq!(world.left(), 0);
 }

@@ -28,7 +28,7 @@ use durable_queue::{
     Builder, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, LEASE, Merge, Put, SettleError,
     ShutDown, Store, Token, When,
 };
-use sync_shim::model::{JoinHandle, spawn};
+use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Parker};
 
 type Queue = DurableQueue<Vec<u8>, SimStore>;

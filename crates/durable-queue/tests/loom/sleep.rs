@@ -1,72 +1,51 @@
 //! The pump's sleep, against a push, a reset, a resumption and a call.
 
 use durable_queue::{LEASE, Reset, When};
-use sync_shim::model::check;
 
 use super::{take_and_ack, world};
 
 /// The store is looked at, a job comes, and the pump goes to sleep: it must have heard.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_push_racing_the_pumps_sleep_is_handed_out() {
-    check(
-        "a_push_racing_the_pumps_sleep_is_handed_out",
-        Some(3),
-        || {
-            let world = world();
-            let taker = world.taker();
-            world.push(1, When::NOW);
-            assert_eq!(taker.join().unwrap(), 1);
-            world.end();
-        },
-    );
+    let world = world();
+    let taker = world.taker();
+    world.push(1, When::NOW);
+    assert_eq!(taker.join().unwrap(), 1);
+    world.end();
 }
 
 /// The job is far off when the pump looks, and is moved before it sleeps.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_reset_racing_the_pumps_sleep_is_handed_out() {
-    check(
-        "a_reset_racing_the_pumps_sleep_is_handed_out",
-        Some(3),
-        || {
-            let world = world();
-            let id = world.push(1, LEASE);
-            let taker = world.taker();
-            assert_eq!(world.queue.reset(id, When::NOW).unwrap(), Reset::Moved);
-            assert_eq!(taker.join().unwrap(), 1);
-            world.end();
-        },
-    );
+    let world = world();
+    let id = world.push(1, LEASE);
+    let taker = world.taker();
+    assert_eq!(world.queue.reset(id, When::NOW).unwrap(), Reset::Moved);
+    assert_eq!(taker.join().unwrap(), 1);
+    world.end();
 }
 
 /// The pump has learned that the queue is paused, and must not sleep over its resumption.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_resumption_racing_the_pumps_sleep_is_not_slept_over() {
-    check(
-        "a_resumption_racing_the_pumps_sleep_is_not_slept_over",
-        Some(3),
-        || {
-            let world = world();
-            world.push(1, When::NOW);
-            world.queue.pause(true).unwrap();
-            let taker = world.taker();
-            world.queue.pause(false).unwrap();
-            assert_eq!(taker.join().unwrap(), 1);
-            world.end();
-        },
-    );
+    let world = world();
+    world.push(1, When::NOW);
+    world.queue.pause(true).unwrap();
+    let taker = world.taker();
+    world.queue.pause(false).unwrap();
+    assert_eq!(taker.join().unwrap(), 1);
+    world.end();
 }
 
 /// The pump has gone to sleep for one call when the other asks.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn two_calls_racing_two_pushes_both_end() {
-    check("two_calls_racing_two_pushes_both_end", Some(2), || {
-        let world = world();
-        let taker = world.taker();
-        world.push(1, When::NOW);
-        world.push(2, When::NOW);
-        let mut names = [take_and_ack(&world.queue), taker.join().unwrap()];
-        names.sort_unstable();
-        assert_eq!(names, [1, 2]);
-        world.end();
-    });
+    let world = world();
+    let taker = world.taker();
+    world.push(1, When::NOW);
+    world.push(2, When::NOW);
+    let mut names = [take_and_ack(&world.queue), taker.join().unwrap()];
+    names.sort_unstable();
+    assert_eq!(names, [1, 2]);
+    world.end();
 }

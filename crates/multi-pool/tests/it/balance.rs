@@ -8,7 +8,7 @@ use multi_pool::{LeastTasks, Load, Loads, MultiPool, MultiPoolExt, RoundRobin, S
 use pool_core::{Capacity, Pool, QueueDepth, SubmitError};
 use testkit::{DropCounter, Gate};
 
-use crate::support::{Journal, bounded, end, here, hold, hold_all, multi, next, poll};
+use crate::support::{Journal, end, here, hold, hold_all, multi, next, poll};
 
 fn with(pools: usize, capacity: usize, strategy: impl Strategy) -> MultiPool {
     let each = Pool::builder().capacity(capacity);
@@ -22,80 +22,72 @@ fn load(in_flight: usize, capacity: usize, depth: usize) -> Load {
     load
 }
 
-#[test]
+#[testkit::test]
 fn turns_go_round_from_the_first_pool_on_in_every_life() {
-    bounded(|| {
-        let pool = multi(3, 1);
-        for _ in 0..3 {
-            assert_eq!([(); 4].map(|()| next(&pool)), [0, 1, 2, 0]);
-            end(&pool);
-            assert!(pool.try_submit(|| ()).is_err()); // Takes no turn of the next life.
-            pool.reboot();
-        }
-    });
+    let pool = multi(3, 1);
+    for _ in 0..3 {
+        assert_eq!([(); 4].map(|()| next(&pool)), [0, 1, 2, 0]);
+        end(&pool);
+        assert!(pool.try_submit(|| ()).is_err()); // Takes no turn of the next life.
+        pool.reboot();
+    }
 }
 
-#[test]
+#[testkit::test]
 fn a_pool_whose_turn_it_is_and_that_is_full_is_passed_over_by_submit() {
-    bounded(|| {
-        let pool = multi(3, 1);
-        let first = hold(&pool);
-        // Blocking calls all, and none of them blocks.
-        assert_eq!([(); 6].map(|()| next(&pool)), [1, 2, 1, 1, 2, 1]);
-        let rest = hold_all(&pool, 2);
-        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-        first.open();
-        rest.iter().for_each(Gate::open);
-        end(&pool);
-    });
+    let pool = multi(3, 1);
+    let first = hold(&pool);
+    // Blocking calls all, and none of them blocks.
+    assert_eq!([(); 6].map(|()| next(&pool)), [1, 2, 1, 1, 2, 1]);
+    let rest = hold_all(&pool, 2);
+    assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+    first.open();
+    rest.iter().for_each(Gate::open);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_free_worker_counts_as_room_before_a_place_in_a_queue() {
-    bounded(|| {
-        let each = Pool::builder().capacity(1).queue_depth(1);
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let first = hold(&pool);
-        assert_eq!(next(&pool), 1);
-        assert_eq!(
-            next(&pool),
-            1,
-            "the turn of the first, which could only queue it"
-        );
-        let second = hold(&pool);
-        let journal = Journal::new();
-        for _ in 0..2 {
-            let journal = journal.clone();
-            pool.try_submit(move || journal.write(here())).unwrap();
-        }
-        assert_eq!((pool.queued(), pool.in_flight()), (2, 4));
-        assert_eq!(pool.stats_of(0).unwrap().queued, 1);
-        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-        first.open();
-        second.open();
-        end(&pool);
-        let mut pools = journal.entries();
-        pools.sort_unstable();
-        assert_eq!(pools, [0, 1]);
-    });
+    let each = Pool::builder().capacity(1).queue_depth(1);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let first = hold(&pool);
+    assert_eq!(next(&pool), 1);
+    assert_eq!(
+        next(&pool),
+        1,
+        "the turn of the first, which could only queue it"
+    );
+    let second = hold(&pool);
+    let journal = Journal::new();
+    for _ in 0..2 {
+        let journal = journal.clone();
+        pool.try_submit(move || journal.write(here())).unwrap();
+    }
+    assert_eq!((pool.queued(), pool.in_flight()), (2, 4));
+    assert_eq!(pool.stats_of(0).unwrap().queued, 1);
+    assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+    first.open();
+    second.open();
+    end(&pool);
+    let mut pools = journal.entries();
+    pools.sort_unstable();
+    assert_eq!(pools, [0, 1]);
 }
 
-#[test]
+#[testkit::test]
 fn least_tasks_counts_tasks_and_not_idle_workers() {
-    bounded(|| {
-        let pool = with(3, 4, LeastTasks);
-        let gates = hold_all(&pool, 6);
-        let running = [0, 1, 2].map(|index| pool.running_of(index).unwrap());
-        assert_eq!(running, [2, 2, 2]);
-        gates.iter().for_each(Gate::open);
-        pool.wait_idle().unwrap();
-        let gate = hold(&pool); // On the first: all are equal again.
-        assert_eq!(pool.stats_of(0).unwrap().in_flight, 1);
-        // The second has as many live workers as the first, and fewer tasks.
-        assert_eq!([(); 3].map(|()| next(&pool)), [1, 1, 1]);
-        gate.open();
-        end(&pool);
-    });
+    let pool = with(3, 4, LeastTasks);
+    let gates = hold_all(&pool, 6);
+    let running = [0, 1, 2].map(|index| pool.running_of(index).unwrap());
+    assert_eq!(running, [2, 2, 2]);
+    gates.iter().for_each(Gate::open);
+    pool.wait_idle().unwrap();
+    let gate = hold(&pool); // On the first: all are equal again.
+    assert_eq!(pool.stats_of(0).unwrap().in_flight, 1);
+    // The second has as many live workers as the first, and fewer tasks.
+    assert_eq!([(); 3].map(|()| next(&pool)), [1, 1, 1]);
+    gate.open();
+    end(&pool);
 }
 
 #[test]
@@ -141,28 +133,24 @@ impl Strategy for Always {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_choice_out_of_range_is_taken_modulo_the_number_of_pools() {
-    bounded(|| {
-        assert_eq!(next(&with(3, 1, Always(7))), 1);
-        assert_eq!(next(&with(3, 1, Always(usize::MAX))), usize::MAX % 3);
-    });
+    assert_eq!(next(&with(3, 1, Always(7))), 1);
+    assert_eq!(next(&with(3, 1, Always(usize::MAX))), usize::MAX % 3);
 }
 
-#[test]
+#[testkit::test]
 fn a_choice_that_is_full_is_a_wish_and_no_more() {
-    bounded(|| {
-        let pool = with(3, 1, Always(1));
-        let gates = hold_all(&pool, 3);
-        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-        gates[2].open();
-        pool.submit(|| ()).unwrap();
-        gates.iter().for_each(Gate::open);
-        end(&pool);
-    });
+    let pool = with(3, 1, Always(1));
+    let gates = hold_all(&pool, 3);
+    assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+    gates[2].open();
+    pool.submit(|| ()).unwrap();
+    gates.iter().for_each(Gate::open);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_strategy_sees_the_figures_that_its_caller_has_seen() {
     /// What it saw of the first pool at its last call.
     #[derive(Clone)]
@@ -174,35 +162,33 @@ fn a_strategy_sees_the_figures_that_its_caller_has_seen() {
             0
         }
     }
-    bounded(|| {
-        let look = Look(Arc::new(Mutex::new(None)));
-        let each = Pool::builder().capacity(3).queue_depth(2);
-        let builder = MultiPool::builder(each).pools(2);
-        let pool = builder.strategy(look.clone()).build().unwrap();
-        let expect = |in_flight, live, capacity| {
-            let mut load = load(in_flight, capacity, 2);
-            load.live = live;
-            assert_eq!(*look.0.lock().unwrap(), Some(load));
-        };
-        let mut gates = Vec::new();
-        for held in 0..3 {
-            gates.push(hold(&pool));
-            expect(held, held, 3);
-        }
-        pool.tune(4).unwrap();
+    let look = Look(Arc::new(Mutex::new(None)));
+    let each = Pool::builder().capacity(3).queue_depth(2);
+    let builder = MultiPool::builder(each).pools(2);
+    let pool = builder.strategy(look.clone()).build().unwrap();
+    let expect = |in_flight, live, capacity| {
+        let mut load = load(in_flight, capacity, 2);
+        load.live = live;
+        assert_eq!(*look.0.lock().unwrap(), Some(load));
+    };
+    let mut gates = Vec::new();
+    for held in 0..3 {
         gates.push(hold(&pool));
-        expect(3, 3, 4);
-        gates.iter().for_each(Gate::open);
-        pool.wait_idle().unwrap();
-        pool.submit(|| ()).unwrap();
-        expect(0, 4, 4);
-        end(&pool);
-        let _ = pool.submit(|| ());
-        expect(0, 0, 4);
-    });
+        expect(held, held, 3);
+    }
+    pool.tune(4).unwrap();
+    gates.push(hold(&pool));
+    expect(3, 3, 4);
+    gates.iter().for_each(Gate::open);
+    pool.wait_idle().unwrap();
+    pool.submit(|| ()).unwrap();
+    expect(0, 4, 4);
+    end(&pool);
+    let _ = pool.submit(|| ());
+    expect(0, 0, 4);
 }
 
-#[test]
+#[testkit::test]
 fn a_strategy_that_panics_leaves_everything_exact() {
     struct Panics(Arc<AtomicUsize>);
     impl Strategy for Panics {
@@ -214,26 +200,24 @@ fn a_strategy_that_panics_leaves_everything_exact() {
             assert_ne!(self.0.load(SeqCst), 0, "the test asks for a panic");
         }
     }
-    bounded(|| {
-        let calm = Arc::new(AtomicUsize::new(0));
-        let pool = with(2, 1, Panics(Arc::clone(&calm)));
-        let drops = DropCounter::new();
-        let task = || {
-            let token = drops.token();
-            move || drop(token)
-        };
-        let panics = |call: &dyn Fn()| catch_unwind(AssertUnwindSafe(call)).is_err();
-        assert!(panics(&|| _ = pool.submit(task())));
-        assert!(panics(&|| _ = pool.spawn(task())));
-        assert!(panics(&|| _ = poll(&mut pool.submit_async(task()))));
-        assert_eq!((drops.alive(), pool.in_flight(), pool.running()), (0, 0, 0));
-        assert_eq!((pool.stats().submitted, pool.waiting()), (0, 0));
-        pool.release();
-        assert!(panics(&|| _ = pool.reboot()));
-        assert!(!pool.is_released(), "it was rebooted before");
-        calm.store(1, SeqCst);
-        pool.submit(task()).unwrap();
-        end(&pool);
-        assert_eq!((pool.stats().completed, drops.alive()), (1, 0));
-    });
+    let calm = Arc::new(AtomicUsize::new(0));
+    let pool = with(2, 1, Panics(Arc::clone(&calm)));
+    let drops = DropCounter::new();
+    let task = || {
+        let token = drops.token();
+        move || drop(token)
+    };
+    let panics = |call: &dyn Fn()| catch_unwind(AssertUnwindSafe(call)).is_err();
+    assert!(panics(&|| _ = pool.submit(task())));
+    assert!(panics(&|| _ = pool.spawn(task())));
+    assert!(panics(&|| _ = poll(&mut pool.submit_async(task()))));
+    assert_eq!((drops.alive(), pool.in_flight(), pool.running()), (0, 0, 0));
+    assert_eq!((pool.stats().submitted, pool.waiting()), (0, 0));
+    pool.release();
+    assert!(panics(&|| _ = pool.reboot()));
+    assert!(!pool.is_released(), "it was rebooted before");
+    calm.store(1, SeqCst);
+    pool.submit(task()).unwrap();
+    end(&pool);
+    assert_eq!((pool.stats().completed, drops.alive()), (1, 0));
 }

@@ -6,7 +6,7 @@ use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
 use pool_core::{FuncPool, Pool, QueueDepth, SubmitError};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, enter_lines, until};
+use crate::support::{Journal, end, enter_lines, until};
 
 /// Two pools whose workers are held, with so many places each in their queues, and who was called
 /// with what.
@@ -26,64 +26,58 @@ fn held(depth: usize) -> (MultiFuncPool<u32>, Gate, Journal<u32>) {
     (pool, gate, called)
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_is_handed_to_the_pools_in_turn_and_each_task_runs_once() {
-    bounded(|| {
-        let each = Pool::builder().capacity(2);
-        let each = each.queue_depth(QueueDepth::Unlimited).start_paused(true);
-        let pool = MultiPool::builder(each).pools(3).build().unwrap();
-        let journal = Journal::new();
-        let tasks = (0..600).map(|n| journal.writer(n));
-        assert_eq!(pool.submit_batch(tasks).unwrap(), 600);
-        pool.resume();
-        end(&pool);
-        let mut ran = journal.entries();
-        ran.sort_unstable();
-        assert!(ran.into_iter().eq(0..600));
-        let completed = [0, 1, 2].map(|index| pool.stats_of(index).unwrap().completed);
-        assert!(completed.iter().all(|count| *count > 0), "{completed:?}");
-    });
+    let each = Pool::builder().capacity(2);
+    let each = each.queue_depth(QueueDepth::Unlimited).start_paused(true);
+    let pool = MultiPool::builder(each).pools(3).build().unwrap();
+    let journal = Journal::new();
+    let tasks = (0..600).map(|n| journal.writer(n));
+    assert_eq!(pool.submit_batch(tasks).unwrap(), 600);
+    pool.resume();
+    end(&pool);
+    let mut ran = journal.entries();
+    ran.sort_unstable();
+    assert!(ran.into_iter().eq(0..600));
+    let completed = [0, 1, 2].map(|index| pool.stats_of(index).unwrap().completed);
+    assert!(completed.iter().all(|count| *count > 0), "{completed:?}");
 }
 
-#[test]
+#[testkit::test]
 fn what_no_pool_has_room_for_comes_back_in_its_order() {
-    bounded(|| {
-        let (pool, gate, called) = held(3);
-        let mut source = 0..100;
-        let refused = pool.try_submit_batch(source.by_ref()).unwrap_err();
-        assert!(matches!(refused.reason(), SubmitError::Full(())));
-        assert_eq!((refused.submitted(), pool.queued()), (6, 6));
-        assert!(refused.into_refused().eq(6..100));
-        assert_eq!(pool.stats().refused, 1);
-        gate.open();
-        pool.wait_idle().unwrap();
-        let mut called = called.entries();
-        called.sort_unstable();
-        assert_eq!(called, [0, 1, 2, 3, 4, 5]);
-        end(&pool);
-        let refused = pool.submit_batch(0..5).unwrap_err();
-        assert!(matches!(refused.reason(), SubmitError::Released(())));
-        assert!(refused.into_refused().eq(0..5));
-    });
+    let (pool, gate, called) = held(3);
+    let mut source = 0..100;
+    let refused = pool.try_submit_batch(source.by_ref()).unwrap_err();
+    assert!(matches!(refused.reason(), SubmitError::Full(())));
+    assert_eq!((refused.submitted(), pool.queued()), (6, 6));
+    assert!(refused.into_refused().eq(6..100));
+    assert_eq!(pool.stats().refused, 1);
+    gate.open();
+    pool.wait_idle().unwrap();
+    let mut called = called.entries();
+    called.sort_unstable();
+    assert_eq!(called, [0, 1, 2, 3, 4, 5]);
+    end(&pool);
+    let refused = pool.submit_batch(0..5).unwrap_err();
+    assert!(matches!(refused.reason(), SubmitError::Released(())));
+    assert!(refused.into_refused().eq(0..5));
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_waits_in_the_lines_of_all_pools_for_what_there_is_no_room_for() {
-    bounded(|| {
-        let (pool, gate, called) = held(1);
-        let batch = enter_lines(&pool, |pool| pool.submit_batch(0..50));
-        assert_eq!((pool.queued(), pool.waiting()), (2, 1));
-        let other = {
-            let pool = pool.clone();
-            thread::spawn(move || pool.submit(50))
-        };
-        until(|| pool.waiting() == 2); // Behind the batch's third.
-        gate.open();
-        assert_eq!(batch.join().unwrap().unwrap(), 50);
-        other.join().unwrap().unwrap();
-        end(&pool);
-        let mut called = called.entries();
-        called.sort_unstable();
-        assert!(called.into_iter().eq(0..=50));
-    });
+    let (pool, gate, called) = held(1);
+    let batch = enter_lines(&pool, |pool| pool.submit_batch(0..50));
+    assert_eq!((pool.queued(), pool.waiting()), (2, 1));
+    let other = {
+        let pool = pool.clone();
+        thread::spawn(move || pool.submit(50))
+    };
+    until(|| pool.waiting() == 2); // Behind the batch's third.
+    gate.open();
+    assert_eq!(batch.join().unwrap().unwrap(), 50);
+    other.join().unwrap().unwrap();
+    end(&pool);
+    let mut called = called.entries();
+    called.sort_unstable();
+    assert!(called.into_iter().eq(0..=50));
 }

@@ -6,7 +6,7 @@ use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
 use pool_core::{CancelToken, FuncPool, JoinError, Pool, SubmitError};
 use testkit::{CountingWaker, Gate};
 
-use crate::support::{bounded, end, enter_lines, here, hold_all, poll, poll_with, until};
+use crate::support::{end, enter_lines, here, hold_all, poll, poll_with, until};
 
 /// So many pools of one worker each that is held, and with one place each in their queues.
 fn held(pools: usize) -> (MultiPool, Vec<Gate>) {
@@ -16,143 +16,133 @@ fn held(pools: usize) -> (MultiPool, Vec<Gate>) {
     (pool, gates)
 }
 
-#[test]
+#[testkit::test]
 fn a_cancelled_tasks_room_goes_to_who_waits_though_every_worker_is_held() {
-    bounded(|| {
-        for cancelled in 0..3 {
-            let (pool, gates) = held(3);
-            let mut queued: Vec<_> = (0..3).map(|_| pool.try_spawn(here).unwrap()).collect();
-            let waiter = enter_lines(&pool, |pool| pool.spawn(here));
-            let handle = queued.remove(cancelled);
-            assert!(handle.cancel() && !handle.cancel());
-            let served = waiter.join().unwrap().unwrap(); // No worker has been free.
-            assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
-            assert_eq!((pool.waiting(), pool.queued(), pool.in_flight()), (0, 3, 6));
-            assert_eq!(pool.stats().cancelled, 1);
-            gates.iter().for_each(Gate::open);
-            let ran = served.join().unwrap();
-            assert_eq!(pool.stats_of(ran).unwrap().cancelled, 1, "it has that room");
-            for handle in queued {
-                handle.join().unwrap();
-            }
-            end(&pool);
+    for cancelled in 0..3 {
+        let (pool, gates) = held(3);
+        let mut queued: Vec<_> = (0..3).map(|_| pool.try_spawn(here).unwrap()).collect();
+        let waiter = enter_lines(&pool, |pool| pool.spawn(here));
+        let handle = queued.remove(cancelled);
+        assert!(handle.cancel() && !handle.cancel());
+        let served = waiter.join().unwrap().unwrap(); // No worker has been free.
+        assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
+        assert_eq!((pool.waiting(), pool.queued(), pool.in_flight()), (0, 3, 6));
+        assert_eq!(pool.stats().cancelled, 1);
+        gates.iter().for_each(Gate::open);
+        let ran = served.join().unwrap();
+        assert_eq!(pool.stats_of(ran).unwrap().cancelled, 1, "it has that room");
+        for handle in queued {
+            handle.join().unwrap();
         }
-    });
-}
-
-#[test]
-fn a_handle_whose_task_waited_in_the_lines_cancels_it_in_the_pool_that_took_it() {
-    bounded(|| {
-        for frees in 0..2 {
-            let (pool, gates) = held(2);
-            let queued: Vec<_> = (0..2).map(|_| pool.try_spawn(here).unwrap()).collect();
-            let mut future = pool.spawn_async(here);
-            assert!(poll(&mut future).is_pending());
-            let waiter = enter_lines(&pool, |pool| pool.spawn(here));
-            assert!(queued[frees].cancel());
-            until(|| pool.waiting() == 1); // The future's task has the room.
-            let std::task::Poll::Ready(handle) = poll(&mut future) else {
-                panic!("its task was accepted");
-            };
-            assert!(handle.unwrap().cancel());
-            let served = waiter.join().unwrap().unwrap(); // So has the thread's, now.
-            assert!(served.cancel());
-            assert_eq!((pool.queued(), pool.stats().cancelled), (1, 3));
-            gates.iter().for_each(Gate::open);
-            end(&pool);
-        }
-    });
-}
-
-#[test]
-fn a_task_joined_in_place_gives_its_room_to_who_waits_before_it_runs() {
-    bounded(|| {
-        let each = Pool::builder().capacity(1).queue_depth(1);
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            let gates = hold_all(&inner, 1); // The other pool's worker.
-            let queued: Vec<_> = (0..2)
-                .map(|_| {
-                    let pool = inner.clone();
-                    let in_its_room = move || until(|| pool.waiting() == 0);
-                    inner.try_spawn(in_its_room).unwrap()
-                })
-                .collect();
-            for handle in queued {
-                let waiter = enter_lines(&inner, |pool| pool.submit(|| ()));
-                handle.join().unwrap(); // It ends once the waiter's task has its room.
-                waiter.join().unwrap().unwrap();
-            }
-            assert_eq!((inner.queued(), inner.in_flight()), (2, 4));
-            gates.iter().for_each(Gate::open);
-        });
-        outer.unwrap().join().unwrap();
         end(&pool);
-        let completed = [0, 1].map(|index| pool.stats_of(index).unwrap().completed);
-        assert_eq!(completed, [3, 3], "each where its room was");
-    });
+    }
 }
 
-#[test]
-fn an_argument_that_is_cancelled_gives_its_room_back_in_its_own_pool() {
-    bounded(|| {
-        let gate = Gate::new();
-        let held = gate.clone();
-        let wait = move |waits: bool| {
-            if waits {
-                held.wait();
-            }
+#[testkit::test]
+fn a_handle_whose_task_waited_in_the_lines_cancels_it_in_the_pool_that_took_it() {
+    for frees in 0..2 {
+        let (pool, gates) = held(2);
+        let queued: Vec<_> = (0..2).map(|_| pool.try_spawn(here).unwrap()).collect();
+        let mut future = pool.spawn_async(here);
+        assert!(poll(&mut future).is_pending());
+        let waiter = enter_lines(&pool, |pool| pool.spawn(here));
+        assert!(queued[frees].cancel());
+        until(|| pool.waiting() == 1); // The future's task has the room.
+        let std::task::Poll::Ready(handle) = poll(&mut future) else {
+            panic!("its task was accepted");
         };
-        let each = FuncPool::builder(wait).capacity(1).queue_depth(1);
-        let pool = MultiFuncPool::builder(each).pools(2).build().unwrap();
-        for workers in 1..=2 {
-            pool.try_submit(true).unwrap();
-            gate.wait_for_arrivals(workers);
+        assert!(handle.unwrap().cancel());
+        let served = waiter.join().unwrap().unwrap(); // So has the thread's, now.
+        assert!(served.cancel());
+        assert_eq!((pool.queued(), pool.stats().cancelled), (1, 3));
+        gates.iter().for_each(Gate::open);
+        end(&pool);
+    }
+}
+
+#[testkit::test]
+fn a_task_joined_in_place_gives_its_room_to_who_waits_before_it_runs() {
+    let each = Pool::builder().capacity(1).queue_depth(1);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let gates = hold_all(&inner, 1); // The other pool's worker.
+        let queued: Vec<_> = (0..2)
+            .map(|_| {
+                let pool = inner.clone();
+                let in_its_room = move || until(|| pool.waiting() == 0);
+                inner.try_spawn(in_its_room).unwrap()
+            })
+            .collect();
+        for handle in queued {
+            let waiter = enter_lines(&inner, |pool| pool.submit(|| ()));
+            handle.join().unwrap(); // It ends once the waiter's task has its room.
+            waiter.join().unwrap().unwrap();
         }
-        let queued: Vec<_> = (0..2).map(|_| pool.try_spawn(false).unwrap()).collect();
-        for handle in queued.iter().rev() {
-            let waiter = enter_lines(&pool, |pool| pool.spawn(false));
-            assert!(handle.cancel());
-            let served = waiter.join().unwrap().unwrap();
-            let mut future = pool.spawn_async(false);
-            assert!(poll(&mut future).is_pending());
-            assert!(served.cancel());
-            assert!(poll(&mut future).is_ready());
-        }
-        gate.open();
-        pool.wait_idle().unwrap();
-        let cancelled = [0, 1].map(|index| pool.stats_of(index).unwrap().cancelled);
-        assert_eq!(cancelled, [2, 2]);
+        assert_eq!((inner.queued(), inner.in_flight()), (2, 4));
+        gates.iter().for_each(Gate::open);
     });
+    outer.unwrap().join().unwrap();
+    end(&pool);
+    let completed = [0, 1].map(|index| pool.stats_of(index).unwrap().completed);
+    assert_eq!(completed, [3, 3], "each where its room was");
+}
+
+#[testkit::test]
+fn an_argument_that_is_cancelled_gives_its_room_back_in_its_own_pool() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let wait = move |waits: bool| {
+        if waits {
+            held.wait();
+        }
+    };
+    let each = FuncPool::builder(wait).capacity(1).queue_depth(1);
+    let pool = MultiFuncPool::builder(each).pools(2).build().unwrap();
+    for workers in 1..=2 {
+        pool.try_submit(true).unwrap();
+        gate.wait_for_arrivals(workers);
+    }
+    let queued: Vec<_> = (0..2).map(|_| pool.try_spawn(false).unwrap()).collect();
+    for handle in queued.iter().rev() {
+        let waiter = enter_lines(&pool, |pool| pool.spawn(false));
+        assert!(handle.cancel());
+        let served = waiter.join().unwrap().unwrap();
+        let mut future = pool.spawn_async(false);
+        assert!(poll(&mut future).is_pending());
+        assert!(served.cancel());
+        assert!(poll(&mut future).is_ready());
+    }
+    gate.open();
+    pool.wait_idle().unwrap();
+    let cancelled = [0, 1].map(|index| pool.stats_of(index).unwrap().cancelled);
+    assert_eq!(cancelled, [2, 2]);
 }
 
 /// It is in the lines of all pools at once, and leaves all of them.
-#[test]
+#[testkit::test]
 fn a_waiting_future_is_woken_by_its_token_and_gives_its_task_and_its_turn_up() {
-    bounded(|| {
-        for pools in 1..=3 {
-            let (pool, gates) = held(pools);
-            let queued: Vec<_> = (0..pools).map(|_| pool.try_spawn(here).unwrap()).collect();
-            let (token, waker) = (CancelToken::new(), CountingWaker::new());
-            let mut future = pool.task().cancelled_by(&token).spawn_async(here);
-            assert!(poll_with(&mut future, &waker.waker()).is_pending());
-            let behind = enter_lines(&pool, |pool| pool.spawn(here));
-            token.cancel();
-            assert_eq!(waker.wakes(), 1);
-            let given_up = poll(&mut future);
-            assert!(matches!(
-                given_up,
-                Poll::Ready(Err(SubmitError::Cancelled(_)))
-            ));
-            assert_eq!((pool.waiting(), pool.stats().refused), (1, 1));
-            // The first room there is goes to who was behind it, in whichever pool.
-            assert!(queued[pools - 1].cancel());
-            let served = behind.join().unwrap().unwrap();
-            assert_eq!((pool.waiting(), pool.queued()), (0, pools));
-            gates.iter().for_each(Gate::open);
-            served.join().unwrap();
-            end(&pool);
-        }
-    });
+    for pools in 1..=3 {
+        let (pool, gates) = held(pools);
+        let queued: Vec<_> = (0..pools).map(|_| pool.try_spawn(here).unwrap()).collect();
+        let (token, waker) = (CancelToken::new(), CountingWaker::new());
+        let mut future = pool.task().cancelled_by(&token).spawn_async(here);
+        assert!(poll_with(&mut future, &waker.waker()).is_pending());
+        let behind = enter_lines(&pool, |pool| pool.spawn(here));
+        token.cancel();
+        assert_eq!(waker.wakes(), 1);
+        let given_up = poll(&mut future);
+        assert!(matches!(
+            given_up,
+            Poll::Ready(Err(SubmitError::Cancelled(_)))
+        ));
+        assert_eq!((pool.waiting(), pool.stats().refused), (1, 1));
+        // The first room there is goes to who was behind it, in whichever pool.
+        assert!(queued[pools - 1].cancel());
+        let served = behind.join().unwrap().unwrap();
+        assert_eq!((pool.waiting(), pool.queued()), (0, pools));
+        gates.iter().for_each(Gate::open);
+        served.join().unwrap();
+        end(&pool);
+    }
 }

@@ -11,7 +11,7 @@ use multi_pool::{
 use pool_core::{Capacity, Closures, FuncPool, Pool, Runner, SubmitError};
 use testkit::Gate;
 
-use crate::support::{bounded, end, hold_all, multi};
+use crate::support::{end, hold_all, multi};
 
 const POOLS: usize = 10;
 const EACH: usize = 5;
@@ -71,47 +71,41 @@ fn typed(strategy: impl Strategy) -> MultiFuncPool<Gate> {
     builder.strategy(strategy).build().unwrap()
 }
 
-#[test]
+#[testkit::test]
 fn fifty_tasks_fill_ten_pools_of_five_evenly_in_each_of_two_lives() {
-    bounded(|| {
-        let closure = |pool: &MultiPool, gate: Gate| pool.try_submit(move || gate.wait()).is_ok();
-        lives_twice(&closures(RoundRobin::new()), closure);
-        lives_twice(&closures(LeastTasks), closure);
-    });
+    let closure = |pool: &MultiPool, gate: Gate| pool.try_submit(move || gate.wait()).is_ok();
+    lives_twice(&closures(RoundRobin::new()), closure);
+    lives_twice(&closures(LeastTasks), closure);
 }
 
-#[test]
+#[testkit::test]
 fn fifty_arguments_fill_ten_typed_pools_of_five_likewise() {
-    bounded(|| {
-        let argument = |pool: &MultiFuncPool<Gate>, gate| pool.try_submit(gate).is_ok();
-        lives_twice(&typed(RoundRobin::new()), argument);
-        lives_twice(&typed(LeastTasks), argument);
-    });
+    let argument = |pool: &MultiFuncPool<Gate>, gate| pool.try_submit(gate).is_ok();
+    lives_twice(&typed(RoundRobin::new()), argument);
+    lives_twice(&typed(LeastTasks), argument);
 }
 
-#[test]
+#[testkit::test]
 fn a_thousand_numbers_sum_up_through_every_kind() {
-    bounded(|| {
-        let sum = Arc::new(AtomicU64::new(0));
-        let pool = multi(4, 3);
-        for number in 0..1000 {
-            let sum = Arc::clone(&sum);
-            pool.submit(move || _ = sum.fetch_add(number, SeqCst))
-                .unwrap();
-        }
-        pool.wait_idle().unwrap();
-        assert_eq!(sum.load(SeqCst), 499_500);
+    let sum = Arc::new(AtomicU64::new(0));
+    let pool = multi(4, 3);
+    for number in 0..1000 {
+        let sum = Arc::clone(&sum);
+        pool.submit(move || _ = sum.fetch_add(number, SeqCst))
+            .unwrap();
+    }
+    pool.wait_idle().unwrap();
+    assert_eq!(sum.load(SeqCst), 499_500);
 
-        let total = Arc::clone(&sum);
-        let each = FuncPool::builder(move |number| total.fetch_add(number, SeqCst)).capacity(3);
-        let pool = MultiFuncPool::builder(each).pools(4).build().unwrap();
-        (0..1000).for_each(|number| pool.submit(number).unwrap());
-        pool.wait_idle().unwrap();
-        assert_eq!(sum.load(SeqCst), 999_000);
-    });
+    let total = Arc::clone(&sum);
+    let each = FuncPool::builder(move |number| total.fetch_add(number, SeqCst)).capacity(3);
+    let pool = MultiFuncPool::builder(each).pools(4).build().unwrap();
+    (0..1000).for_each(|number| pool.submit(number).unwrap());
+    pool.wait_idle().unwrap();
+    assert_eq!(sum.load(SeqCst), 999_000);
 }
 
-#[test]
+#[testkit::test]
 fn an_index_out_of_range_is_said_to_be_one() {
     let pool = multi(POOLS, EACH);
     for index in [POOLS, usize::MAX] {
@@ -128,7 +122,7 @@ fn an_index_out_of_range_is_said_to_be_one() {
     assert_eq!(error.to_string(), "there is no pool 10 of 10");
 }
 
-#[test]
+#[testkit::test]
 fn unlimited_pools_have_no_limit_together() {
     let each = Pool::builder().unlimited();
     let pool = MultiPool::builder(each).pools(3).build().unwrap();
@@ -149,16 +143,14 @@ fn a_sum_too_large_for_a_number_is_no_limit() {
     assert_eq!(pool.free(), Some(usize::MAX));
 }
 
-#[test]
+#[testkit::test]
 fn a_refusal_is_counted_once_however_many_pools_were_full() {
-    bounded(|| {
-        let pool = multi(4, 1);
-        let gates = hold_all(&pool, 4);
-        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-        assert!(matches!(pool.try_spawn(|| ()), Err(SubmitError::Full(_))));
-        assert_eq!((pool.stats().refused, pool.stats().submitted), (2, 4));
-        gates.iter().for_each(Gate::open);
-        end(&pool);
-        assert_eq!(pool.stats().completed, 4);
-    });
+    let pool = multi(4, 1);
+    let gates = hold_all(&pool, 4);
+    assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+    assert!(matches!(pool.try_spawn(|| ()), Err(SubmitError::Full(_))));
+    assert_eq!((pool.stats().refused, pool.stats().submitted), (2, 4));
+    gates.iter().for_each(Gate::open);
+    end(&pool);
+    assert_eq!(pool.stats().completed, 4);
 }

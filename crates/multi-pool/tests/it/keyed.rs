@@ -8,7 +8,7 @@ use multi_pool::{MultiKeyed, MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
 use testkit::{Gate, block_on};
 
-use crate::support::{Journal, bounded, multi};
+use crate::support::{Journal, multi};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -18,143 +18,131 @@ fn keyed(pools: usize, capacity: usize, depth: usize) -> MultiKeyed<u64> {
     pool.keyed()
 }
 
-#[test]
+#[testkit::test]
 fn the_tasks_of_a_key_run_in_order_whichever_pool_it_is_in() {
-    bounded(|| {
-        let keyed = keyed(3, 2, 1_000);
-        let journal = Journal::new();
-        for number in 0..50 {
-            for key in 0..20 {
-                keyed.submit(key, journal.writer((key, number))).unwrap();
-            }
-        }
-        keyed.pool().wait_idle().unwrap();
-        let entries = journal.entries();
+    let keyed = keyed(3, 2, 1_000);
+    let journal = Journal::new();
+    for number in 0..50 {
         for key in 0..20 {
-            let of_key = entries.iter().filter(|entry| entry.0 == key);
-            assert!(of_key.map(|entry| entry.1).eq(0..50), "key {key}");
+            keyed.submit(key, journal.writer((key, number))).unwrap();
         }
-        assert_eq!(keyed.keys(), 0);
-        let used = (0..3).filter(|&pool| keyed.pool().stats_of(pool).unwrap().completed > 0);
-        assert_eq!(used.count(), 3, "20 keys are in more than two pools");
-    });
+    }
+    keyed.pool().wait_idle().unwrap();
+    let entries = journal.entries();
+    for key in 0..20 {
+        let of_key = entries.iter().filter(|entry| entry.0 == key);
+        assert!(of_key.map(|entry| entry.1).eq(0..50), "key {key}");
+    }
+    assert_eq!(keyed.keys(), 0);
+    let used = (0..3).filter(|&pool| keyed.pool().stats_of(pool).unwrap().completed > 0);
+    assert_eq!(used.count(), 3, "20 keys are in more than two pools");
 }
 
-#[test]
+#[testkit::test]
 fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
-    bounded(|| {
-        let (keyed, journal) = (keyed(3, 2, 1_000), Journal::new());
-        let (long, far) = (SECOND * 60, Instant::now() + SECOND * 60);
-        for key in 0..20 {
-            let gate = Gate::new();
-            let held = gate.clone();
-            keyed.submit(key, move || held.wait()).unwrap();
-            gate.wait_for_arrivals(1);
-            let write = |number| journal.writer((key, number));
-            keyed.submit_timeout(key, write(0), long).unwrap();
-            keyed.submit_timeout(key, write(1), far).unwrap();
-            block_on(keyed.submit_async(key, write(2))).unwrap();
-            let third = keyed.spawn_timeout(key, write(3), long).unwrap();
-            let fourth = keyed.spawn_timeout(key, write(4), far).unwrap();
-            let fifth = block_on(keyed.spawn_async(key, write(5))).unwrap();
-            assert!(keyed.of(&key).keys() > 0);
-            gate.open();
-            for handle in [third, fourth, fifth] {
-                handle.join().unwrap();
-            }
-            let of_key = journal.entries().into_iter().filter(|entry| entry.0 == key);
-            assert!(of_key.map(|entry| entry.1).eq(0..6), "key {key}");
-        }
-    });
-}
-
-#[test]
-fn a_key_stays_in_its_pool_and_is_refused_there_though_another_has_room() {
-    bounded(|| {
-        let keyed = keyed(2, 1, 0);
-        let here = |key: &u64| keyed.of(key).pool().name().to_owned();
-        let other = (1..10_000).find(|key| here(key) != here(&0)).unwrap();
+    let (keyed, journal) = (keyed(3, 2, 1_000), Journal::new());
+    let (long, far) = (SECOND * 60, Instant::now() + SECOND * 60);
+    for key in 0..20 {
         let gate = Gate::new();
         let held = gate.clone();
-        let first = keyed.spawn(0, move || held.wait()).unwrap();
+        keyed.submit(key, move || held.wait()).unwrap();
         gate.wait_for_arrivals(1);
-        let refused = keyed.try_submit(0, || ());
-        assert!(matches!(refused, Err(SubmitError::Full((0, _)))));
-        assert!(matches!(
-            keyed.try_spawn(0, || ()),
-            Err(SubmitError::Full((0, _)))
-        ));
-        assert_eq!(
-            keyed
-                .clone()
-                .try_spawn(other, || 7)
-                .unwrap()
-                .join()
-                .unwrap(),
-            7
-        );
+        let write = |number| journal.writer((key, number));
+        keyed.submit_timeout(key, write(0), long).unwrap();
+        keyed.submit_timeout(key, write(1), far).unwrap();
+        block_on(keyed.submit_async(key, write(2))).unwrap();
+        let third = keyed.spawn_timeout(key, write(3), long).unwrap();
+        let fourth = keyed.spawn_timeout(key, write(4), far).unwrap();
+        let fifth = block_on(keyed.spawn_async(key, write(5))).unwrap();
+        assert!(keyed.of(&key).keys() > 0);
         gate.open();
-        first.join().unwrap();
-    });
+        for handle in [third, fourth, fifth] {
+            handle.join().unwrap();
+        }
+        let of_key = journal.entries().into_iter().filter(|entry| entry.0 == key);
+        assert!(of_key.map(|entry| entry.1).eq(0..6), "key {key}");
+    }
 }
 
-#[test]
+#[testkit::test]
+fn a_key_stays_in_its_pool_and_is_refused_there_though_another_has_room() {
+    let keyed = keyed(2, 1, 0);
+    let here = |key: &u64| keyed.of(key).pool().name().to_owned();
+    let other = (1..10_000).find(|key| here(key) != here(&0)).unwrap();
+    let gate = Gate::new();
+    let held = gate.clone();
+    let first = keyed.spawn(0, move || held.wait()).unwrap();
+    gate.wait_for_arrivals(1);
+    let refused = keyed.try_submit(0, || ());
+    assert!(matches!(refused, Err(SubmitError::Full((0, _)))));
+    assert!(matches!(
+        keyed.try_spawn(0, || ()),
+        Err(SubmitError::Full((0, _)))
+    ));
+    assert_eq!(
+        keyed
+            .clone()
+            .try_spawn(other, || 7)
+            .unwrap()
+            .join()
+            .unwrap(),
+        7
+    );
+    gate.open();
+    first.join().unwrap();
+}
+
+#[testkit::test]
 fn what_is_keyed_keeps_the_multi_pool_open_and_its_drop_ends_it() {
-    bounded(|| {
-        let each = Pool::builder()
-            .capacity(1)
-            .queue_depth(10)
-            .drop_policy(DropPolicy::Join);
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let weak = pool.downgrade();
-        let keyed = pool.keyed();
-        drop(pool);
-        let token = Arc::new(());
-        for key in 0..10_u64 {
-            let held = Arc::clone(&token);
-            keyed
-                .submit(key, move || {
-                    thread::yield_now();
-                    drop(held);
-                })
-                .unwrap();
-        }
-        drop(keyed);
-        assert!(weak.upgrade().is_none());
-        assert_eq!(Arc::strong_count(&token), 1, "all have run");
-    });
+    let each = Pool::builder()
+        .capacity(1)
+        .queue_depth(10)
+        .drop_policy(DropPolicy::Join);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let weak = pool.downgrade();
+    let keyed = pool.keyed();
+    drop(pool);
+    let token = Arc::new(());
+    for key in 0..10_u64 {
+        let held = Arc::clone(&token);
+        keyed
+            .submit(key, move || {
+                thread::yield_now();
+                drop(held);
+            })
+            .unwrap();
+    }
+    drop(keyed);
+    assert!(weak.upgrade().is_none());
+    assert_eq!(Arc::strong_count(&token), 1, "all have run");
 }
 
-#[test]
+#[testkit::test]
 fn a_released_multi_pool_gives_key_and_task_back() {
-    bounded(|| {
-        let pool = multi(2, 1);
-        let keyed = pool.keyed();
-        pool.release();
-        assert!(matches!(
-            keyed.submit(3, || ()),
-            Err(SubmitError::Released((3, _)))
-        ));
-    });
+    let pool = multi(2, 1);
+    let keyed = pool.keyed();
+    pool.release();
+    assert!(matches!(
+        keyed.submit(3, || ()),
+        Err(SubmitError::Released((3, _)))
+    ));
 }
 
-#[test]
+#[testkit::test]
 fn a_limit_holds_for_each_key_in_whichever_pool_it_is() {
-    bounded(|| {
-        let keyed = keyed(3, 3, 1_000).limit(2);
-        for key in 0..20 {
-            let gates = [(); 3].map(|()| Gate::new());
-            for gate in gates.clone() {
-                keyed.submit(key, move || gate.wait()).unwrap();
-            }
-            gates[..2].iter().for_each(|gate| gate.wait_for_arrivals(1));
-            let stats = keyed.of(&key).pool().stats();
-            assert_eq!((stats.busy, stats.reserved), (2, 1), "key {key}");
-            gates[0].open();
-            gates[2].wait_for_arrivals(1);
-            gates.iter().for_each(Gate::open);
-            keyed.pool().wait_idle().unwrap();
+    let keyed = keyed(3, 3, 1_000).limit(2);
+    for key in 0..20 {
+        let gates = [(); 3].map(|()| Gate::new());
+        for gate in gates.clone() {
+            keyed.submit(key, move || gate.wait()).unwrap();
         }
-        assert_eq!(keyed.keys(), 0);
-    });
+        gates[..2].iter().for_each(|gate| gate.wait_for_arrivals(1));
+        let stats = keyed.of(&key).pool().stats();
+        assert_eq!((stats.busy, stats.reserved), (2, 1), "key {key}");
+        gates[0].open();
+        gates[2].wait_for_arrivals(1);
+        gates.iter().for_each(Gate::open);
+        keyed.pool().wait_idle().unwrap();
+    }
+    assert_eq!(keyed.keys(), 0);
 }

@@ -8,7 +8,7 @@ use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
 use testkit::{DropCounter, Gate};
 
-use crate::support::{bounded, hold_all, multi, poll, until};
+use crate::support::{hold_all, multi, poll, until};
 
 /// Two pools, each with a held worker and a queued task that counts its run.
 fn loaded(
@@ -35,83 +35,73 @@ fn loaded(
     (pool, gates, drops, ran)
 }
 
-#[test]
+#[testkit::test]
 fn a_drain_lets_what_was_accepted_run_and_does_not_block() {
-    bounded(|| {
-        let stopped = Arc::new(AtomicUsize::new(0));
-        let (pool, gates, drops, ran) = loaded(DropPolicy::Drain, &stopped);
-        drop(pool);
-        assert_eq!((drops.alive(), stopped.load(SeqCst)), (2, 0));
-        gates.iter().for_each(Gate::open);
-        until(|| stopped.load(SeqCst) == 2);
-        assert_eq!((ran.load(SeqCst), drops.alive()), (2, 0));
-    });
+    let stopped = Arc::new(AtomicUsize::new(0));
+    let (pool, gates, drops, ran) = loaded(DropPolicy::Drain, &stopped);
+    drop(pool);
+    assert_eq!((drops.alive(), stopped.load(SeqCst)), (2, 0));
+    gates.iter().for_each(Gate::open);
+    until(|| stopped.load(SeqCst) == 2);
+    assert_eq!((ran.load(SeqCst), drops.alive()), (2, 0));
 }
 
-#[test]
+#[testkit::test]
 fn a_join_returns_when_every_pool_has_ended() {
-    bounded(|| {
-        let stopped = Arc::new(AtomicUsize::new(0));
-        let (pool, gates, drops, ran) = loaded(DropPolicy::Join, &stopped);
-        gates.iter().for_each(Gate::open);
-        drop(pool);
-        assert_eq!(
-            (ran.load(SeqCst), drops.alive(), stopped.load(SeqCst)),
-            (2, 0, 2)
-        );
-    });
+    let stopped = Arc::new(AtomicUsize::new(0));
+    let (pool, gates, drops, ran) = loaded(DropPolicy::Join, &stopped);
+    gates.iter().for_each(Gate::open);
+    drop(pool);
+    assert_eq!(
+        (ran.load(SeqCst), drops.alive(), stopped.load(SeqCst)),
+        (2, 0, 2)
+    );
 }
 
-#[test]
+#[testkit::test]
 fn no_pool_is_waited_for_while_another_is_open() {
-    bounded(|| {
-        let gate = Gate::new();
-        let opener = gate.clone();
-        let each = Pool::builder()
-            .capacity(1)
-            .keep_alive(None)
-            .drop_policy(DropPolicy::Join)
-            .stop_hook(move || opener.open());
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let held = gate.clone();
-        pool.submit(move || held.wait()).unwrap();
-        pool.spawn(|| ()).unwrap().join().unwrap();
-        assert_eq!([0, 1].map(|index| pool.running_of(index)), [Ok(1); 2]);
-        drop(pool); // The second one's idle worker ends, and so lets the first one's end.
-        assert!(gate.is_open());
-    });
+    let gate = Gate::new();
+    let opener = gate.clone();
+    let each = Pool::builder()
+        .capacity(1)
+        .keep_alive(None)
+        .drop_policy(DropPolicy::Join)
+        .stop_hook(move || opener.open());
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).unwrap();
+    pool.spawn(|| ()).unwrap().join().unwrap();
+    assert_eq!([0, 1].map(|index| pool.running_of(index)), [Ok(1); 2]);
+    drop(pool); // The second one's idle worker ends, and so lets the first one's end.
+    assert!(gate.is_open());
 }
 
-#[test]
+#[testkit::test]
 fn a_discard_drops_what_has_not_started() {
-    bounded(|| {
-        let stopped = Arc::new(AtomicUsize::new(0));
-        let (pool, gates, drops, ran) = loaded(DropPolicy::Discard, &stopped);
-        drop(pool);
-        assert_eq!((ran.load(SeqCst), drops.alive()), (0, 0));
-        gates.iter().for_each(Gate::open);
-        until(|| stopped.load(SeqCst) == 2);
-        assert_eq!(ran.load(SeqCst), 0);
-    });
+    let stopped = Arc::new(AtomicUsize::new(0));
+    let (pool, gates, drops, ran) = loaded(DropPolicy::Discard, &stopped);
+    drop(pool);
+    assert_eq!((ran.load(SeqCst), drops.alive()), (0, 0));
+    gates.iter().for_each(Gate::open);
+    until(|| stopped.load(SeqCst) == 2);
+    assert_eq!(ran.load(SeqCst), 0);
 }
 
-#[test]
+#[testkit::test]
 fn waiting_futures_and_weak_handles_keep_nothing_open() {
-    bounded(|| {
-        let pool = multi(2, 1);
-        let gates = hold_all(&pool, 2);
-        let mut future = pool.submit_async(|| ());
-        assert!(poll(&mut future).is_pending());
-        let weak = pool.downgrade();
-        let clone = weak.upgrade().unwrap();
-        drop(pool);
-        assert!(!clone.is_released());
-        drop(clone);
-        assert!(weak.upgrade().is_none());
-        assert!(matches!(
-            poll(&mut future),
-            Poll::Ready(Err(SubmitError::Released(_)))
-        ));
-        gates.iter().for_each(Gate::open);
-    });
+    let pool = multi(2, 1);
+    let gates = hold_all(&pool, 2);
+    let mut future = pool.submit_async(|| ());
+    assert!(poll(&mut future).is_pending());
+    let weak = pool.downgrade();
+    let clone = weak.upgrade().unwrap();
+    drop(pool);
+    assert!(!clone.is_released());
+    drop(clone);
+    assert!(weak.upgrade().is_none());
+    assert!(matches!(
+        poll(&mut future),
+        Poll::Ready(Err(SubmitError::Released(_)))
+    ));
+    gates.iter().for_each(Gate::open);
 }

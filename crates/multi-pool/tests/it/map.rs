@@ -8,41 +8,35 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::task::Context;
 use std::thread;
-use std::time::Duration;
 
 use futures_lite::{Stream, StreamExt};
 use multi_pool::{LeastTasks, Loads, MultiPool, MultiPoolExt, RoundRobin, Strategy};
 use pool_core::{Pool, QueueDepth, SubmitError};
 use pool_util::{MapError, PoolExt};
-use testkit::{CountingWaker, Gate, watchdog};
+use testkit::{CountingWaker, Gate};
 
 use crate::support::{hold, hold_all};
-
-/// Only a net.
-const LIMIT: Duration = Duration::from_secs(60);
 
 fn pools(count: usize) -> MultiPool {
     let each = Pool::builder().capacity(1).queue_depth(0);
     MultiPool::builder(each).pools(count).build().unwrap()
 }
 
-#[test]
+#[testkit::test]
 fn the_workers_of_all_pools_take_part_and_results_come_in_order() {
-    watchdog(LIMIT, || {
-        let (pools, all) = (pools(3), Arc::new(Barrier::new(3)));
-        // None ends before three workers are there.
-        let results = pools.map(0..3, move |n| {
-            all.wait();
-            (n, thread::current().name().map(str::to_owned))
-        });
-        let results: Vec<_> = results.map(Result::unwrap).collect();
-        assert!(results.iter().map(|(n, _)| *n).eq(0..3));
-        let names: BTreeSet<_> = results.into_iter().map(|(_, name)| name).collect();
-        assert_eq!(names.len(), 3, "{names:?}");
+    let (pools, all) = (pools(3), Arc::new(Barrier::new(3)));
+    // None ends before three workers are there.
+    let results = pools.map(0..3, move |n| {
+        all.wait();
+        (n, thread::current().name().map(str::to_owned))
     });
+    let results: Vec<_> = results.map(Result::unwrap).collect();
+    assert!(results.iter().map(|(n, _)| *n).eq(0..3));
+    let names: BTreeSet<_> = results.into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
 }
 
-#[test]
+#[testkit::test]
 fn an_error_stops_it_and_unordered_and_for_each_see_every_item() {
     let pools = pools(2);
     let failed = pools.try_map(0.., |n| if n == 9 { Err(n) } else { Ok(n) });
@@ -56,22 +50,20 @@ fn an_error_stops_it_and_unordered_and_for_each_see_every_item() {
     assert!(matches!(failed, Err(MapError::Failed(3))));
 }
 
-#[test]
+#[testkit::test]
 fn a_caller_that_waits_at_full_pools_is_let_in_beside_an_endless_mapping() {
-    watchdog(LIMIT, || {
-        let pools = pools(2);
-        let mut endless = pools.map(0_u64.., |n| n).window(64);
+    let pools = pools(2);
+    let mut endless = pools.map(0_u64.., |n| n).window(64);
+    endless.next().unwrap().unwrap();
+    let caller = pools.clone();
+    let other = thread::spawn(move || caller.spawn(|| 7).unwrap().join().unwrap());
+    while !other.is_finished() {
         endless.next().unwrap().unwrap();
-        let caller = pools.clone();
-        let other = thread::spawn(move || caller.spawn(|| 7).unwrap().join().unwrap());
-        while !other.is_finished() {
-            endless.next().unwrap().unwrap();
-        }
-        assert_eq!(other.join().unwrap(), 7);
-    });
+    }
+    assert_eq!(other.join().unwrap(), 7);
 }
 
-#[test]
+#[testkit::test]
 fn a_mapping_inside_a_task_needs_no_other_worker() {
     let pools = pools(2);
     let inner = pools.clone();
@@ -81,25 +73,23 @@ fn a_mapping_inside_a_task_needs_no_other_worker() {
     assert_eq!(results.map(Result::unwrap).sum::<u64>(), 56);
 }
 
-#[test]
+#[testkit::test]
 fn the_workers_of_all_pools_take_part_in_a_scope() {
-    watchdog(LIMIT, || {
-        let (pools, all) = (pools(3), Barrier::new(3));
-        let mut names = [const { None }; 3];
-        pools.scope(|scope| {
-            for name in &mut names {
-                let all = &all;
-                scope.submit(move || {
-                    all.wait();
-                    *name = thread::current().name().map(str::to_owned);
-                });
-            }
-        });
-        assert_eq!(BTreeSet::from(names).len(), 3);
+    let (pools, all) = (pools(3), Barrier::new(3));
+    let mut names = [const { None }; 3];
+    pools.scope(|scope| {
+        for name in &mut names {
+            let all = &all;
+            scope.submit(move || {
+                all.wait();
+                *name = thread::current().name().map(str::to_owned);
+            });
+        }
     });
+    assert_eq!(BTreeSet::from(names).len(), 3);
 }
 
-#[test]
+#[testkit::test]
 fn a_release_ends_it() {
     let pools = pools(2);
     let ours = pools.clone();
@@ -116,63 +106,59 @@ fn a_release_ends_it() {
     pools.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn unordered_results_of_a_mapping_that_may_fail_come_as_they_end_until_the_first_error() {
-    watchdog(LIMIT, || {
-        let (pools, gate) = (pools(2), Gate::new());
-        let held = gate.clone();
-        let mut source = 0_usize..;
-        let results = pools.try_map_unordered(source.by_ref(), move |n| {
-            if n == 0 {
-                held.wait();
-            }
-            if n == 5 { Err(n) } else { Ok(n) }
-        });
-        let mut results = results.window(8);
-        // The first item holds one worker, and nothing up.
-        for n in 1..5 {
-            assert_eq!(results.next().unwrap().unwrap(), n);
+    let (pools, gate) = (pools(2), Gate::new());
+    let held = gate.clone();
+    let mut source = 0_usize..;
+    let results = pools.try_map_unordered(source.by_ref(), move |n| {
+        if n == 0 {
+            held.wait();
         }
-        let failed = results.next().unwrap();
-        assert!(matches!(failed, Err(MapError::Failed(5))));
-        assert!(results.next().is_none());
-        drop(results);
-        gate.open();
-        assert!(source.start <= 5 + 8, "{} were pulled", source.start);
+        if n == 5 { Err(n) } else { Ok(n) }
     });
+    let mut results = results.window(8);
+    // The first item holds one worker, and nothing up.
+    for n in 1..5 {
+        assert_eq!(results.next().unwrap().unwrap(), n);
+    }
+    let failed = results.next().unwrap();
+    assert!(matches!(failed, Err(MapError::Failed(5))));
+    assert!(results.next().is_none());
+    drop(results);
+    gate.open();
+    assert!(source.start <= 5 + 8, "{} were pulled", source.start);
 }
 
-#[test]
+#[testkit::test]
 fn as_a_stream_it_waits_for_the_room_of_any_pool_and_gives_panics_in_their_places() {
-    watchdog(LIMIT, || {
-        let (pools, gates) = (pools(2), [Gate::new(), Gate::new()]);
-        for gate in &gates {
-            let held = gate.clone();
-            pools.try_submit(move || held.wait()).unwrap();
-            gate.wait_for_arrivals(1);
-        }
-        let waker = CountingWaker::new();
-        let results = pools.map(0..100, |n| {
-            assert!(n % 10 != 3, "as asked");
-            n
-        });
-        let mut results = results.into_stream();
-        let polled = Pin::new(&mut results).poll_next(&mut Context::from_waker(&waker.waker()));
-        assert!(polled.is_pending());
-        assert_eq!((pools.waiting(), waker.wakes()), (1, 0));
-        gates[1].open(); // The other one is held to the end.
-        waker.wait_for_wakes(1);
-        let results: Vec<_> = testkit::block_on(results.collect());
-        assert_eq!(results.len(), 100);
-        for (n, result) in (0..).zip(results) {
-            match result {
-                Ok(value) => assert!(value == n && n % 10 != 3),
-                Err(MapError::Panicked(_)) => assert_eq!(n % 10, 3),
-                Err(other) => panic!("{other}"),
-            }
-        }
-        gates[0].open();
+    let (pools, gates) = (pools(2), [Gate::new(), Gate::new()]);
+    for gate in &gates {
+        let held = gate.clone();
+        pools.try_submit(move || held.wait()).unwrap();
+        gate.wait_for_arrivals(1);
+    }
+    let waker = CountingWaker::new();
+    let results = pools.map(0..100, |n| {
+        assert!(n % 10 != 3, "as asked");
+        n
     });
+    let mut results = results.into_stream();
+    let polled = Pin::new(&mut results).poll_next(&mut Context::from_waker(&waker.waker()));
+    assert!(polled.is_pending());
+    assert_eq!((pools.waiting(), waker.wakes()), (1, 0));
+    gates[1].open(); // The other one is held to the end.
+    waker.wait_for_wakes(1);
+    let results: Vec<_> = testkit::block_on(results.collect());
+    assert_eq!(results.len(), 100);
+    for (n, result) in (0..).zip(results) {
+        match result {
+            Ok(value) => assert!(value == n && n % 10 != 3),
+            Err(MapError::Panicked(_)) => assert_eq!(n % 10, 3),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    gates[0].open();
 }
 
 /// Two pools of one worker, which have room for any number of tasks.
@@ -214,45 +200,41 @@ fn map_beside_a_blocked_worker(pools: &MultiPool) {
     assert_eq!(sum, 199 * 100);
 }
 
-#[test]
+#[testkit::test]
 fn a_member_whose_worker_is_blocked_holds_up_no_mapping() {
-    watchdog(LIMIT, || {
-        for pools in [
-            queueing(RoundRobin::new()),
-            queueing(LeastTasks),
-            queueing(Only(0)),
-        ] {
-            let gate = hold(&pools);
-            map_beside_a_blocked_worker(&pools);
-            gate.open();
-        }
-    });
+    for pools in [
+        queueing(RoundRobin::new()),
+        queueing(LeastTasks),
+        queueing(Only(0)),
+    ] {
+        let gate = hold(&pools);
+        map_beside_a_blocked_worker(&pools);
+        gate.open();
+    }
 }
 
-#[test]
+#[testkit::test]
 fn a_mapping_that_began_while_all_workers_were_busy_goes_on_with_the_first_that_is_free() {
-    watchdog(LIMIT, || {
-        for free in [0, 1] {
-            for streams in [false, true] {
-                let pools = queueing(RoundRobin::new());
-                let gates = hold_all(&pools, 2);
-                let mapped = pools.map(0..200_u32, |n| n);
-                let consumer = thread::spawn(move || {
-                    if streams {
-                        let values = mapped.into_stream().map(Result::unwrap);
-                        testkit::block_on(values.fold(0, |sum, n| sum + n))
-                    } else {
-                        mapped.map(Result::unwrap).sum::<u32>()
-                    }
-                });
-                let queued = || pools.stats().queued;
-                crate::support::until(|| queued() > 0);
-                gates[free].open();
-                assert_eq!(consumer.join().unwrap(), 199 * 100);
-                gates.iter().for_each(Gate::open);
-            }
+    for free in [0, 1] {
+        for streams in [false, true] {
+            let pools = queueing(RoundRobin::new());
+            let gates = hold_all(&pools, 2);
+            let mapped = pools.map(0..200_u32, |n| n);
+            let consumer = thread::spawn(move || {
+                if streams {
+                    let values = mapped.into_stream().map(Result::unwrap);
+                    testkit::block_on(values.fold(0, |sum, n| sum + n))
+                } else {
+                    mapped.map(Result::unwrap).sum::<u32>()
+                }
+            });
+            let queued = || pools.stats().queued;
+            crate::support::until(|| queued() > 0);
+            gates[free].open();
+            assert_eq!(consumer.join().unwrap(), 199 * 100);
+            gates.iter().for_each(Gate::open);
         }
-    });
+    }
 }
 
 /// Panics while it is armed.
@@ -266,50 +248,46 @@ impl Strategy for Panics {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_scope_outlasts_its_tasks_though_the_strategy_panics() {
-    watchdog(LIMIT, || {
-        let strategy = Panics::default();
-        let pools = queueing(strategy.clone());
-        let (gate, ended, left) = (Gate::new(), AtomicUsize::new(0), AtomicBool::new(false));
-        let unwound = catch_unwind(AssertUnwindSafe(|| {
-            pools.scope(|scope| {
-                for _ in 0..2 {
-                    scope.submit(|| {
-                        gate.wait();
-                        (0..1_000).for_each(|_| thread::yield_now());
-                        assert!(!left.load(SeqCst), "the task ran on after its scope");
-                        ended.fetch_add(1, SeqCst);
-                    });
-                }
-                gate.wait_for_arrivals(2);
-                strategy.0.store(true, SeqCst);
-                for _ in 0..2 {
-                    scope.submit(|| gate.open());
-                }
-            });
-        }));
-        left.store(true, SeqCst);
-        gate.open();
-        assert_eq!((unwound.is_ok(), ended.into_inner()), (true, 2));
-    });
+    let strategy = Panics::default();
+    let pools = queueing(strategy.clone());
+    let (gate, ended, left) = (Gate::new(), AtomicUsize::new(0), AtomicBool::new(false));
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        pools.scope(|scope| {
+            for _ in 0..2 {
+                scope.submit(|| {
+                    gate.wait();
+                    (0..1_000).for_each(|_| thread::yield_now());
+                    assert!(!left.load(SeqCst), "the task ran on after its scope");
+                    ended.fetch_add(1, SeqCst);
+                });
+            }
+            gate.wait_for_arrivals(2);
+            strategy.0.store(true, SeqCst);
+            for _ in 0..2 {
+                scope.submit(|| gate.open());
+            }
+        });
+    }));
+    left.store(true, SeqCst);
+    gate.open();
+    assert_eq!((unwound.is_ok(), ended.into_inner()), (true, 2));
 }
 
-#[test]
+#[testkit::test]
 fn a_strategy_that_panics_reaches_the_caller_of_next_and_no_item_is_lost() {
-    watchdog(LIMIT, || {
-        let strategy = Panics::default();
-        let pools = queueing(strategy.clone());
-        let mut results = pools.map(0..10, |n| n).window(1);
-        let mut values = Vec::new();
-        for armed in [false, true].into_iter().cycle() {
-            strategy.0.store(armed, SeqCst);
-            match catch_unwind(AssertUnwindSafe(|| results.next())) {
-                Ok(None) => break,
-                Ok(Some(value)) => values.push(value.unwrap()),
-                Err(_) => assert!(armed),
-            }
+    let strategy = Panics::default();
+    let pools = queueing(strategy.clone());
+    let mut results = pools.map(0..10, |n| n).window(1);
+    let mut values = Vec::new();
+    for armed in [false, true].into_iter().cycle() {
+        strategy.0.store(armed, SeqCst);
+        match catch_unwind(AssertUnwindSafe(|| results.next())) {
+            Ok(None) => break,
+            Ok(Some(value)) => values.push(value.unwrap()),
+            Err(_) => assert!(armed),
         }
-        assert!(values.into_iter().eq(0..10));
-    });
+    }
+    assert!(values.into_iter().eq(0..10));
 }

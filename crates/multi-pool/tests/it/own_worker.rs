@@ -4,7 +4,7 @@ use multi_pool::{MultiPool, MultiPoolExt, MultiWaitError};
 use pool_core::{Pool, SubmitError, WaitError, WithinWorker};
 use testkit::Gate;
 
-use crate::support::{bounded, end, here, hold, hold_all, multi, until};
+use crate::support::{end, here, hold, hold_all, multi, until};
 
 fn with(policy: WithinWorker, limit: u32) -> MultiPool {
     let each = Pool::builder().capacity(1).within_worker(policy);
@@ -12,46 +12,42 @@ fn with(policy: WithinWorker, limit: u32) -> MultiPool {
     builder.build().unwrap()
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_of_any_pool_runs_the_task_in_place_if_every_pool_is_full() {
-    bounded(|| {
-        for held in 0..2 {
-            let pool = multi(2, 1);
-            let gates = hold_all(&pool, held);
-            let inner = pool.clone();
-            let outer = pool.spawn(move || {
-                let blocker = hold_all(&inner, 1 - held); // Now every pool is full.
-                let place = std::thread::current().id();
-                let same = move || std::thread::current().id() == place;
-                let ran_here = inner.spawn(same).unwrap().join().unwrap();
-                blocker.iter().for_each(Gate::open);
-                (here(), ran_here)
-            });
-            assert_eq!(outer.unwrap().join().unwrap(), (held, true));
-            gates.iter().for_each(Gate::open);
-            end(&pool);
-            assert_eq!((pool.stats().submitted, pool.stats().completed), (3, 3));
-        }
-    });
-}
-
-#[test]
-fn a_worker_hands_the_task_to_another_pool_that_has_room() {
-    bounded(|| {
+    for held in 0..2 {
         let pool = multi(2, 1);
+        let gates = hold_all(&pool, held);
         let inner = pool.clone();
         let outer = pool.spawn(move || {
-            let gate = hold(&inner); // Not run in place: this would not return.
-            let busy = [0, 1].map(|index| inner.stats_of(index).unwrap().busy);
-            gate.open();
-            busy
+            let blocker = hold_all(&inner, 1 - held); // Now every pool is full.
+            let place = std::thread::current().id();
+            let same = move || std::thread::current().id() == place;
+            let ran_here = inner.spawn(same).unwrap().join().unwrap();
+            blocker.iter().for_each(Gate::open);
+            (here(), ran_here)
         });
-        assert_eq!(outer.unwrap().join().unwrap(), [1, 1]);
+        assert_eq!(outer.unwrap().join().unwrap(), (held, true));
+        gates.iter().for_each(Gate::open);
         end(&pool);
-    });
+        assert_eq!((pool.stats().submitted, pool.stats().completed), (3, 3));
+    }
 }
 
-#[test]
+#[testkit::test]
+fn a_worker_hands_the_task_to_another_pool_that_has_room() {
+    let pool = multi(2, 1);
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let gate = hold(&inner); // Not run in place: this would not return.
+        let busy = [0, 1].map(|index| inner.stats_of(index).unwrap().busy);
+        gate.open();
+        busy
+    });
+    assert_eq!(outer.unwrap().join().unwrap(), [1, 1]);
+    end(&pool);
+}
+
+#[testkit::test]
 fn tasks_in_place_nest_as_deep_as_the_limit_and_then_are_refused() {
     fn nest(pool: &MultiPool) -> usize {
         let inner = pool.clone();
@@ -61,83 +57,75 @@ fn tasks_in_place_nest_as_deep_as_the_limit_and_then_are_refused() {
             Err(other) => panic!("{other:?}"),
         }
     }
-    bounded(|| {
-        let pool = with(WithinWorker::RunInPlace, 5);
-        let gate = hold(&pool);
-        let inner = pool.clone();
-        let depth = pool.spawn(move || nest(&inner)).unwrap();
-        assert_eq!(depth.join().unwrap(), 5);
-        gate.open();
-        end(&pool);
-    });
+    let pool = with(WithinWorker::RunInPlace, 5);
+    let gate = hold(&pool);
+    let inner = pool.clone();
+    let depth = pool.spawn(move || nest(&inner)).unwrap();
+    assert_eq!(depth.join().unwrap(), 5);
+    gate.open();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_is_refused_or_waits_if_that_is_the_policy() {
-    bounded(|| {
-        let pool = with(WithinWorker::Refuse, 5);
-        let gate = hold(&pool);
-        let inner = pool.clone();
-        let refused = pool.spawn(move || inner.submit(|| ()).unwrap_err().is_full());
-        assert!(refused.unwrap().join().unwrap());
-        gate.open();
-        end(&pool);
+    let pool = with(WithinWorker::Refuse, 5);
+    let gate = hold(&pool);
+    let inner = pool.clone();
+    let refused = pool.spawn(move || inner.submit(|| ()).unwrap_err().is_full());
+    assert!(refused.unwrap().join().unwrap());
+    gate.open();
+    end(&pool);
 
-        let pool = with(WithinWorker::Block, 5);
-        let gate = hold(&pool);
-        let inner = pool.clone();
-        let waits = pool.spawn(move || inner.submit(|| ()).is_ok()).unwrap();
-        until(|| pool.waiting() == 1);
-        gate.open();
-        assert!(waits.join().unwrap());
-        end(&pool);
-    });
+    let pool = with(WithinWorker::Block, 5);
+    let gate = hold(&pool);
+    let inner = pool.clone();
+    let waits = pool.spawn(move || inner.submit(|| ()).is_ok()).unwrap();
+    until(|| pool.waiting() == 1);
+    gate.open();
+    assert!(waits.join().unwrap());
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_join_runs_a_task_of_another_pool_in_place_if_it_has_not_started() {
-    bounded(|| {
-        let each = Pool::builder().capacity(1).queue_depth(1);
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let gate = hold(&pool);
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            let queued = [(); 2].map(|()| inner.spawn(here).unwrap());
-            assert_eq!(inner.queued(), 2);
-            queued.map(|handle| handle.join().unwrap())
-        });
-        assert_eq!(
-            outer.unwrap().join().unwrap(),
-            [1, 1],
-            "both on this worker"
-        );
-        gate.open();
-        end(&pool);
-        let stats = pool.stats();
-        assert_eq!((stats.submitted, stats.completed), (4, 4));
+    let each = Pool::builder().capacity(1).queue_depth(1);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let gate = hold(&pool);
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let queued = [(); 2].map(|()| inner.spawn(here).unwrap());
+        assert_eq!(inner.queued(), 2);
+        queued.map(|handle| handle.join().unwrap())
     });
+    assert_eq!(
+        outer.unwrap().join().unwrap(),
+        [1, 1],
+        "both on this worker"
+    );
+    gate.open();
+    end(&pool);
+    let stats = pool.stats();
+    assert_eq!((stats.submitted, stats.completed), (4, 4));
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_waited_for_any_of_the_pools_would_wait_for_itself() {
-    bounded(|| {
-        let pool = multi(2, 1);
-        let inner = pool.clone();
-        let waits = pool.spawn(move || {
-            assert!(inner.is_own_worker());
-            [
-                inner.wait_idle().unwrap_err(),
-                inner.wait_released().unwrap_err(),
-                inner.release_timeout(std::time::Duration::MAX).unwrap_err(),
-            ]
-        });
-        for error in waits.unwrap().join().unwrap() {
-            let deadlock = WaitError::WouldDeadlock;
-            assert_eq!(error.pools(), [(0, deadlock), (1, deadlock)]);
-            assert!(!error.any_timed_out() && !error.all_timed_out());
-            assert_eq!(WaitError::from(MultiWaitError::clone(&error)), deadlock);
-        }
-        assert!(!pool.is_own_worker());
-        pool.wait_released().unwrap();
+    let pool = multi(2, 1);
+    let inner = pool.clone();
+    let waits = pool.spawn(move || {
+        assert!(inner.is_own_worker());
+        [
+            inner.wait_idle().unwrap_err(),
+            inner.wait_released().unwrap_err(),
+            inner.release_timeout(std::time::Duration::MAX).unwrap_err(),
+        ]
     });
+    for error in waits.unwrap().join().unwrap() {
+        let deadlock = WaitError::WouldDeadlock;
+        assert_eq!(error.pools(), [(0, deadlock), (1, deadlock)]);
+        assert!(!error.any_timed_out() && !error.all_timed_out());
+        assert_eq!(WaitError::from(MultiWaitError::clone(&error)), deadlock);
+    }
+    assert!(!pool.is_own_worker());
+    pool.wait_released().unwrap();
 }

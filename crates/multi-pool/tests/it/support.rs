@@ -10,11 +10,6 @@ use multi_pool::{MultiPool, MultiPoolExt, MultiWorkerPool};
 use pool_core::{Pool, Runner};
 use testkit::Gate;
 
-/// A test that may hang, under the watchdog.
-pub(crate) fn bounded(test: impl FnOnce()) {
-    testkit::watchdog(testkit::LIMIT, test);
-}
-
 /// Lets the others run until it is so. The watchdog is the only bound.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {

@@ -14,7 +14,7 @@ use pool_core::{
 };
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, here, hold_all};
+use crate::support::{Journal, end, here, hold_all};
 
 /// Two pools of one worker each, and room behind it.
 fn queueing() -> MultiPool {
@@ -22,106 +22,100 @@ fn queueing() -> MultiPool {
     MultiPool::builder(each).pools(2).build().unwrap()
 }
 
-#[test]
+#[testkit::test]
 fn a_token_keeps_what_has_not_started_in_any_pool_from_running() {
-    bounded(|| {
-        let (pool, token, journal) = (queueing(), CancelToken::new(), Journal::new());
-        let gates = hold_all(&pool, 2);
-        let spawn = |n| {
-            let task = pool.task().cancelled_by(&token);
-            task.spawn(journal.writer(n)).unwrap()
-        };
-        let handles: Vec<_> = (0..4).map(spawn).collect();
-        pool.submit(journal.writer(4)).unwrap();
-        token.cancel();
-        gates.iter().for_each(Gate::open);
-        for handle in handles {
-            assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
-        }
-        end(&pool);
-        let cancelled = [0, 1].map(|index| pool.stats_of(index).unwrap().cancelled);
-        assert_eq!((cancelled, journal.entries()), ([2, 2], vec![4]));
-    });
+    let (pool, token, journal) = (queueing(), CancelToken::new(), Journal::new());
+    let gates = hold_all(&pool, 2);
+    let spawn = |n| {
+        let task = pool.task().cancelled_by(&token);
+        task.spawn(journal.writer(n)).unwrap()
+    };
+    let handles: Vec<_> = (0..4).map(spawn).collect();
+    pool.submit(journal.writer(4)).unwrap();
+    token.cancel();
+    gates.iter().for_each(Gate::open);
+    for handle in handles {
+        assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
+    }
+    end(&pool);
+    let cancelled = [0, 1].map(|index| pool.stats_of(index).unwrap().cancelled);
+    assert_eq!((cancelled, journal.entries()), ([2, 2], vec![4]));
 }
 
-#[test]
+#[testkit::test]
 fn what_runs_in_any_pool_is_asked_to_stop_by_its_token_its_handle_its_group_or_a_release_now() {
-    bounded(|| {
-        let pool = queueing();
-        let until_asked = |gate: &Gate| {
-            let gate = gate.clone();
-            move || {
-                gate.wait(); // Open: only counts that it runs.
-                current().token().wait();
-                here()
-            }
-        };
-        let running = |spawn: &mut dyn FnMut(&Gate)| {
-            let gate = Gate::new();
-            gate.open();
-            for count in 1..=2 {
-                spawn(&gate);
-                gate.wait_for_arrivals(count);
-            }
-        };
-        let mut handles = Vec::new();
-
-        let token = CancelToken::new();
-        running(&mut |gate| {
-            let task = pool.task().cancelled_by(&token);
-            handles.push(task.spawn(until_asked(gate)).unwrap());
-        });
-        token.cancel();
-        let ended = |handles: &mut Vec<JoinHandle<usize>>| {
-            let mut pools: Vec<_> = handles.drain(..).map(|it| it.join().unwrap()).collect();
-            pools.sort_unstable();
-            assert_eq!(pools, [0, 1], "one ran in each");
-        };
-        ended(&mut handles);
-
-        running(&mut |gate| handles.push(pool.spawn(until_asked(gate)).unwrap()));
-        for handle in &handles {
-            assert!(!handle.cancel(), "it runs");
+    let pool = queueing();
+    let until_asked = |gate: &Gate| {
+        let gate = gate.clone();
+        move || {
+            gate.wait(); // Open: only counts that it runs.
+            current().token().wait();
+            here()
         }
-        ended(&mut handles);
+    };
+    let running = |spawn: &mut dyn FnMut(&Gate)| {
+        let gate = Gate::new();
+        gate.open();
+        for count in 1..=2 {
+            spawn(&gate);
+            gate.wait_for_arrivals(count);
+        }
+    };
+    let mut handles = Vec::new();
 
-        let group = pool.group();
-        running(&mut |gate| group.spawn(until_asked(gate)).unwrap());
-        assert_eq!(group.cancel(), 0);
-        assert!(group.wait().is_ok());
-
-        running(&mut |gate| handles.push(pool.spawn(until_asked(gate)).unwrap()));
-        assert_eq!(pool.release_now(), 0);
-        ended(&mut handles);
-        pool.wait_released().unwrap();
+    let token = CancelToken::new();
+    running(&mut |gate| {
+        let task = pool.task().cancelled_by(&token);
+        handles.push(task.spawn(until_asked(gate)).unwrap());
     });
+    token.cancel();
+    let ended = |handles: &mut Vec<JoinHandle<usize>>| {
+        let mut pools: Vec<_> = handles.drain(..).map(|it| it.join().unwrap()).collect();
+        pools.sort_unstable();
+        assert_eq!(pools, [0, 1], "one ran in each");
+    };
+    ended(&mut handles);
+
+    running(&mut |gate| handles.push(pool.spawn(until_asked(gate)).unwrap()));
+    for handle in &handles {
+        assert!(!handle.cancel(), "it runs");
+    }
+    ended(&mut handles);
+
+    let group = pool.group();
+    running(&mut |gate| group.spawn(until_asked(gate)).unwrap());
+    assert_eq!(group.cancel(), 0);
+    assert!(group.wait().is_ok());
+
+    running(&mut |gate| handles.push(pool.spawn(until_asked(gate)).unwrap()));
+    assert_eq!(pool.release_now(), 0);
+    ended(&mut handles);
+    pool.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn each_pool_starts_its_queued_tasks_by_their_priorities() {
-    bounded(|| {
-        let each = Pool::builder()
-            .capacity(1)
-            .queue_depth(QueueDepth::Unlimited);
-        let each = each.priorities(true).start_paused(true);
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let journal = Journal::new();
-        let all = [Priority::Low, Priority::Normal, Priority::High];
-        for priority in all.into_iter().flat_map(|priority| [priority; 2]) {
-            let journal = journal.clone();
-            let task = pool.task().priority(priority);
-            task.submit(move || journal.write((here(), priority)))
-                .unwrap();
-        }
-        pool.resume();
-        end(&pool);
-        for pool in 0..2 {
-            let entries = journal.entries();
-            let here = entries.into_iter().filter(|entry| entry.0 == pool);
-            let order: Vec<_> = here.map(|entry| entry.1).collect();
-            assert_eq!(order, [Priority::High, Priority::Normal, Priority::Low]);
-        }
-    });
+    let each = Pool::builder()
+        .capacity(1)
+        .queue_depth(QueueDepth::Unlimited);
+    let each = each.priorities(true).start_paused(true);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let journal = Journal::new();
+    let all = [Priority::Low, Priority::Normal, Priority::High];
+    for priority in all.into_iter().flat_map(|priority| [priority; 2]) {
+        let journal = journal.clone();
+        let task = pool.task().priority(priority);
+        task.submit(move || journal.write((here(), priority)))
+            .unwrap();
+    }
+    pool.resume();
+    end(&pool);
+    for pool in 0..2 {
+        let entries = journal.entries();
+        let here = entries.into_iter().filter(|entry| entry.0 == pool);
+        let order: Vec<_> = here.map(|entry| entry.1).collect();
+        assert_eq!(order, [Priority::High, Priority::Normal, Priority::Low]);
+    }
 }
 
 /// Notes the end of each task: its pool, and its type name.
@@ -159,99 +153,93 @@ mod seen {
     ];
 }
 
-#[test]
+#[testkit::test]
 fn one_hook_sees_the_tasks_of_all_calls_in_all_pools() {
-    bounded(|| {
-        let journal = Journal::new();
-        let each = Pool::builder()
-            .capacity(1)
-            .queue_depth(20)
-            .name("seen")
-            .task_hook(Ends(journal.clone()));
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let (keyed, group) = (pool.keyed(), pool.group());
-        for key in 0..2 {
-            pool.submit(seen::by_submit_at_once).unwrap();
-            testkit::block_on(pool.submit_async(seen::by_submit_async)).unwrap();
-            pool.spawn(seen::by_spawn).unwrap().join().unwrap();
-            pool.reserve().unwrap().submit(seen::by_permit);
-            keyed.submit(key, seen::by_key).unwrap();
-            group.spawn(seen::by_group).unwrap();
-            pool.scope(|scope| scope.submit(seen::by_scope));
-        }
-        pool.submit_batch([seen::by_batch; 2]).unwrap();
-        assert_eq!(pool.map(0..2, seen::by_map).count(), 2);
-        end(&pool);
-        let entries = journal.entries();
-        for name in seen::ALL {
-            // A mapping's item is called by what its function's type names.
-            let of_name = entries.iter().filter(|(_, task)| task.contains(name));
-            assert_eq!(of_name.count(), 2, "{name} of {entries:#?}");
-        }
-        let pools: BTreeSet<_> = entries.iter().map(|entry| entry.0.as_str()).collect();
-        assert!(pools.into_iter().eq(["seen-0", "seen-1"]));
-    });
+    let journal = Journal::new();
+    let each = Pool::builder()
+        .capacity(1)
+        .queue_depth(20)
+        .name("seen")
+        .task_hook(Ends(journal.clone()));
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let (keyed, group) = (pool.keyed(), pool.group());
+    for key in 0..2 {
+        pool.submit(seen::by_submit_at_once).unwrap();
+        testkit::block_on(pool.submit_async(seen::by_submit_async)).unwrap();
+        pool.spawn(seen::by_spawn).unwrap().join().unwrap();
+        pool.reserve().unwrap().submit(seen::by_permit);
+        keyed.submit(key, seen::by_key).unwrap();
+        group.spawn(seen::by_group).unwrap();
+        pool.scope(|scope| scope.submit(seen::by_scope));
+    }
+    pool.submit_batch([seen::by_batch; 2]).unwrap();
+    assert_eq!(pool.map(0..2, seen::by_map).count(), 2);
+    end(&pool);
+    let entries = journal.entries();
+    for name in seen::ALL {
+        // A mapping's item is called by what its function's type names.
+        let of_name = entries.iter().filter(|(_, task)| task.contains(name));
+        assert_eq!(of_name.count(), 2, "{name} of {entries:#?}");
+    }
+    let pools: BTreeSet<_> = entries.iter().map(|entry| entry.0.as_str()).collect();
+    assert!(pools.into_iter().eq(["seen-0", "seen-1"]));
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_blocks_in_any_pool_has_another_worker_there_meanwhile() {
-    bounded(|| {
-        let each = Pool::builder()
-            .capacity(1)
-            .queue_depth(1)
-            .max_compensation(1)
-            .keep_alive(None);
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let (mut waits, mut senders) = (Vec::new(), Vec::new());
-        for _ in 0..2 {
-            let (sender, receiver) = mpsc::channel();
-            let task = move || (here(), blocking(|| receiver.recv()));
-            waits.push(pool.spawn(task).unwrap());
-            senders.push(sender);
-        }
-        // Each is queued behind the task that waits for it.
-        for sender in senders {
-            pool.submit(move || sender.send(here())).unwrap();
-        }
-        for waits in waits {
-            let (at, received) = waits.join().unwrap();
-            assert_eq!(received, Ok(at));
-        }
-        end(&pool);
-        let most = [0, 1].map(|index| pool.stats_of(index).unwrap().peak_live);
-        assert_eq!(most, [2, 2]);
-    });
+    let each = Pool::builder()
+        .capacity(1)
+        .queue_depth(1)
+        .max_compensation(1)
+        .keep_alive(None);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let (mut waits, mut senders) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let (sender, receiver) = mpsc::channel();
+        let task = move || (here(), blocking(|| receiver.recv()));
+        waits.push(pool.spawn(task).unwrap());
+        senders.push(sender);
+    }
+    // Each is queued behind the task that waits for it.
+    for sender in senders {
+        pool.submit(move || sender.send(here())).unwrap();
+    }
+    for waits in waits {
+        let (at, received) = waits.join().unwrap();
+        assert_eq!(received, Ok(at));
+    }
+    end(&pool);
+    let most = [0, 1].map(|index| pool.stats_of(index).unwrap().peak_live);
+    assert_eq!(most, [2, 2]);
 }
 
-#[test]
+#[testkit::test]
 fn each_worker_of_each_pool_has_a_state_of_its_own_and_keeps_it() {
-    bounded(|| {
-        let (made, gate) = (AtomicUsize::new(0), Gate::new());
-        let all = gate.clone();
-        let new_state = move || (made.fetch_add(1, SeqCst), 0);
-        let each = FuncPool::builder_with_state(new_state, move |state: &mut (usize, u32), ()| {
-            all.wait();
-            state.1 += 1;
-            (here(), *state)
-        });
-        let each = each.capacity(1).queue_depth(10);
-        let pool = MultiFuncPool::builder(each).pools(2).build().unwrap();
-        let calls: Vec<_> = (0..6).map(|_| pool.spawn(()).unwrap()).collect();
-        gate.wait_for_arrivals(2);
-        gate.open();
-        let mut states = BTreeMap::new();
-        for call in calls {
-            let (at, (number, calls)) = call.join().unwrap();
-            states.entry((at, number)).or_insert(0);
-            assert!(states.insert((at, number), calls) < Some(calls));
-        }
-        let of: Vec<_> = states
-            .iter()
-            .map(|((at, _), calls)| (*at, *calls))
-            .collect();
-        assert_eq!(of, [(0, 3), (1, 3)], "{states:?}");
-        end(&pool);
+    let (made, gate) = (AtomicUsize::new(0), Gate::new());
+    let all = gate.clone();
+    let new_state = move || (made.fetch_add(1, SeqCst), 0);
+    let each = FuncPool::builder_with_state(new_state, move |state: &mut (usize, u32), ()| {
+        all.wait();
+        state.1 += 1;
+        (here(), *state)
     });
+    let each = each.capacity(1).queue_depth(10);
+    let pool = MultiFuncPool::builder(each).pools(2).build().unwrap();
+    let calls: Vec<_> = (0..6).map(|_| pool.spawn(()).unwrap()).collect();
+    gate.wait_for_arrivals(2);
+    gate.open();
+    let mut states = BTreeMap::new();
+    for call in calls {
+        let (at, (number, calls)) = call.join().unwrap();
+        states.entry((at, number)).or_insert(0);
+        assert!(states.insert((at, number), calls) < Some(calls));
+    }
+    let of: Vec<_> = states
+        .iter()
+        .map(|((at, _), calls)| (*at, *calls))
+        .collect();
+    assert_eq!(of, [(0, 3), (1, 3)], "{states:?}");
+    end(&pool);
 }
 
 /// A subscriber whose span a thread is in, or not.
@@ -279,39 +267,37 @@ impl tracing::Subscriber for Spans {
     }
 }
 
-#[test]
+#[testkit::test]
 fn what_any_call_hands_to_any_pool_runs_under_its_callers_subscriber() {
-    bounded(|| {
-        let is_ours = || tracing::dispatcher::get_default(tracing::Dispatch::is::<Spans>);
-        let each = Pool::builder().capacity(1).queue_depth(20).carry_span(true);
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let journal = Journal::new();
-        let tell = || {
-            let journal = journal.clone();
-            move || journal.write((here(), is_ours()))
-        };
-        let (keyed, group) = (pool.keyed(), pool.group());
-        let mapping = tracing::subscriber::with_default(Spans, || {
-            for key in 0..2 {
-                pool.submit(tell()).unwrap();
-                pool.spawn(tell()).unwrap().join().unwrap();
-                testkit::block_on(pool.submit_async(tell())).unwrap();
-                pool.reserve().unwrap().submit(tell());
-                keyed.submit(key, tell()).unwrap();
-                group.spawn(tell()).unwrap();
-            }
-            pool.submit_batch([tell(), tell()]).unwrap();
-            let one = tell();
-            pool.map(0..2, move |_| one())
-        });
-        assert_eq!(mapping.count(), 2);
-        pool.wait_idle().unwrap();
-        pool.submit(tell()).unwrap();
-        end(&pool);
-        let mut entries = journal.entries();
-        assert!(!entries.pop().unwrap().1, "it was handed over outside");
-        assert_eq!(entries.len(), 16);
-        assert!(entries.iter().all(|entry| entry.1));
-        assert!((0..2).all(|pool| entries.iter().any(|entry| entry.0 == pool)));
+    let is_ours = || tracing::dispatcher::get_default(tracing::Dispatch::is::<Spans>);
+    let each = Pool::builder().capacity(1).queue_depth(20).carry_span(true);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let journal = Journal::new();
+    let tell = || {
+        let journal = journal.clone();
+        move || journal.write((here(), is_ours()))
+    };
+    let (keyed, group) = (pool.keyed(), pool.group());
+    let mapping = tracing::subscriber::with_default(Spans, || {
+        for key in 0..2 {
+            pool.submit(tell()).unwrap();
+            pool.spawn(tell()).unwrap().join().unwrap();
+            testkit::block_on(pool.submit_async(tell())).unwrap();
+            pool.reserve().unwrap().submit(tell());
+            keyed.submit(key, tell()).unwrap();
+            group.spawn(tell()).unwrap();
+        }
+        pool.submit_batch([tell(), tell()]).unwrap();
+        let one = tell();
+        pool.map(0..2, move |_| one())
     });
+    assert_eq!(mapping.count(), 2);
+    pool.wait_idle().unwrap();
+    pool.submit(tell()).unwrap();
+    end(&pool);
+    let mut entries = journal.entries();
+    assert!(!entries.pop().unwrap().1, "it was handed over outside");
+    assert_eq!(entries.len(), 16);
+    assert!(entries.iter().all(|entry| entry.1));
+    assert!((0..2).all(|pool| entries.iter().any(|entry| entry.0 == pool)));
 }

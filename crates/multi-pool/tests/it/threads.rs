@@ -8,7 +8,7 @@ use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{Pool, SubmitError};
 use testkit::Gate;
 
-use crate::support::{bounded, end, enter_lines, hold, poll};
+use crate::support::{end, enter_lines, hold, poll};
 
 /// Two pools of one worker; only as many threads can be started as there are permits.
 fn scarce(permits: usize) -> (MultiPool, Arc<AtomicUsize>) {
@@ -24,115 +24,105 @@ fn scarce(permits: usize) -> (MultiPool, Arc<AtomicUsize>) {
     (MultiPool::builder(each).pools(2).build().unwrap(), permits)
 }
 
-#[test]
+#[testkit::test]
 fn a_pool_whose_first_worker_is_refused_leaves_the_task_to_another() {
-    bounded(|| {
-        let (pool, _) = scarce(1);
-        for _ in 0..4 {
-            // Every other turn is that of the pool without a worker.
-            pool.spawn(|| ()).unwrap().join().unwrap();
-        }
-        assert_eq!((pool.running(), pool.stats().completed), (1, 4));
-        assert_eq!(pool.stats().refused, 0);
-        end(&pool);
-    });
+    let (pool, _) = scarce(1);
+    for _ in 0..4 {
+        // Every other turn is that of the pool without a worker.
+        pool.spawn(|| ()).unwrap().join().unwrap();
+    }
+    assert_eq!((pool.running(), pool.stats().completed), (1, 4));
+    assert_eq!(pool.stats().refused, 0);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_comes_back_if_no_pool_can_start_a_worker_for_it() {
-    bounded(|| {
-        let (pool, permits) = scarce(0);
-        let refused = pool.submit(|| ());
-        assert!(matches!(refused, Err(SubmitError::NoThread(..))));
-        let refused = poll(&mut pool.submit_async(|| ()));
-        assert!(matches!(
-            refused,
-            std::task::Poll::Ready(Err(SubmitError::NoThread(..)))
-        ));
-        assert_eq!(pool.stats().refused, 2);
-        assert!(
-            pool.stats().thread_failures >= 4,
-            "both pools have tried for both"
-        );
-        permits.store(1, SeqCst);
-        permits.store(1, SeqCst);
-        pool.submit(|| ()).unwrap();
-        end(&pool);
-        assert_eq!(pool.stats().completed, 1);
-    });
+    let (pool, permits) = scarce(0);
+    let refused = pool.submit(|| ());
+    assert!(matches!(refused, Err(SubmitError::NoThread(..))));
+    let refused = poll(&mut pool.submit_async(|| ()));
+    assert!(matches!(
+        refused,
+        std::task::Poll::Ready(Err(SubmitError::NoThread(..)))
+    ));
+    assert_eq!(pool.stats().refused, 2);
+    assert!(
+        pool.stats().thread_failures >= 4,
+        "both pools have tried for both"
+    );
+    permits.store(1, SeqCst);
+    permits.store(1, SeqCst);
+    pool.submit(|| ()).unwrap();
+    end(&pool);
+    assert_eq!(pool.stats().completed, 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_submit_waits_for_the_pool_that_has_a_worker_where_another_can_start_none() {
-    bounded(|| {
-        let (pool, _) = scarce(1);
-        let gate = hold(&pool);
-        let full = pool.try_submit(|| ());
-        assert!(matches!(full, Err(SubmitError::Full(_))), "{full:?}");
-        let thread = enter_lines(&pool, |pool| pool.submit(|| ()).is_ok());
-        let mut future = pool.submit_async(|| ());
-        assert!(poll(&mut future).is_pending());
-        gate.open();
-        assert!(thread.join().unwrap());
-        testkit::block_on(future).unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!((pool.running(), pool.stats().completed), (1, 3));
-        assert_eq!(
-            (pool.waiting(), pool.waiting_of(0), pool.waiting_of(1)),
-            (0, Ok(0), Ok(0))
-        );
-        end(&pool);
-    });
+    let (pool, _) = scarce(1);
+    let gate = hold(&pool);
+    let full = pool.try_submit(|| ());
+    assert!(matches!(full, Err(SubmitError::Full(_))), "{full:?}");
+    let thread = enter_lines(&pool, |pool| pool.submit(|| ()).is_ok());
+    let mut future = pool.submit_async(|| ());
+    assert!(poll(&mut future).is_pending());
+    gate.open();
+    assert!(thread.join().unwrap());
+    testkit::block_on(future).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!((pool.running(), pool.stats().completed), (1, 3));
+    assert_eq!(
+        (pool.waiting(), pool.waiting_of(0), pool.waiting_of(1)),
+        (0, Ok(0), Ok(0))
+    );
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_submit_that_gets_a_pools_first_worker_started_does_not_pass_who_waits() {
-    bounded(|| {
-        let (pool, permits) = scarce(1);
-        let gate = hold(&pool);
-        let second = Gate::new();
-        let waiter = {
-            let second = second.clone();
-            enter_lines(&pool, move |pool| {
-                pool.submit(move || second.wait()).is_ok()
-            })
-        };
-        permits.store(1, SeqCst);
-        let late = pool.try_submit(|| ());
-        assert!(matches!(late, Err(SubmitError::Full(_))), "{late:?}");
-        assert!(waiter.join().unwrap());
-        second.wait_for_arrivals(1);
-        second.open();
-        gate.open();
-        end(&pool);
-        assert_eq!(pool.stats().completed, 2);
-    });
+    let (pool, permits) = scarce(1);
+    let gate = hold(&pool);
+    let second = Gate::new();
+    let waiter = {
+        let second = second.clone();
+        enter_lines(&pool, move |pool| {
+            pool.submit(move || second.wait()).is_ok()
+        })
+    };
+    permits.store(1, SeqCst);
+    let late = pool.try_submit(|| ());
+    assert!(matches!(late, Err(SubmitError::Full(_))), "{late:?}");
+    assert!(waiter.join().unwrap());
+    second.wait_for_arrivals(1);
+    second.open();
+    gate.open();
+    end(&pool);
+    assert_eq!(pool.stats().completed, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_tuning_puts_no_waiters_task_where_no_worker_is() {
-    bounded(|| {
-        // The first pool's start is refused, the second's is not, and then all are.
-        let starts = AtomicUsize::new(0);
-        let each = Pool::builder().capacity(1).thread_gate(move || {
-            if starts.fetch_add(1, SeqCst) == 1 {
-                Ok(())
-            } else {
-                Err(io::Error::from(io::ErrorKind::WouldBlock))
-            }
-        });
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let gate = hold(&pool);
-        assert_eq!((pool.running_of(0), pool.running_of(1)), (Ok(0), Ok(1)));
-        let waiter = enter_lines(&pool, |pool| pool.submit(|| ()).is_ok());
-        pool.tune(2).unwrap();
-        assert!(
-            waiter.join().unwrap(),
-            "the second pool has room in its queue now"
-        );
-        gate.open();
-        pool.wait_idle().unwrap();
-        assert_eq!(pool.stats_of(1).unwrap().completed, 2);
-        end(&pool);
+    // The first pool's start is refused, the second's is not, and then all are.
+    let starts = AtomicUsize::new(0);
+    let each = Pool::builder().capacity(1).thread_gate(move || {
+        if starts.fetch_add(1, SeqCst) == 1 {
+            Ok(())
+        } else {
+            Err(io::Error::from(io::ErrorKind::WouldBlock))
+        }
     });
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let gate = hold(&pool);
+    assert_eq!((pool.running_of(0), pool.running_of(1)), (Ok(0), Ok(1)));
+    let waiter = enter_lines(&pool, |pool| pool.submit(|| ()).is_ok());
+    pool.tune(2).unwrap();
+    assert!(
+        waiter.join().unwrap(),
+        "the second pool has room in its queue now"
+    );
+    gate.open();
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats_of(1).unwrap().completed, 2);
+    end(&pool);
 }

@@ -11,8 +11,6 @@ use pool_core::TimeoutExt;
 use pool_core::{Capacity, FuncPool, Pool, Spawn, Submit, SubmitError, WaitError, Workers};
 use testkit::{Gate, block_on};
 
-use crate::support::bounded;
-
 type Closure = Box<dyn FnOnce() + Send>;
 
 /// Submits in every way, lives twice, and looks at everything: ten tasks have run.
@@ -49,25 +47,23 @@ fn exercise<T>(pool: &dyn Submit<T>, task: impl Fn() -> T) {
     assert_eq!(pool.wait_released(), Ok(()));
 }
 
-#[test]
+#[testkit::test]
 fn a_caller_need_not_know_which_kind_of_pool_it_has() {
-    bounded(|| {
-        let ran = Arc::new(AtomicUsize::new(0));
-        let task = || -> Closure {
-            let ran = Arc::clone(&ran);
-            Box::new(move || _ = ran.fetch_add(1, SeqCst))
-        };
-        exercise(&Pool::builder().capacity(4).build().unwrap(), task);
-        let each = Pool::builder().capacity(2);
-        exercise(&MultiPool::builder(each).pools(2).build().unwrap(), task);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let task = || -> Closure {
+        let ran = Arc::clone(&ran);
+        Box::new(move || _ = ran.fetch_add(1, SeqCst))
+    };
+    exercise(&Pool::builder().capacity(4).build().unwrap(), task);
+    let each = Pool::builder().capacity(2);
+    exercise(&MultiPool::builder(each).pools(2).build().unwrap(), task);
 
-        let counter = Arc::clone(&ran);
-        let each = FuncPool::builder(move |by: usize| counter.fetch_add(by, SeqCst));
-        exercise(&each.clone().capacity(4).build().unwrap(), || 1);
-        let pools = MultiFuncPool::builder(each.capacity(2)).pools(2);
-        exercise(&pools.build().unwrap(), || 1);
-        assert_eq!(ran.load(SeqCst), 40);
-    });
+    let counter = Arc::clone(&ran);
+    let each = FuncPool::builder(move |by: usize| counter.fetch_add(by, SeqCst));
+    exercise(&each.clone().capacity(4).build().unwrap(), || 1);
+    let pools = MultiFuncPool::builder(each.capacity(2)).pools(2);
+    exercise(&pools.build().unwrap(), || 1);
+    assert_eq!(ran.load(SeqCst), 40);
 }
 
 /// Spawns in every way.
@@ -87,19 +83,17 @@ fn spawn_all<T, V: Send + 'static>(pool: &dyn Spawn<T, Value = V>, task: impl Fn
     values.into()
 }
 
-#[test]
+#[testkit::test]
 fn handles_come_from_every_kind_of_pool() {
-    bounded(|| {
-        let each = Pool::builder().capacity(5);
-        let task = || || 7;
-        assert_eq!(spawn_all(&each.clone().build().unwrap(), task), [7; 5]);
-        let pools = MultiPool::builder(each).pools(3);
-        assert_eq!(spawn_all(&pools.build().unwrap(), task), [7; 5]);
-        let each = FuncPool::builder(|number: u32| u64::from(number) + 1).capacity(5);
-        assert_eq!(spawn_all(&each.clone().build().unwrap(), || 6), [7; 5]);
-        let pools = MultiFuncPool::builder(each).pools(3);
-        assert_eq!(spawn_all(&pools.build().unwrap(), || 6), [7; 5]);
-    });
+    let each = Pool::builder().capacity(5);
+    let task = || || 7;
+    assert_eq!(spawn_all(&each.clone().build().unwrap(), task), [7; 5]);
+    let pools = MultiPool::builder(each).pools(3);
+    assert_eq!(spawn_all(&pools.build().unwrap(), task), [7; 5]);
+    let each = FuncPool::builder(|number: u32| u64::from(number) + 1).capacity(5);
+    assert_eq!(spawn_all(&each.clone().build().unwrap(), || 6), [7; 5]);
+    let pools = MultiFuncPool::builder(each).pools(3);
+    assert_eq!(spawn_all(&pools.build().unwrap(), || 6), [7; 5]);
 }
 
 /// Each call at a pool that holds as many tasks as it may.
@@ -138,44 +132,40 @@ fn polled<T>(mut future: impl Future<Output = T> + Unpin) -> Option<T> {
     }
 }
 
-#[test]
+#[testkit::test]
 fn at_a_full_pool_each_call_does_what_its_name_says_whichever_kind_it_is() {
-    bounded(|| {
-        for is_nonblocking in [false, true] {
-            let gate = Gate::new();
-            let each = Pool::builder().nonblocking(is_nonblocking);
-            let one = each.clone().capacity(2).build().unwrap();
-            let many = MultiPool::builder(each.capacity(1)).pools(2);
-            let many = many.build().unwrap();
-            let held = gate.clone();
-            let each = FuncPool::builder(move |()| held.wait()).nonblocking(is_nonblocking);
-            let typed = each.clone().capacity(2).build().unwrap();
-            let several = MultiFuncPool::builder(each.capacity(1)).pools(2);
-            let several = several.build().unwrap();
-            for _ in 0..2 {
-                let [first, second] = [gate.clone(), gate.clone()];
-                one.submit(move || first.wait()).unwrap();
-                many.submit(move || second.wait()).unwrap();
-                typed.submit(()).unwrap();
-                several.submit(()).unwrap();
-            }
-            gate.wait_for_arrivals(8);
-            refused_by_all(&one, || || (), is_nonblocking);
-            refused_by_all(&many, || || (), is_nonblocking);
-            refused_by_all(&typed, || (), is_nonblocking);
-            refused_by_all(&several, || (), is_nonblocking);
-            gate.open();
+    for is_nonblocking in [false, true] {
+        let gate = Gate::new();
+        let each = Pool::builder().nonblocking(is_nonblocking);
+        let one = each.clone().capacity(2).build().unwrap();
+        let many = MultiPool::builder(each.capacity(1)).pools(2);
+        let many = many.build().unwrap();
+        let held = gate.clone();
+        let each = FuncPool::builder(move |()| held.wait()).nonblocking(is_nonblocking);
+        let typed = each.clone().capacity(2).build().unwrap();
+        let several = MultiFuncPool::builder(each.capacity(1)).pools(2);
+        let several = several.build().unwrap();
+        for _ in 0..2 {
+            let [first, second] = [gate.clone(), gate.clone()];
+            one.submit(move || first.wait()).unwrap();
+            many.submit(move || second.wait()).unwrap();
+            typed.submit(()).unwrap();
+            several.submit(()).unwrap();
         }
-    });
+        gate.wait_for_arrivals(8);
+        refused_by_all(&one, || || (), is_nonblocking);
+        refused_by_all(&many, || || (), is_nonblocking);
+        refused_by_all(&typed, || (), is_nonblocking);
+        refused_by_all(&several, || (), is_nonblocking);
+        gate.open();
+    }
 }
 
-#[test]
+#[testkit::test]
 fn one_answer_stands_for_all_pools_where_the_face_has_room_for_one() {
-    bounded(|| {
-        let each = Pool::builder().capacity(1);
-        let pool = MultiPool::builder(each).pools(2).build().unwrap();
-        let inner = pool.clone();
-        let answer = pool.spawn(move || Workers::wait_idle(&inner)).unwrap();
-        assert_eq!(answer.join().unwrap(), Err(WaitError::WouldDeadlock));
-    });
+    let each = Pool::builder().capacity(1);
+    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let inner = pool.clone();
+    let answer = pool.spawn(move || Workers::wait_idle(&inner)).unwrap();
+    assert_eq!(answer.join().unwrap(), Err(WaitError::WouldDeadlock));
 }

@@ -92,6 +92,7 @@ impl<R: Runner> Core<R> {
                 task: self.runner.name_of(&task).unwrap_or_default(),
                 name: self.runner.given_name_of(&task),
             };
+            // USER CODE: the discard hook, by the thread that discards. The task is unfinished until it ends: its own waits return `WouldDeadlock`.
             self.context.call_hook(|| hook(&discarded));
         }
         drop_quietly(tombstones); // Perhaps the last references to their tasks.

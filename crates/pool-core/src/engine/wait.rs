@@ -176,11 +176,13 @@ impl Deadline {
         if self.alarm.as_ref().is_some_and(is_set) {
             return false;
         }
+        // USER CODE: the waker's clone and `Clock::wake_at`, which may fire at once.
         let Ok(alarm) = clock.wake_at(at, waker.clone()) else {
             return true;
         };
         let stale = self.alarm.replace((alarm, waker.clone()));
-        drop_quietly(stale); // The clock's code, and the runtime's.
+        // USER CODE: the drops of the replaced alarm and waker.
+        drop_quietly(stale);
         false
     }
 }
@@ -223,7 +225,7 @@ mod tests {
         future.poll(&mut Context::from_waker(waker))
     }
 
-    #[test]
+    #[testkit::test]
     fn a_wait_as_a_future_that_is_dropped_leaves_no_event_behind() {
         let (pool, gate) = held(&ManualClock::new());
         for _ in 0..100 {
@@ -239,7 +241,7 @@ mod tests {
         gate.open();
     }
 
-    #[test]
+    #[testkit::test]
     fn a_future_dropped_in_any_state_leaves_neither_event_nor_alarm_nor_waker_behind() {
         const SECOND: Duration = Duration::from_secs(1);
         let clock = ManualClock::new();
@@ -293,7 +295,7 @@ mod tests {
         is_clean("it has come");
     }
 
-    #[test]
+    #[testkit::test]
     fn the_steps_of_futures_that_are_dropped_grow_with_their_number() {
         const COUNT: usize = 80_000;
         let (pool, gate) = held(&ManualClock::new());

@@ -122,6 +122,7 @@ where
         });
     }
     loop {
+        // USER CODE: the caller's iterator. A panic goes on at the caller, after what was pulled is accepted.
         let pulled = guarded(|| {
             for task in rest.by_ref().take(size) {
                 chunk.push(pools.detached_job(task));
@@ -145,6 +146,7 @@ where
                     let refused = head.into_iter().chain(chunk.take_all());
                     let refused: Vec<_> = refused.map(R::unrecorded).map(R::task_of).collect();
                     if let Err(payload) = pulled {
+                        // USER CODE: the drop of a refused task after a panic of the iterator.
                         drop_quietly(refused);
                         resume_unwind(payload);
                     }

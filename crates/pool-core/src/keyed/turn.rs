@@ -76,7 +76,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
         }
         let closed = lanes.take_or_close(lane, taken);
         drop(lanes);
-        drop_quietly(closed); // The key is the user's, and the lock is free.
+        // USER CODE: the drop of a key whose lane has ended.
+        drop_quietly(closed);
         !taken.is_empty()
     }
 

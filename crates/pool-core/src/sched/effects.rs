@@ -108,13 +108,16 @@ impl<J> Effects<J> {
 
     /// Runs the user code, after everything else. No lock may be held.
     pub(crate) fn run_user_code(&mut self) {
-        self.wakes.wake_all(); // The threads are awake by now: tasks are left.
+        // USER CODE: wakers of futures. Threads are awake by now; the worker has no task in hand. Panics end here.
+        self.wakes.wake_all();
         for other in self.others.take() {
             match other {
+                // USER CODE: the drop of a waiter, with its waker or task.
                 UserCode::Drop(entry) => _ = drop_quietly(entry),
                 UserCode::Cancel(token) => _ = token.cancel(),
                 UserCode::Released(listener) => {
                     if let Some(listener) = listener.upgrade()
+                        // USER CODE: a listener for the release, as of a scheduler.
                         && let Err(payload) = guarded(|| listener.released())
                     {
                         discard(payload);

@@ -141,17 +141,20 @@ impl EventFuture {
             return true;
         }
         // Cloned first: a waker's clone is user code.
+        // USER CODE: the waker's clone, before the lock. A panic leaves the future as it was.
         let fresh = waker.clone();
         let Owner::Future(slot) = &event.owner else {
             unreachable!("`new` made it a future's")
         };
         let previous = slot.lock().replace(fresh);
-        drop_quietly(previous); // User code: the lock is free.
+        // USER CODE: the drop of the stale waker.
+        drop_quietly(previous);
         // The event may have been set before it could find the waker.
         let is_set = event.is_set();
         if is_set {
             // The section that set it may have the last reference to the event, and holds a lock.
             let unneeded = slot.lock().take();
+            // USER CODE: the drop of a waker that is not needed.
             drop_quietly(unneeded);
         }
         is_set
@@ -210,6 +213,7 @@ impl EventWait {
             return true;
         };
         while !self.is_set() {
+            // USER CODE: `Clock::park_until`.
             if !clock.park_until(&self.parker, when) {
                 return self.is_set();
             }

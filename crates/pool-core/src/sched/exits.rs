@@ -155,25 +155,23 @@ mod tests {
     use crate::Pool;
 
     /// Each thread reports that it is gone, also one that the wait for the end has in hand to join.
-    #[test]
+    #[testkit::test]
     fn reports_of_threads_that_were_joined_do_not_pile_up() {
-        testkit::watchdog(testkit::LIMIT, || {
-            let built = Pool::builder().capacity(2).prestart(2).build();
-            let pool = built.expect("it has a capacity");
-            for _ in 0..100 {
-                pool.release();
-                pool.wait_released().expect("it is no worker");
-                let state = pool.core().state.lock();
-                let reports = state.ending.gone.0.lock();
-                assert!(state.ending.threads.is_empty() && reports.gone.len() <= 2);
-                drop(reports);
-                drop(state);
-                assert!(pool.reboot());
-                let tasks = [(); 2].map(|()| pool.spawn(|| ()).expect("there is room"));
-                for task in tasks {
-                    task.join().expect("it runs");
-                }
+        let built = Pool::builder().capacity(2).prestart(2).build();
+        let pool = built.expect("it has a capacity");
+        for _ in 0..100 {
+            pool.release();
+            pool.wait_released().expect("it is no worker");
+            let state = pool.core().state.lock();
+            let reports = state.ending.gone.0.lock();
+            assert!(state.ending.threads.is_empty() && reports.gone.len() <= 2);
+            drop(reports);
+            drop(state);
+            assert!(pool.reboot());
+            let tasks = [(); 2].map(|()| pool.spawn(|| ()).expect("there is room"));
+            for task in tasks {
+                task.join().expect("it runs");
             }
-        });
+        }
     }
 }

@@ -219,7 +219,7 @@ mod tests {
         });
     }
 
-    #[test]
+    #[testkit::test]
     fn a_worker_notes_that_it_has_woken_a_thread_that_joins() {
         ends_as_soon_as_the_joiner_sleeps(|pool, gate| {
             let handle = pool.spawn(move || gate.wait()).expect("it is open");

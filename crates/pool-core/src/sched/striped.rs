@@ -39,7 +39,7 @@ impl StripedCounter {
 mod tests {
     use super::*;
 
-    #[test]
+    #[testkit::test]
     fn threads_on_all_lines_lose_no_count() {
         let counter = StripedCounter::new();
         std::thread::scope(|scope| {

@@ -238,6 +238,7 @@ impl<J> WaiterEntry<J> {
             match deadline {
                 None => parker.park(),
                 Some(when) => {
+                    // USER CODE: `Clock::park_until`, by an enqueued submitter.
                     if !clock.park_until(parker, when) {
                         return None;
                     }
@@ -270,6 +271,7 @@ impl<J> WaiterEntry<J> {
     /// As [`outcome`](WaiterEntry::outcome); if it has not ended, `waker` is called when it does.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Served<J>> {
         // Cloned first: a waker's clone is user code.
+        // USER CODE: the waker's clone, before the lock. A panic leaves the future in the wait queue.
         let fresh = waker.clone();
         let mut inner = self.inner.lock();
         let outcome = Self::outcome_of(&mut inner.stage);
@@ -279,7 +281,8 @@ impl<J> WaiterEntry<J> {
             Some(Waiter::Task(fresh))
         };
         drop(inner);
-        drop_quietly(unneeded); // User code, and the answer is not to be lost by its panic.
+        // USER CODE: the drop of a waker. A panic must not cost the caller the answer.
+        drop_quietly(unneeded);
         outcome
     }
 

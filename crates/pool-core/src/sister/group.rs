@@ -260,7 +260,8 @@ impl<R: Runner> PoolHandle<R> {
     /// A ticket leaves its place in the wait queue, if it still stands there.
     pub fn leave(&self, place: u64) {
         let left = self.0.state.section(|state| state.wait_queue.remove(place));
-        drop(left); // Its waker is user code: the lock is free.
+        // USER CODE: the drop of the waiter's waker.
+        drop(left);
     }
 
     /// Runs the job here, counted as accepted and ended, as one with its outer task.

@@ -149,7 +149,7 @@ mod tests {
         fn released(&self) {}
     }
 
-    #[test]
+    #[testkit::test]
     fn the_watches_of_schedulers_that_are_gone_do_not_pile_up() {
         let built = Pool::builder().capacity(1).build();
         let pool = built.expect("a capacity is all that is needed");

@@ -212,6 +212,7 @@ impl SpawnCell {
     unsafe fn drop_content(&self) {
         // SAFETY: the caller's.
         let clear = || unsafe { self.content(Content::clear) };
+        // USER CODE: the drop of a detached value, before the task's end is counted. A panic ends here.
         if let Err(payload) = crate::foreign::guarded(clear) {
             crate::foreign::discard(payload);
         }
@@ -250,6 +251,7 @@ impl SpawnCell {
         match outcome {
             // SAFETY: invariant 2: the value is the owner's of the `Stored`.
             Ok(Stored(())) => unsafe { self.drop_content() },
+            // USER CODE: the drop of a panic's payload.
             Err(error) => _ = drop_quietly(error),
         }
     }
@@ -515,6 +517,7 @@ impl SpawnCell {
         drop(slot);
         // A panic of theirs would end here or at the worker, by chance; and an owner that is
         // unwinding would abort.
+        // USER CODE: the drop of a stale waker or of the value, on the owner's thread. A panic ends here.
         drop_quietly(stale);
         if let Some(outcome) = outcome {
             self.drop_outcome(outcome);
@@ -525,7 +528,8 @@ impl SpawnCell {
 impl Promised<Stored> for SpawnCell {
     fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<Stored>> {
         let (outcome, unneeded) = self.slot.lock().promise.take_or_wait(waiter);
-        drop_quietly(unneeded); // Perhaps a waker: the lock is free.
+        // USER CODE: the drop of a waker that is not needed.
+        drop_quietly(unneeded);
         outcome
     }
 }
@@ -609,7 +613,7 @@ mod tests {
         assert!(ended.is_ok(), "{ended:?}");
     }
 
-    #[test]
+    #[testkit::test]
     fn a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging() {
         let test =
             "task::cell::tests::a_handle_whose_lock_a_fork_left_held_says_so_instead_of_hanging";

@@ -110,6 +110,7 @@ impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
     }
 
     fn release(self) -> TaskResult {
+        // USER CODE: the drop of a closure that does not run.
         drop_quietly(self.0);
         TaskResult::without_handle(Outcome::Released)
     }

@@ -419,7 +419,7 @@ mod tests {
         pool.build().expect("it has a capacity")
     }
 
-    #[test]
+    #[testkit::test]
     fn a_hundred_thousand_children_joined_in_place_leave_few_entries_behind() {
         let pool = pool();
         let inner = pool.clone();
@@ -437,7 +437,7 @@ mod tests {
         assert_eq!((queued, in_flight), (0, 1));
     }
 
-    #[test]
+    #[testkit::test]
     fn a_hundred_thousand_cancelled_tasks_among_others_are_swept_out_from_between_them() {
         let pool = pool();
         let (gate, held) = (Gate::new(), Gate::new());
@@ -471,7 +471,7 @@ mod tests {
         assert_eq!((entries(&pool), pool.stats().cancelled), (0, 99_000));
     }
 
-    #[test]
+    #[testkit::test]
     fn a_task_at_a_full_pool_that_blocks_its_workers_joins_its_children_one_after_the_other() {
         let pool = Pool::builder().capacity(1).queue_depth(1);
         let pool = pool.within_worker(WithinWorker::Block).build();

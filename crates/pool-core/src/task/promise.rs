@@ -258,6 +258,7 @@ pub fn join<R>(
         match deadline {
             None => parker.park(),
             Some(when) => {
+                // USER CODE: `Clock::park_until`.
                 if !clock.park_until(&parker, when) {
                     return promised.take_or_wait(None);
                 }
@@ -269,6 +270,7 @@ pub fn join<R>(
 /// Takes the value if it is there; if not, the task that polls is woken when it is.
 pub fn poll<R>(promised: &(impl Promised<R> + ?Sized), context: &Context<'_>) -> Poll<Joined<R>> {
     // Cloned first: a waker's clone is user code.
+    // USER CODE: the waker's clone, before the lock. A panic leaves the handle as it was.
     let waiter = Waiter::Task(context.waker().clone());
     let value = promised.take_or_wait(Some(waiter));
     value.map_or(Poll::Pending, Poll::Ready)

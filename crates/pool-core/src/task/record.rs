@@ -111,6 +111,7 @@ impl TaskRecord {
             return Some(TaskOutcome::Cancelled);
         }
         let last = self.start_before?;
+        // USER CODE: `Clock::now`. Its panic counts as no time: the task runs.
         (context.now()? >= last).then_some(TaskOutcome::Expired)
     }
 

@@ -54,6 +54,7 @@ impl Recorded {
         let Some(why) = self.0.forbids_start(context) else {
             return Err(body);
         };
+        // USER CODE: the drop of the captures of a task that does not run.
         drop_quietly(body);
         context.not_run(self.0.label(type_name), why);
         Ok(why)

@@ -269,6 +269,7 @@ impl TaskContext {
         if self.task_hook.is_some() {
             return self.execute_for_hook(name(), &mut Some(task));
         }
+        // USER CODE: a task and the drop of its captures: its worker is busy with it. A panic ends here and is counted.
         guarded(task).inspect_err(|payload| self.report_unnamed(name(), &**payload))
     }
 
@@ -294,6 +295,7 @@ impl TaskContext {
         label: Label<'_>,
         task: &mut dyn FnMut(),
     ) -> Result<(), Payload> {
+        // USER CODE: a task and the drop of its captures: its worker is busy with it. A panic ends here and is counted.
         let run = || guarded(task).inspect_err(|payload| self.report(label, &**payload));
         match &self.task_hook {
             None => run(),
@@ -314,6 +316,7 @@ impl TaskContext {
     /// The time by the pool's clock; `None` if that panics, which is counted as a hook's panic.
     pub fn now(&self) -> Option<Instant> {
         let mut now = None;
+        // USER CODE: `Clock::now`, which must not block.
         self.call_hook(|| now = Some(self.clock.now()));
         now
     }
@@ -335,6 +338,7 @@ impl TaskContext {
         };
         log_panic(&panic);
         if let Some(hook) = &self.panic_hook {
+            // USER CODE: the panic hook, before the task's end is counted. Part of the task; its own panic is counted.
             self.call_hook(|| hook(&panic));
         }
     }
@@ -350,6 +354,7 @@ impl TaskContext {
 
 /// Runs what carries users' tasks and is none: no hook sees it. What it runs catches their panics.
 pub fn execute_unseen(carrier: impl FnOnce()) -> TaskResult {
+    // USER CODE: a task's carrier: the task, and the drop of its value.
     TaskResult::without_handle(Outcome::of(guarded(carrier)))
 }
 
@@ -363,6 +368,7 @@ fn log_panic(panic: &TaskPanic<'_>) {
         let message = panic.message().unwrap_or("(no message)");
         let (pool, task) = (panic.pool, panic.name().unwrap_or(panic.task()));
         // A logger is user code like any other.
+        // USER CODE: the logger. Part of the task; its panic ends here.
         let logged = guarded(|| {
             #[cfg(feature = "log")]
             log::error!("task `{task}` panicked in pool `{pool}`: {message}");
@@ -387,6 +393,7 @@ impl TaskContext {
     ) -> Result<(), Payload> {
         let began = self.now();
         let start = self.start_of(label, began);
+        // USER CODE: a task hook. Part of the task.
         self.call_hook(|| hook.before(&start));
         let ran = task();
         let outcome = if ran.is_ok() {
@@ -399,6 +406,7 @@ impl TaskContext {
             ran: since(began, self.now()).unwrap_or_default(),
             outcome,
         };
+        // USER CODE: a task hook, with what the task took.
         self.call_hook(|| hook.after(&end));
         ran
     }
@@ -413,6 +421,7 @@ impl TaskContext {
             ran: Duration::ZERO,
             outcome,
         };
+        // USER CODE: a task hook, with what the task took.
         self.call_hook(|| hook.after(&end));
     }
 

@@ -46,6 +46,7 @@ impl CarriedSpan {
         #[cfg(feature = "tracing")]
         if let Some((dispatch, span)) = &self.from {
             let entered = || dispatcher::with_default(dispatch, || span.in_scope(run));
+            // USER CODE: the subscriber of `tracing`, around the task.
             return guarded(entered).and_then(|ran| ran);
         }
         run()

@@ -4,13 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use pool_core::{FuncPool, Pool, QueueDepth, SubmitError};
-use testkit::{Gate, watchdog};
-
-/// Only a net.
-const LIMIT: Duration = Duration::from_secs(60);
+use testkit::Gate;
 
 /// A pool with one worker, held by the gate, and room for so many more tasks.
 fn held(depth: usize) -> (Pool, Gate) {
@@ -22,7 +18,7 @@ fn held(depth: usize) -> (Pool, Gate) {
     (pool, gate)
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_of_any_length_is_run_in_its_order() {
     for depth in [
         QueueDepth::from(0),
@@ -46,7 +42,7 @@ fn a_batch_of_any_length_is_run_in_its_order() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn an_iterator_is_not_asked_again_after_its_end() {
     for length in [0, 1, 16, 17, 300] {
         let pool = Pool::builder().capacity(1).build();
@@ -60,7 +56,7 @@ fn an_iterator_is_not_asked_again_after_its_end() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn what_an_iterator_gave_before_it_panicked_is_run() {
     let pool = Pool::builder()
         .capacity(1)
@@ -80,7 +76,7 @@ fn what_an_iterator_gave_before_it_panicked_is_run() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn what_there_is_no_room_for_comes_back_in_order_and_the_rest_is_not_pulled() {
     let (pool, gate) = held(100);
     let ran = Arc::new(AtomicUsize::new(0));
@@ -113,50 +109,46 @@ fn what_there_is_no_room_for_comes_back_in_order_and_the_rest_is_not_pulled() {
     assert_eq!((ran.load(SeqCst), pulled), (100, 1_000));
 }
 
-#[test]
+#[testkit::test]
 fn a_batch_that_waits_lets_other_callers_in_between_and_loses_none() {
-    watchdog(LIMIT, || {
-        let pool = Pool::builder().capacity(2).queue_depth(3).build();
-        let pool = pool.expect("it has a capacity");
-        let ran = Arc::new(AtomicUsize::new(0));
-        thread::scope(|threads| {
-            for _ in 0..4 {
-                threads.spawn(|| {
-                    let tasks = (0..500).map(|_| {
-                        let ran = Arc::clone(&ran);
-                        move || ran.fetch_add(1, SeqCst)
-                    });
-                    assert_eq!(pool.submit_batch(tasks).expect("it waits"), 500);
+    let pool = Pool::builder().capacity(2).queue_depth(3).build();
+    let pool = pool.expect("it has a capacity");
+    let ran = Arc::new(AtomicUsize::new(0));
+    thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                let tasks = (0..500).map(|_| {
+                    let ran = Arc::clone(&ran);
+                    move || ran.fetch_add(1, SeqCst)
                 });
-            }
-        });
-        pool.wait_idle().expect("it is no worker");
-        assert_eq!(ran.load(SeqCst), 2_000);
-    });
-}
-
-#[test]
-fn a_batch_wakes_several_workers() {
-    watchdog(LIMIT, || {
-        let pool = Pool::builder()
-            .capacity(4)
-            .queue_depth(QueueDepth::Unlimited)
-            .build();
-        let pool = pool.expect("it has a capacity");
-        for _ in 0..50 {
-            // Each waits for the other three: one worker alone would not get on.
-            let all = Arc::new(Barrier::new(4));
-            let tasks = (0..4).map(|_| {
-                let all = Arc::clone(&all);
-                move || all.wait().is_leader()
+                assert_eq!(pool.submit_batch(tasks).expect("it waits"), 500);
             });
-            pool.submit_batch(tasks).expect("there is room");
-            pool.wait_idle().expect("it is no worker");
         }
     });
+    pool.wait_idle().expect("it is no worker");
+    assert_eq!(ran.load(SeqCst), 2_000);
 }
 
-#[test]
+#[testkit::test]
+fn a_batch_wakes_several_workers() {
+    let pool = Pool::builder()
+        .capacity(4)
+        .queue_depth(QueueDepth::Unlimited)
+        .build();
+    let pool = pool.expect("it has a capacity");
+    for _ in 0..50 {
+        // Each waits for the other three: one worker alone would not get on.
+        let all = Arc::new(Barrier::new(4));
+        let tasks = (0..4).map(|_| {
+            let all = Arc::clone(&all);
+            move || all.wait().is_leader()
+        });
+        pool.submit_batch(tasks).expect("there is room");
+        pool.wait_idle().expect("it is no worker");
+    }
+}
+
+#[testkit::test]
 fn a_batch_of_a_released_pool_comes_back_whole() {
     let pool = FuncPool::builder(|_: u32| ())
         .capacity(1)
@@ -172,7 +164,7 @@ fn a_batch_of_a_released_pool_comes_back_whole() {
     assert!(refused.into_refused().eq(0..200));
 }
 
-#[test]
+#[testkit::test]
 fn an_iterator_may_submit_to_the_same_pool() {
     let pool = Pool::builder()
         .capacity(1)

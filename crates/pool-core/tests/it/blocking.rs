@@ -6,7 +6,7 @@ use std::time::Duration;
 use pool_core::{Builder, Closures, ManualClock, Pool, SubmitError, blocking, current};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, enter_line, until};
+use crate::support::{Journal, end, enter_line, until};
 
 /// One worker, and so many more while tasks block. None ends by time.
 fn compensating(most: usize) -> Builder<Closures> {
@@ -22,254 +22,232 @@ fn blocks_at(gate: &Gate) -> impl FnOnce() + Send + 'static + use<> {
     move || blocking(|| gate.wait())
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_waits_for_one_queued_behind_it_gets_it_run_while_it_blocks() {
-    bounded(|| {
-        let pool = compensating(1).queue_depth(1).build().unwrap();
-        let (sender, receiver) = mpsc::channel();
-        let waits = pool.spawn(move || blocking(|| receiver.recv())).unwrap();
-        pool.submit(move || sender.send(7)).unwrap();
-        assert_eq!(waits.join().unwrap(), Ok(7));
-        until(|| pool.running() == 1);
-        assert_eq!(pool.stats().peak_live, 2);
-    });
+    let pool = compensating(1).queue_depth(1).build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let waits = pool.spawn(move || blocking(|| receiver.recv())).unwrap();
+    pool.submit(move || sender.send(7)).unwrap();
+    assert_eq!(waits.join().unwrap(), Ok(7));
+    until(|| pool.running() == 1);
+    assert_eq!(pool.stats().peak_live, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_blocks_gives_room_to_the_one_that_waits_for_it() {
-    bounded(|| {
-        let pool = compensating(1).build().unwrap();
-        let (gate, blocked) = (Gate::new(), Gate::new());
-        let (first, held) = (gate.clone(), blocked.clone());
-        pool.submit(move || {
-            first.wait();
-            blocking(|| held.wait());
-        })
-        .unwrap();
-        gate.wait_for_arrivals(1);
-        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-        let (sender, receiver) = mpsc::channel();
-        let waiter = enter_line(&pool, move |pool| {
-            pool.submit(move || sender.send(())).is_ok()
-        });
-        gate.open();
-        receiver.recv().unwrap(); // While the first still blocks.
-        assert!(waiter.join().unwrap());
-        assert_eq!(
-            (pool.stats().capacity.limit(), pool.free()),
-            (Some(1), Some(0))
-        );
-        blocked.open();
-        until(|| pool.running() == 1 && pool.in_flight() == 0);
-        // The room is gone with it.
-        let gate = Gate::new();
-        let holds = gate.clone();
-        pool.submit(move || holds.wait()).unwrap();
-        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-        gate.open();
+    let pool = compensating(1).build().unwrap();
+    let (gate, blocked) = (Gate::new(), Gate::new());
+    let (first, held) = (gate.clone(), blocked.clone());
+    pool.submit(move || {
+        first.wait();
+        blocking(|| held.wait());
+    })
+    .unwrap();
+    gate.wait_for_arrivals(1);
+    assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+    let (sender, receiver) = mpsc::channel();
+    let waiter = enter_line(&pool, move |pool| {
+        pool.submit(move || sender.send(())).is_ok()
     });
+    gate.open();
+    receiver.recv().unwrap(); // While the first still blocks.
+    assert!(waiter.join().unwrap());
+    assert_eq!(
+        (pool.stats().capacity.limit(), pool.free()),
+        (Some(1), Some(0))
+    );
+    blocked.open();
+    until(|| pool.running() == 1 && pool.in_flight() == 0);
+    // The room is gone with it.
+    let gate = Gate::new();
+    let holds = gate.clone();
+    pool.submit(move || holds.wait()).unwrap();
+    assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+    gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn an_idle_extra_worker_ends_as_the_task_that_blocked_goes_on() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = compensating(1)
-            .keep_alive(Duration::from_secs(1))
-            .clock(clock.clone());
-        let pool = pool.build().unwrap();
-        let gate = Gate::new();
-        let after = Gate::new();
-        let (held, then) = (gate.clone(), after.clone());
-        pool.submit(move || {
-            blocking(|| held.wait());
-            then.wait();
-        })
-        .unwrap();
-        gate.wait_for_arrivals(1);
-        pool.submit(|| ()).unwrap();
-        until(|| pool.stats().completed == 1);
-        clock.wait_for_sleepers(1); // It has parked, and its time does not pass.
-        gate.open();
-        after.wait_for_arrivals(1);
-        // The task that blocked still runs: the other one has left.
-        until(|| pool.running() == 1);
-        assert_eq!(pool.busy(), 1);
-        after.open();
-    });
+    let clock = ManualClock::new();
+    let pool = compensating(1)
+        .keep_alive(Duration::from_secs(1))
+        .clock(clock.clone());
+    let pool = pool.build().unwrap();
+    let gate = Gate::new();
+    let after = Gate::new();
+    let (held, then) = (gate.clone(), after.clone());
+    pool.submit(move || {
+        blocking(|| held.wait());
+        then.wait();
+    })
+    .unwrap();
+    gate.wait_for_arrivals(1);
+    pool.submit(|| ()).unwrap();
+    until(|| pool.stats().completed == 1);
+    clock.wait_for_sleepers(1); // It has parked, and its time does not pass.
+    gate.open();
+    after.wait_for_arrivals(1);
+    // The task that blocked still runs: the other one has left.
+    until(|| pool.running() == 1);
+    assert_eq!(pool.busy(), 1);
+    after.open();
 }
 
-#[test]
+#[testkit::test]
 fn no_more_tasks_are_compensated_for_than_may_be() {
-    bounded(|| {
-        let pool = compensating(1).capacity(2).queue_depth(2).build().unwrap();
-        let gate = Gate::new();
-        pool.submit(blocks_at(&gate)).unwrap();
-        pool.submit(blocks_at(&gate)).unwrap();
-        gate.wait_for_arrivals(2);
-        pool.submit(blocks_at(&gate)).unwrap(); // On the extra worker.
-        gate.wait_for_arrivals(3);
-        pool.submit(|| ()).unwrap();
-        assert_eq!((pool.running(), pool.queued()), (3, 1));
-        gate.open();
-        pool.wait_idle().unwrap();
-        until(|| pool.running() <= 2);
-        assert_eq!(pool.stats().threads_started, 3);
-    });
+    let pool = compensating(1).capacity(2).queue_depth(2).build().unwrap();
+    let gate = Gate::new();
+    pool.submit(blocks_at(&gate)).unwrap();
+    pool.submit(blocks_at(&gate)).unwrap();
+    gate.wait_for_arrivals(2);
+    pool.submit(blocks_at(&gate)).unwrap(); // On the extra worker.
+    gate.wait_for_arrivals(3);
+    pool.submit(|| ()).unwrap();
+    assert_eq!((pool.running(), pool.queued()), (3, 1));
+    gate.open();
+    pool.wait_idle().unwrap();
+    until(|| pool.running() <= 2);
+    assert_eq!(pool.stats().threads_started, 3);
 }
 
-#[test]
+#[testkit::test]
 fn blocking_inside_blocking_is_compensated_for_once() {
-    bounded(|| {
-        let pool = compensating(2).queue_depth(2).build().unwrap();
-        let gate = Gate::new();
-        let held = gate.clone();
-        pool.submit(move || {
-            blocking(|| blocking(|| held.wait()));
-            blocking(|| held.wait());
+    let pool = compensating(2).queue_depth(2).build().unwrap();
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || {
+        blocking(|| blocking(|| held.wait()));
+        blocking(|| held.wait());
+    })
+    .unwrap();
+    gate.wait_for_arrivals(1);
+    let holds = gate.clone();
+    pool.submit(move || holds.wait()).unwrap();
+    gate.wait_for_arrivals(2);
+    pool.submit(|| ()).unwrap();
+    assert_eq!((pool.running(), pool.queued()), (2, 1));
+    gate.open();
+    pool.wait_idle().unwrap();
+    until(|| pool.running() <= 1);
+}
+
+#[testkit::test]
+fn without_a_limit_or_a_pool_it_only_runs_the_closure() {
+    assert_eq!(blocking(|| 7), 7);
+    let pool = Pool::builder().capacity(1).queue_depth(1).build().unwrap();
+    let gate = Gate::new();
+    pool.submit(blocks_at(&gate)).unwrap();
+    gate.wait_for_arrivals(1);
+    pool.submit(|| ()).unwrap();
+    assert_eq!((pool.running(), pool.queued()), (1, 1));
+    gate.open();
+}
+
+#[testkit::test]
+fn a_panic_goes_through_and_gives_the_worker_back_first() {
+    let pool = compensating(1).queue_depth(1).build().unwrap();
+    for _ in 0..2 {
+        let (sender, receiver) = mpsc::channel();
+        let panics = pool.spawn(move || {
+            blocking(|| {
+                receiver.recv().unwrap();
+                panic!("blocked");
+            });
+        });
+        pool.submit(move || sender.send(())).unwrap();
+        assert!(panics.unwrap().join().is_err());
+        until(|| pool.running() == 1);
+    }
+    assert_eq!(pool.stats().panicked, 2);
+}
+
+#[testkit::test]
+fn a_released_pool_compensates_and_ends() {
+    let pool = compensating(1).queue_depth(1).build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let gate = Gate::new();
+    let held = gate.clone();
+    let waits = pool
+        .spawn(move || {
+            held.wait();
+            blocking(|| receiver.recv())
         })
         .unwrap();
-        gate.wait_for_arrivals(1);
-        let holds = gate.clone();
-        pool.submit(move || holds.wait()).unwrap();
-        gate.wait_for_arrivals(2);
-        pool.submit(|| ()).unwrap();
-        assert_eq!((pool.running(), pool.queued()), (2, 1));
-        gate.open();
-        pool.wait_idle().unwrap();
-        until(|| pool.running() <= 1);
-    });
-}
-
-#[test]
-fn without_a_limit_or_a_pool_it_only_runs_the_closure() {
-    bounded(|| {
-        assert_eq!(blocking(|| 7), 7);
-        let pool = Pool::builder().capacity(1).queue_depth(1).build().unwrap();
-        let gate = Gate::new();
-        pool.submit(blocks_at(&gate)).unwrap();
-        gate.wait_for_arrivals(1);
-        pool.submit(|| ()).unwrap();
-        assert_eq!((pool.running(), pool.queued()), (1, 1));
-        gate.open();
-    });
-}
-
-#[test]
-fn a_panic_goes_through_and_gives_the_worker_back_first() {
-    bounded(|| {
-        let pool = compensating(1).queue_depth(1).build().unwrap();
-        for _ in 0..2 {
-            let (sender, receiver) = mpsc::channel();
-            let panics = pool.spawn(move || {
-                blocking(|| {
-                    receiver.recv().unwrap();
-                    panic!("blocked");
-                });
-            });
-            pool.submit(move || sender.send(())).unwrap();
-            assert!(panics.unwrap().join().is_err());
-            until(|| pool.running() == 1);
-        }
-        assert_eq!(pool.stats().panicked, 2);
-    });
-}
-
-#[test]
-fn a_released_pool_compensates_and_ends() {
-    bounded(|| {
-        let pool = compensating(1).queue_depth(1).build().unwrap();
-        let (sender, receiver) = mpsc::channel();
-        let gate = Gate::new();
-        let held = gate.clone();
-        let waits = pool
-            .spawn(move || {
-                held.wait();
-                blocking(|| receiver.recv())
-            })
-            .unwrap();
-        pool.submit(move || sender.send(7)).unwrap();
-        pool.release();
-        gate.open();
-        assert_eq!(waits.join().unwrap(), Ok(7));
-        end(&pool);
-        assert_eq!(pool.stats().threads_started, 2);
-    });
+    pool.submit(move || sender.send(7)).unwrap();
+    pool.release();
+    gate.open();
+    assert_eq!(waits.join().unwrap(), Ok(7));
+    end(&pool);
+    assert_eq!(pool.stats().threads_started, 2);
 }
 
 /// A wrap that counts its worker's whole life as a wait makes room for one more that parks.
-#[test]
+#[testkit::test]
 fn a_ring_has_a_slot_for_each_extra_worker_also_after_a_tuning() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = compensating(1)
-            .preallocate(true)
-            .keep_alive(Duration::from_secs(1))
-            .clock(clock.clone())
-            .worker_wrap(|run| blocking(run));
-        let pool = pool.build().unwrap();
-        pool.tune(2).unwrap();
-        pool.tune(1).unwrap();
-        let gate = Gate::new();
-        for _ in 0..2 {
-            let gate = gate.clone();
-            pool.submit(move || gate.wait()).unwrap();
-        }
-        gate.wait_for_arrivals(2);
-        gate.open();
-        clock.wait_for_sleepers(2); // Both have parked.
-        assert_eq!(pool.running(), 2);
-        end(&pool);
-    });
+    let clock = ManualClock::new();
+    let pool = compensating(1)
+        .preallocate(true)
+        .keep_alive(Duration::from_secs(1))
+        .clock(clock.clone())
+        .worker_wrap(|run| blocking(run));
+    let pool = pool.build().unwrap();
+    pool.tune(2).unwrap();
+    pool.tune(1).unwrap();
+    let gate = Gate::new();
+    for _ in 0..2 {
+        let gate = gate.clone();
+        pool.submit(move || gate.wait()).unwrap();
+    }
+    gate.wait_for_arrivals(2);
+    gate.open();
+    clock.wait_for_sleepers(2); // Both have parked.
+    assert_eq!(pool.running(), 2);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn an_extra_worker_has_a_slot_of_its_own() {
-    bounded(|| {
-        let pool = compensating(1).build().unwrap();
-        let gate = Gate::new();
-        pool.submit(blocks_at(&gate)).unwrap();
-        gate.wait_for_arrivals(1);
-        let slot = pool.spawn(|| current().worker()).unwrap();
-        assert_eq!(slot.join().unwrap(), Some(1));
-        gate.open();
-    });
+    let pool = compensating(1).build().unwrap();
+    let gate = Gate::new();
+    pool.submit(blocks_at(&gate)).unwrap();
+    gate.wait_for_arrivals(1);
+    let slot = pool.spawn(|| current().worker()).unwrap();
+    assert_eq!(slot.join().unwrap(), Some(1));
+    gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn the_gate_of_an_extra_worker_is_asked_by_the_task_that_blocks_and_may_refuse() {
-    bounded(|| {
-        let journal = Journal::new();
-        let asked = journal.clone();
-        let pool = compensating(1).queue_depth(1).thread_gate(move || {
-            asked.write(current().worker());
-            // In a gate it only runs its closure.
-            if blocking(|| current().worker()).is_some() {
-                return Err(std::io::ErrorKind::Other.into());
-            }
-            Ok(())
-        });
-        let pool = pool.build().unwrap();
-        let (gate, blocked) = (Gate::new(), Gate::new());
-        let (first, held) = (gate.clone(), blocked.clone());
-        pool.submit(move || {
-            first.wait();
-            blocking(|| held.wait());
-        })
-        .unwrap();
-        gate.wait_for_arrivals(1);
-        let second = pool.spawn(|| 7).unwrap();
-        gate.open();
-        blocked.wait_for_arrivals(1);
-        assert_eq!(journal.entries(), [None, Some(0)]);
-        assert_eq!((pool.running(), pool.queued()), (1, 1));
-        blocked.open();
-        assert_eq!(
-            second
-                .join_timeout(Duration::from_secs(50))
-                .unwrap()
-                .unwrap(),
-            7
-        );
+    let journal = Journal::new();
+    let asked = journal.clone();
+    let pool = compensating(1).queue_depth(1).thread_gate(move || {
+        asked.write(current().worker());
+        // In a gate it only runs its closure.
+        if blocking(|| current().worker()).is_some() {
+            return Err(std::io::ErrorKind::Other.into());
+        }
+        Ok(())
     });
+    let pool = pool.build().unwrap();
+    let (gate, blocked) = (Gate::new(), Gate::new());
+    let (first, held) = (gate.clone(), blocked.clone());
+    pool.submit(move || {
+        first.wait();
+        blocking(|| held.wait());
+    })
+    .unwrap();
+    gate.wait_for_arrivals(1);
+    let second = pool.spawn(|| 7).unwrap();
+    gate.open();
+    blocked.wait_for_arrivals(1);
+    assert_eq!(journal.entries(), [None, Some(0)]);
+    assert_eq!((pool.running(), pool.queued()), (1, 1));
+    blocked.open();
+    assert_eq!(
+        second
+            .join_timeout(Duration::from_secs(50))
+            .unwrap()
+            .unwrap(),
+        7
+    );
 }

@@ -10,42 +10,38 @@ use pool_core::{
 };
 use testkit::Gate;
 
-use crate::support::{bounded, hold, pool, wait_in_line};
+use crate::support::{hold, pool, wait_in_line};
 
-#[test]
+#[testkit::test]
 fn a_pool_queues_nothing_lets_any_number_wait_and_blocks() {
-    bounded(|| {
-        let pool = pool(1);
-        let gate = hold(&pool, 1);
-        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-        let waiters: Vec<_> = (0..50).map(|_| wait_in_line(&pool, || ())).collect();
-        gate.open();
-        for waiter in waiters {
-            waiter.join().unwrap().unwrap();
-        }
-    });
+    let pool = pool(1);
+    let gate = hold(&pool, 1);
+    assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+    let waiters: Vec<_> = (0..50).map(|_| wait_in_line(&pool, || ())).collect();
+    gate.open();
+    for waiter in waiters {
+        waiter.join().unwrap().unwrap();
+    }
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_idles_for_the_default_keep_alive_and_bears_the_default_name() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder()
-            .capacity(1)
-            .clock(clock.clone())
-            .build()
-            .unwrap();
-        let name = pool.spawn(|| thread::current().name().map(str::to_owned));
-        assert_eq!(
-            name.unwrap().join().unwrap(),
-            Some(format!("{DEFAULT_NAME}-0"))
-        );
-        clock.wait_for_sleepers(1);
-        assert_eq!(clock.next_due(), Some(clock.now() + DEFAULT_KEEP_ALIVE));
-    });
+    let clock = ManualClock::new();
+    let pool = Pool::builder()
+        .capacity(1)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let name = pool.spawn(|| thread::current().name().map(str::to_owned));
+    assert_eq!(
+        name.unwrap().join().unwrap(),
+        Some(format!("{DEFAULT_NAME}-0"))
+    );
+    clock.wait_for_sleepers(1);
+    assert_eq!(clock.next_due(), Some(clock.now() + DEFAULT_KEEP_ALIVE));
 }
 
-#[test]
+#[testkit::test]
 fn pools_handles_and_futures_cross_threads_though_arguments_only_move() {
     fn sent<T: Send + 'static>(value: T) -> T {
         value
@@ -56,76 +52,70 @@ fn pools_handles_and_futures_cross_threads_though_arguments_only_move() {
     fn awaited<F: Future + Send + Unpin + 'static>(future: F) -> F {
         future
     }
-    bounded(|| {
-        // An argument that is `Send` and not `Sync`.
-        let cells = FuncPool::builder(Cell::into_inner)
-            .capacity(1)
+    // An argument that is `Send` and not `Sync`.
+    let cells = FuncPool::builder(Cell::into_inner)
+        .capacity(1)
+        .build()
+        .unwrap();
+    shared(&cells);
+    let handle: JoinHandle<u8> = sent(cells.spawn(Cell::new(8_u8)).unwrap());
+    assert_eq!(
+        thread::spawn(move || handle.join().unwrap())
+            .join()
+            .unwrap(),
+        8
+    );
+    let pool: WorkerPool<Closures> = sent(pool(1));
+    let weak: WeakPool = sent(shared(&pool).downgrade());
+    shared(&weak);
+    let future = awaited(pool.submit_async(|| ()));
+    testkit::block_on(future).unwrap();
+    let _: Stats = sent(*shared(&pool.stats()));
+    testkit::block_on(awaited(pool.spawn(|| ()).unwrap())).unwrap();
+}
+
+#[testkit::test]
+fn everything_can_be_shown_without_asking_anything_of_the_task() {
+    let pool = Pool::builder().capacity(1).name("shown");
+    assert!(format!("{pool:?}").contains("shown"));
+    let pool = pool.build().unwrap();
+    let gate = hold(&pool, 1);
+    let refused = pool.try_submit(|| ()).unwrap_err();
+    let error: &dyn std::error::Error = &refused;
+    assert_eq!(
+        format!("{refused:?}, {error}"),
+        "Full(..), the pool is full"
+    );
+    let shown = format!("{pool:?}");
+    assert!(
+        shown.contains("shown") && shown.contains("busy: 1"),
+        "{shown}"
+    );
+    assert_eq!(format!("{:?}", pool.downgrade()), "WeakWorkerPool(..)");
+    gate.open();
+    let handle = pool.spawn(|| ()).unwrap();
+    assert!(format!("{handle:?}").contains("shown"));
+}
+
+#[testkit::test]
+fn the_largest_capacities_neither_wrap_nor_block() {
+    for capacity in [1 << 31, 1 << 32, usize::MAX - 1] {
+        let pool = Pool::builder()
+            .capacity(capacity)
+            .queue_depth(7)
             .build()
             .unwrap();
-        shared(&cells);
-        let handle: JoinHandle<u8> = sent(cells.spawn(Cell::new(8_u8)).unwrap());
-        assert_eq!(
-            thread::spawn(move || handle.join().unwrap())
-                .join()
-                .unwrap(),
-            8
-        );
-        let pool: WorkerPool<Closures> = sent(pool(1));
-        let weak: WeakPool = sent(shared(&pool).downgrade());
-        shared(&weak);
-        let future = awaited(pool.submit_async(|| ()));
-        testkit::block_on(future).unwrap();
-        let _: Stats = sent(*shared(&pool.stats()));
-        testkit::block_on(awaited(pool.spawn(|| ()).unwrap())).unwrap();
-    });
-}
-
-#[test]
-fn everything_can_be_shown_without_asking_anything_of_the_task() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).name("shown");
-        assert!(format!("{pool:?}").contains("shown"));
-        let pool = pool.build().unwrap();
-        let gate = hold(&pool, 1);
-        let refused = pool.try_submit(|| ()).unwrap_err();
-        let error: &dyn std::error::Error = &refused;
-        assert_eq!(
-            format!("{refused:?}, {error}"),
-            "Full(..), the pool is full"
-        );
-        let shown = format!("{pool:?}");
-        assert!(
-            shown.contains("shown") && shown.contains("busy: 1"),
-            "{shown}"
-        );
-        assert_eq!(format!("{:?}", pool.downgrade()), "WeakWorkerPool(..)");
-        gate.open();
-        let handle = pool.spawn(|| ()).unwrap();
-        assert!(format!("{handle:?}").contains("shown"));
-    });
-}
-
-#[test]
-fn the_largest_capacities_neither_wrap_nor_block() {
-    bounded(|| {
-        for capacity in [1 << 31, 1 << 32, usize::MAX - 1] {
-            let pool = Pool::builder()
-                .capacity(capacity)
-                .queue_depth(7)
-                .build()
-                .unwrap();
-            assert_eq!(pool.capacity(), Capacity::Limited(capacity));
-            assert_eq!(pool.free(), Some(capacity));
-            assert_eq!(pool.spawn(|| 1).unwrap().join().unwrap(), 1);
-            assert_eq!(pool.free(), Some(capacity - 1));
-        }
-        let pool = pool(usize::MAX);
-        assert_eq!((pool.capacity(), pool.free()), (Capacity::Unlimited, None));
+        assert_eq!(pool.capacity(), Capacity::Limited(capacity));
+        assert_eq!(pool.free(), Some(capacity));
         assert_eq!(pool.spawn(|| 1).unwrap().join().unwrap(), 1);
-    });
+        assert_eq!(pool.free(), Some(capacity - 1));
+    }
+    let pool = pool(usize::MAX);
+    assert_eq!((pool.capacity(), pool.free()), (Capacity::Unlimited, None));
+    assert_eq!(pool.spawn(|| 1).unwrap().join().unwrap(), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_pool_that_could_not_work_is_not_built() {
     let build = || Pool::builder().capacity(2);
     assert!(matches!(
@@ -159,7 +149,7 @@ fn a_pool_that_could_not_work_is_not_built() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_setter_leaves_what_the_others_said_and_the_last_call_of_one_wins() {
     let pool = Pool::builder()
         .name("first")
@@ -183,23 +173,21 @@ fn a_setter_leaves_what_the_others_said_and_the_last_call_of_one_wins() {
     gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn no_thread_is_started_before_the_first_task_unless_asked_for() {
-    bounded(|| {
-        let pool = Pool::builder()
-            .capacity(8)
-            .preallocate(true)
-            .build()
-            .unwrap();
-        assert_eq!((pool.running(), pool.free()), (0, Some(8)));
-        assert_eq!(pool.stats().threads_started, 0);
+    let pool = Pool::builder()
+        .capacity(8)
+        .preallocate(true)
+        .build()
+        .unwrap();
+    assert_eq!((pool.running(), pool.free()), (0, Some(8)));
+    assert_eq!(pool.stats().threads_started, 0);
 
-        let pool = Pool::builder()
-            .capacity(8)
-            .prestart(3)
-            .min_workers(2)
-            .build()
-            .unwrap();
-        assert_eq!((pool.running(), pool.free()), (3, Some(5)));
-    });
+    let pool = Pool::builder()
+        .capacity(8)
+        .prestart(3)
+        .min_workers(2)
+        .build()
+        .unwrap();
+    assert_eq!((pool.running(), pool.free()), (3, Some(5)));
 }

@@ -10,7 +10,7 @@ use pool_core::{Builder, Clock, Closures, ManualClock, Pool};
 use sync_shim::{Alarm, Parker};
 use testkit::Gate;
 
-use crate::support::{bounded, end};
+use crate::support::end;
 
 /// A pool whose workers are started ahead, and sleep on a clock that counts its sleepers.
 fn asleep(workers: usize) -> Builder<Closures> {
@@ -18,24 +18,22 @@ fn asleep(workers: usize) -> Builder<Closures> {
     builder.keep_alive(Duration::from_secs(10))
 }
 
-#[test]
+#[testkit::test]
 fn each_task_of_a_burst_gets_a_parked_worker_though_none_of_the_others_ends() {
     const WORKERS: usize = 16;
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = asleep(WORKERS).clock(clock.clone()).build().unwrap();
-        for burst in [WORKERS, 1, 2, 3, 5, 8, WORKERS] {
-            clock.wait_for_sleepers(WORKERS);
-            let all_there = Arc::new(Barrier::new(burst));
-            for _ in 0..burst {
-                let all_there = Arc::clone(&all_there);
-                pool.submit(move || _ = all_there.wait()).unwrap();
-            }
-            pool.wait_idle().unwrap();
+    let clock = ManualClock::new();
+    let pool = asleep(WORKERS).clock(clock.clone()).build().unwrap();
+    for burst in [WORKERS, 1, 2, 3, 5, 8, WORKERS] {
+        clock.wait_for_sleepers(WORKERS);
+        let all_there = Arc::new(Barrier::new(burst));
+        for _ in 0..burst {
+            let all_there = Arc::clone(&all_there);
+            pool.submit(move || _ = all_there.wait()).unwrap();
         }
-        assert_eq!(pool.stats().threads_started, WORKERS as u64);
-        end(&pool);
-    });
+        pool.wait_idle().unwrap();
+    }
+    assert_eq!(pool.stats().threads_started, WORKERS as u64);
+    end(&pool);
 }
 
 /// The first worker that is woken on it is held up before it gets any further.
@@ -64,22 +62,20 @@ impl Clock for SlowToWake {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_burst_does_not_wait_for_a_worker_that_is_slow_to_wake() {
-    bounded(|| {
-        let clock = SlowToWake::default();
-        let pool = asleep(2).clock(clock.clone()).build().unwrap();
-        clock.clock.wait_for_sleepers(2);
-        let first = pool.spawn(|| 1).unwrap();
-        clock.held.wait_for_arrivals(1);
-        // The other worker is woken for the second task, and takes the first one too.
-        let second = pool.spawn(|| 2).unwrap();
-        assert_eq!((first.join().unwrap(), second.join().unwrap()), (1, 2));
-        assert!(!clock.held.is_open());
-        clock.held.open();
-        // The slow worker is awake now: the next task finds a worker to wake.
-        clock.clock.wait_for_sleepers(2);
-        assert_eq!(pool.spawn(|| 3).unwrap().join().unwrap(), 3);
-        end(&pool);
-    });
+    let clock = SlowToWake::default();
+    let pool = asleep(2).clock(clock.clone()).build().unwrap();
+    clock.clock.wait_for_sleepers(2);
+    let first = pool.spawn(|| 1).unwrap();
+    clock.held.wait_for_arrivals(1);
+    // The other worker is woken for the second task, and takes the first one too.
+    let second = pool.spawn(|| 2).unwrap();
+    assert_eq!((first.join().unwrap(), second.join().unwrap()), (1, 2));
+    assert!(!clock.held.is_open());
+    clock.held.open();
+    // The slow worker is awake now: the next task finds a worker to wake.
+    clock.clock.wait_for_sleepers(2);
+    assert_eq!(pool.spawn(|| 3).unwrap().join().unwrap(), 3);
+    end(&pool);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pool_core::{CancelToken, Clock, ManualClock};
 use testkit::{CountingWaker, waker_fn, waker_whose_clone_panics};
 
-use crate::support::{bounded, poll, poll_with};
+use crate::support::{poll, poll_with};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -25,7 +25,7 @@ fn a_child_is_cancelled_with_its_parent_and_a_parent_not_with_its_child() {
     assert!(other.is_cancelled() && parent.child().is_cancelled());
 }
 
-#[test]
+#[testkit::test]
 fn a_dropped_guard_cancels_its_token_and_a_disarmed_one_does_not() {
     let token = CancelToken::new();
     let child = token.child();
@@ -78,38 +78,34 @@ fn a_chain_of_two_hundred_thousand_children_is_cancelled_and_dropped_without_rec
     drop(last); // Each is referred to by its child alone.
 }
 
-#[test]
+#[testkit::test]
 fn a_thread_that_waits_is_woken_and_one_that_comes_late_does_not_wait() {
-    bounded(|| {
-        let token = CancelToken::new();
-        let waiting = {
-            let token = token.clone();
-            thread::spawn(move || token.wait())
-        };
-        token.cancel();
-        waiting.join().unwrap();
-        token.wait();
-        assert!(token.wait_timeout(Duration::MAX) && token.wait_timeout(Duration::ZERO));
-    });
+    let token = CancelToken::new();
+    let waiting = {
+        let token = token.clone();
+        thread::spawn(move || token.wait())
+    };
+    token.cancel();
+    waiting.join().unwrap();
+    token.wait();
+    assert!(token.wait_timeout(Duration::MAX) && token.wait_timeout(Duration::ZERO));
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_ends_at_its_deadline_by_the_clock_it_is_given_or_with_the_cancelling() {
-    bounded(|| {
-        let (token, clock) = (CancelToken::new(), ManualClock::new());
-        let wait = |seconds| {
-            let (token, clock) = (token.clone(), clock.clone());
-            let deadline = clock.now() + seconds * SECOND;
-            thread::spawn(move || token.wait_timeout_by(&clock, deadline))
-        };
-        let (short, long) = (wait(5), wait(9));
-        clock.wait_for_sleepers(2);
-        clock.advance(5 * SECOND);
-        assert!(!short.join().unwrap());
-        token.cancel();
-        assert!(long.join().unwrap());
-        assert!(!CancelToken::new().wait_timeout(Duration::ZERO));
-    });
+    let (token, clock) = (CancelToken::new(), ManualClock::new());
+    let wait = |seconds| {
+        let (token, clock) = (token.clone(), clock.clone());
+        let deadline = clock.now() + seconds * SECOND;
+        thread::spawn(move || token.wait_timeout_by(&clock, deadline))
+    };
+    let (short, long) = (wait(5), wait(9));
+    clock.wait_for_sleepers(2);
+    clock.advance(5 * SECOND);
+    assert!(!short.join().unwrap());
+    token.cancel();
+    assert!(long.join().unwrap());
+    assert!(!CancelToken::new().wait_timeout(Duration::ZERO));
 }
 
 #[test]
@@ -129,7 +125,7 @@ fn a_future_is_woken_by_its_last_waker_and_holds_none_once_it_is_dropped() {
     assert_eq!(last.wakers(), 0);
 }
 
-#[test]
+#[testkit::test]
 fn children_and_waits_that_are_gone_leave_nothing_behind_in_their_token() {
     let token = CancelToken::new();
     let clock = ManualClock::new();
@@ -144,32 +140,30 @@ fn children_and_waits_that_are_gone_leave_nothing_behind_in_their_token() {
     assert!(shown.contains("listeners: 0"), "{shown}");
 }
 
-#[test]
+#[testkit::test]
 fn a_waker_may_look_wait_cancel_and_drop_the_token_that_calls_it() {
-    bounded(|| {
-        let token = CancelToken::new();
-        let woken = Arc::new(AtomicUsize::new(0));
-        let waker = {
-            let (token, child, woken) = (token.clone(), token.child(), Arc::clone(&woken));
-            waker_fn(move || {
-                assert!(token.is_cancelled() && child.is_cancelled());
-                token.wait();
-                assert!(!token.cancel() && token.child().is_cancelled());
-                woken.fetch_add(1, SeqCst);
-            })
-        };
-        let mut future = token.cancelled();
-        assert_eq!(poll_with(&mut future, &waker), Poll::Pending);
-        drop((future, waker));
-        let mut future = token.cancelled();
-        let other = CountingWaker::new();
-        let panics = waker_fn(|| panic!("a waker"));
-        assert_eq!(poll_with(&mut future, &panics), Poll::Pending);
-        let mut second = token.cancelled();
-        assert_eq!(poll_with(&mut second, &other.waker()), Poll::Pending);
-        assert!(token.cancel());
-        assert_eq!(other.wakes(), 1, "the panic of one keeps no other from it");
-    });
+    let token = CancelToken::new();
+    let woken = Arc::new(AtomicUsize::new(0));
+    let waker = {
+        let (token, child, woken) = (token.clone(), token.child(), Arc::clone(&woken));
+        waker_fn(move || {
+            assert!(token.is_cancelled() && child.is_cancelled());
+            token.wait();
+            assert!(!token.cancel() && token.child().is_cancelled());
+            woken.fetch_add(1, SeqCst);
+        })
+    };
+    let mut future = token.cancelled();
+    assert_eq!(poll_with(&mut future, &waker), Poll::Pending);
+    drop((future, waker));
+    let mut future = token.cancelled();
+    let other = CountingWaker::new();
+    let panics = waker_fn(|| panic!("a waker"));
+    assert_eq!(poll_with(&mut future, &panics), Poll::Pending);
+    let mut second = token.cancelled();
+    assert_eq!(poll_with(&mut second, &other.waker()), Poll::Pending);
+    assert!(token.cancel());
+    assert_eq!(other.wakes(), 1, "the panic of one keeps no other from it");
 }
 
 #[test]

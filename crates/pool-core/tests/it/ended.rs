@@ -7,7 +7,7 @@ use std::time::Duration;
 use pool_core::{Pool, WaitError};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, hold, pool, until};
+use crate::support::{Journal, end, hold, pool, until};
 
 /// Waits at a gate as its thread's thread-locals are dropped, and writes that it has.
 struct Leaves(Gate, Journal<&'static str>);
@@ -48,67 +48,61 @@ fn nobody_sees_the_end_before_it_leaves(
     assert_eq!(journal.entries(), ["left", "ended", "ended"]);
 }
 
-#[test]
+#[testkit::test]
 fn a_pool_has_ended_only_when_its_last_workers_thread_locals_are_gone() {
-    bounded(|| {
-        let (pool, leaving, journal) = (pool(1), Gate::new(), Journal::new());
-        let leaves = Leaves(leaving.clone(), journal.clone());
-        pool.submit(move || KEPT.set(Some(leaves))).unwrap();
-        pool.release();
-        nobody_sees_the_end_before_it_leaves(&pool, &leaving, &journal);
-    });
+    let (pool, leaving, journal) = (pool(1), Gate::new(), Journal::new());
+    let leaves = Leaves(leaving.clone(), journal.clone());
+    pool.submit(move || KEPT.set(Some(leaves))).unwrap();
+    pool.release();
+    nobody_sees_the_end_before_it_leaves(&pool, &leaving, &journal);
 }
 
-#[test]
+#[testkit::test]
 fn a_pool_has_ended_only_when_those_of_workers_long_gone_are_too() {
-    bounded(|| {
-        let (pool, leaving, journal) = (pool(2), Gate::new(), Journal::new());
-        let last = hold(&pool, 1);
-        let first = Gate::new();
-        let (held, leaves) = (first.clone(), Leaves(leaving.clone(), journal.clone()));
-        let task = move || {
-            KEPT.set(Some(leaves));
-            held.wait();
-        };
-        pool.try_submit(task).unwrap();
-        first.wait_for_arrivals(1);
-        pool.tune(1).unwrap();
-        first.open(); // There are too many workers, so this one leaves.
-        leaving.wait_for_arrivals(1);
-        assert_eq!(pool.running(), 1);
-        pool.release();
-        last.open();
-        nobody_sees_the_end_before_it_leaves(&pool, &leaving, &journal);
-    });
+    let (pool, leaving, journal) = (pool(2), Gate::new(), Journal::new());
+    let last = hold(&pool, 1);
+    let first = Gate::new();
+    let (held, leaves) = (first.clone(), Leaves(leaving.clone(), journal.clone()));
+    let task = move || {
+        KEPT.set(Some(leaves));
+        held.wait();
+    };
+    pool.try_submit(task).unwrap();
+    first.wait_for_arrivals(1);
+    pool.tune(1).unwrap();
+    first.open(); // There are too many workers, so this one leaves.
+    leaving.wait_for_arrivals(1);
+    assert_eq!(pool.running(), 1);
+    pool.release();
+    last.open();
+    nobody_sees_the_end_before_it_leaves(&pool, &leaving, &journal);
 }
 
-#[test]
+#[testkit::test]
 fn a_pool_has_ended_only_when_its_panic_hooks_have_returned() {
-    bounded(|| {
-        let (gate, journal) = (Gate::new(), Journal::new());
-        let (held, log) = (gate.clone(), journal.clone());
-        let pool = Pool::builder().capacity(1).panic_hook(move |_| {
-            held.wait();
-            log.write("hook");
-        });
-        let pool = pool.build().unwrap();
-        pool.submit(|| panic!("for the hook")).unwrap();
-        gate.wait_for_arrivals(1);
-        pool.release();
-        assert_eq!(
-            pool.wait_released_timeout(Duration::ZERO),
-            Err(WaitError::TimedOut)
-        );
-        assert_eq!(pool.in_flight(), 1);
-        let (ending, log) = (pool.clone(), journal.clone());
-        let waiter = thread::spawn(move || {
-            ending.wait_released().unwrap();
-            log.write("ended");
-        });
-        gate.open();
-        waiter.join().unwrap();
-        assert_eq!(journal.entries(), ["hook", "ended"]);
+    let (gate, journal) = (Gate::new(), Journal::new());
+    let (held, log) = (gate.clone(), journal.clone());
+    let pool = Pool::builder().capacity(1).panic_hook(move |_| {
+        held.wait();
+        log.write("hook");
     });
+    let pool = pool.build().unwrap();
+    pool.submit(|| panic!("for the hook")).unwrap();
+    gate.wait_for_arrivals(1);
+    pool.release();
+    assert_eq!(
+        pool.wait_released_timeout(Duration::ZERO),
+        Err(WaitError::TimedOut)
+    );
+    assert_eq!(pool.in_flight(), 1);
+    let (ending, log) = (pool.clone(), journal.clone());
+    let waiter = thread::spawn(move || {
+        ending.wait_released().unwrap();
+        log.write("ended");
+    });
+    gate.open();
+    waiter.join().unwrap();
+    assert_eq!(journal.entries(), ["hook", "ended"]);
 }
 
 /// A task that leaves something behind on its worker's thread.
@@ -116,155 +110,143 @@ fn leaving_behind(leaves: Leaves) -> impl FnOnce() + Send + 'static {
     move || KEPT.set(Some(leaves))
 }
 
-#[test]
+#[testkit::test]
 fn threads_that_do_not_end_take_the_places_of_workers_once_there_are_many() {
     const MOST: usize = 9; // As many as the pool lets end at a time, and the worker that waits.
-    bounded(|| {
-        let (leaving, journal) = (Gate::new(), Journal::new());
-        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
-        let pool = pool.build().unwrap();
-        for ended in 1..MOST {
-            let leaves = Leaves(leaving.clone(), journal.clone());
-            pool.submit(leaving_behind(leaves)).unwrap();
-            until(|| pool.stats().completed == ended as u64 && pool.running() == 0);
-            assert_eq!(pool.stats().ending, ended);
-        }
-        // One more would be one too many: its worker waits at its place for the first to be gone.
-        pool.submit(|| ()).unwrap();
-        pool.wait_idle().unwrap();
-        until(|| pool.idle() == 1);
-        let late = pool.try_spawn(|| 7).unwrap();
-        for _ in 0..1000 {
-            thread::yield_now();
-        }
-        let stats = pool.stats();
-        assert_eq!((stats.live, stats.peak_live), (1, 1));
-        assert!(stats.threads_started <= MOST as u64 + 1);
-        leaving.open();
-        assert_eq!(late.join().unwrap(), 7);
-        pool.release();
-        pool.wait_released().unwrap();
-        assert_eq!((journal.len(), pool.stats().ending), (MOST - 1, 0));
-    });
+    let (leaving, journal) = (Gate::new(), Journal::new());
+    let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+    let pool = pool.build().unwrap();
+    for ended in 1..MOST {
+        let leaves = Leaves(leaving.clone(), journal.clone());
+        pool.submit(leaving_behind(leaves)).unwrap();
+        until(|| pool.stats().completed == ended as u64 && pool.running() == 0);
+        assert_eq!(pool.stats().ending, ended);
+    }
+    // One more would be one too many: its worker waits at its place for the first to be gone.
+    pool.submit(|| ()).unwrap();
+    pool.wait_idle().unwrap();
+    until(|| pool.idle() == 1);
+    let late = pool.try_spawn(|| 7).unwrap();
+    for _ in 0..1000 {
+        thread::yield_now();
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.live, stats.peak_live), (1, 1));
+    assert!(stats.threads_started <= MOST as u64 + 1);
+    leaving.open();
+    assert_eq!(late.join().unwrap(), 7);
+    pool.release();
+    pool.wait_released().unwrap();
+    assert_eq!((journal.len(), pool.stats().ending), (MOST - 1, 0));
 }
 
-#[test]
+#[testkit::test]
 fn a_thread_that_does_not_end_holds_no_worker_that_ends_after_it() {
-    bounded(|| {
-        let (leaving, journal) = (Gate::new(), Journal::new());
-        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
-        let pool = pool.build().unwrap();
-        let stuck = Leaves(leaving.clone(), journal.clone());
-        pool.submit(leaving_behind(stuck)).unwrap();
-        for task in 0..40 {
-            until(|| pool.running() == 0); // So each task has a worker of its own.
-            assert_eq!(pool.spawn(move || task).unwrap().join().unwrap(), task);
-        }
-        until(|| pool.running() == 0);
-        assert_eq!((pool.stats().threads_started, journal.len()), (41, 0));
-        leaving.open();
-        end(&pool);
-        assert_eq!((journal.len(), pool.stats().ending), (1, 0));
-    });
+    let (leaving, journal) = (Gate::new(), Journal::new());
+    let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+    let pool = pool.build().unwrap();
+    let stuck = Leaves(leaving.clone(), journal.clone());
+    pool.submit(leaving_behind(stuck)).unwrap();
+    for task in 0..40 {
+        until(|| pool.running() == 0); // So each task has a worker of its own.
+        assert_eq!(pool.spawn(move || task).unwrap().join().unwrap(), task);
+    }
+    until(|| pool.running() == 0);
+    assert_eq!((pool.stats().threads_started, journal.len()), (41, 0));
+    leaving.open();
+    end(&pool);
+    assert_eq!((journal.len(), pool.stats().ending), (1, 0));
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_waits_at_its_place_gets_away_with_the_first_thread_that_is_gone() {
     const MOST: usize = 8; // As many as may be ending at a time.
-    bounded(|| {
-        let (stuck, passes, journal) = (Gate::new(), Gate::new(), Journal::new());
-        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
-        let pool = pool.build().unwrap();
-        for thread in 0..MOST {
-            // The oldest do not end.
-            let gate = if thread + 1 < MOST { &stuck } else { &passes };
-            let leaves = Leaves(gate.clone(), journal.clone());
-            pool.submit(leaving_behind(leaves)).unwrap();
-            until(|| pool.running() == 0);
-        }
-        passes.wait_for_arrivals(1);
-        pool.submit(|| ()).unwrap();
-        pool.wait_idle().unwrap();
-        until(|| pool.idle() == 1);
-        let late = pool.try_spawn(|| 7).unwrap();
-        passes.open();
-        assert_eq!(late.join().unwrap(), 7);
+    let (stuck, passes, journal) = (Gate::new(), Gate::new(), Journal::new());
+    let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+    let pool = pool.build().unwrap();
+    for thread in 0..MOST {
+        // The oldest do not end.
+        let gate = if thread + 1 < MOST { &stuck } else { &passes };
+        let leaves = Leaves(gate.clone(), journal.clone());
+        pool.submit(leaving_behind(leaves)).unwrap();
         until(|| pool.running() == 0);
-        assert_eq!(journal.len(), 1);
-        stuck.open();
-        end(&pool);
-        assert_eq!((journal.len(), pool.stats().ending), (MOST, 0));
-    });
+    }
+    passes.wait_for_arrivals(1);
+    pool.submit(|| ()).unwrap();
+    pool.wait_idle().unwrap();
+    until(|| pool.idle() == 1);
+    let late = pool.try_spawn(|| 7).unwrap();
+    passes.open();
+    assert_eq!(late.join().unwrap(), 7);
+    until(|| pool.running() == 0);
+    assert_eq!(journal.len(), 1);
+    stuck.open();
+    end(&pool);
+    assert_eq!((journal.len(), pool.stats().ending), (MOST, 0));
 }
 
-#[test]
+#[testkit::test]
 fn threads_that_end_do_so_beside_one_another() {
-    bounded(|| {
-        let (leaving, journal, pool) = (Gate::new(), Journal::new(), pool(4));
-        let gate = Gate::new();
-        for _ in 0..4 {
-            let (leaves, gate) = (Leaves(leaving.clone(), journal.clone()), gate.clone());
-            let task = leaving_behind(leaves);
-            pool.try_submit(move || {
-                task();
-                gate.wait();
-            })
-            .unwrap();
-        }
-        gate.wait_for_arrivals(4);
-        gate.open();
-        pool.release();
-        leaving.wait_for_arrivals(4); // None waits for another to be gone first.
-        assert_eq!((pool.running(), pool.stats().ending), (0, 4));
-        leaving.open();
-        pool.wait_released().unwrap();
-        assert_eq!((journal.len(), pool.stats().ending), (4, 0));
-    });
+    let (leaving, journal, pool) = (Gate::new(), Journal::new(), pool(4));
+    let gate = Gate::new();
+    for _ in 0..4 {
+        let (leaves, gate) = (Leaves(leaving.clone(), journal.clone()), gate.clone());
+        let task = leaving_behind(leaves);
+        pool.try_submit(move || {
+            task();
+            gate.wait();
+        })
+        .unwrap();
+    }
+    gate.wait_for_arrivals(4);
+    gate.open();
+    pool.release();
+    leaving.wait_for_arrivals(4); // None waits for another to be gone first.
+    assert_eq!((pool.running(), pool.stats().ending), (0, 4));
+    leaving.open();
+    pool.wait_released().unwrap();
+    assert_eq!((journal.len(), pool.stats().ending), (4, 0));
 }
 
-#[test]
+#[testkit::test]
 fn threads_that_are_gone_do_not_pile_up() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
-        let pool = pool.build().unwrap();
-        for _ in 0..200 {
-            pool.spawn(|| ()).unwrap().join().unwrap();
-            until(|| pool.running() == 0);
-            assert!(pool.stats().ending <= 8);
-        }
-        pool.release();
-        pool.wait_released().unwrap();
-        assert_eq!(pool.stats().ending, 0);
-    });
+    let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+    let pool = pool.build().unwrap();
+    for _ in 0..200 {
+        pool.spawn(|| ()).unwrap().join().unwrap();
+        until(|| pool.running() == 0);
+        assert!(pool.stats().ending <= 8);
+    }
+    pool.release();
+    pool.wait_released().unwrap();
+    assert_eq!(pool.stats().ending, 0);
 }
 
-#[test]
+#[testkit::test]
 fn workers_that_wait_at_their_places_for_threads_to_be_gone_all_get_away() {
-    bounded(|| {
-        let (leaving, journal) = (Gate::new(), Journal::new());
-        let pool = Pool::builder().capacity(12).keep_alive(Duration::ZERO);
-        let pool = pool.build().unwrap();
-        let gate = Gate::new();
-        for _ in 0..12 {
-            let (leaves, gate) = (Leaves(leaving.clone(), journal.clone()), gate.clone());
-            let task = leaving_behind(leaves);
-            pool.try_submit(move || {
-                task();
-                gate.wait();
-            })
-            .unwrap();
-        }
-        gate.wait_for_arrivals(12);
-        gate.open();
-        until(|| pool.running() == 0);
-        assert_eq!(pool.stats().ending, 12);
-        // As many again have no room to end in.
-        hold(&pool, 12).open();
-        pool.wait_idle().unwrap();
-        until(|| pool.idle() == 12);
-        leaving.open();
-        until(|| pool.running() == 0);
-        end(&pool);
-        assert_eq!((journal.len(), pool.stats().ending), (12, 0));
-    });
+    let (leaving, journal) = (Gate::new(), Journal::new());
+    let pool = Pool::builder().capacity(12).keep_alive(Duration::ZERO);
+    let pool = pool.build().unwrap();
+    let gate = Gate::new();
+    for _ in 0..12 {
+        let (leaves, gate) = (Leaves(leaving.clone(), journal.clone()), gate.clone());
+        let task = leaving_behind(leaves);
+        pool.try_submit(move || {
+            task();
+            gate.wait();
+        })
+        .unwrap();
+    }
+    gate.wait_for_arrivals(12);
+    gate.open();
+    until(|| pool.running() == 0);
+    assert_eq!(pool.stats().ending, 12);
+    // As many again have no room to end in.
+    hold(&pool, 12).open();
+    pool.wait_idle().unwrap();
+    until(|| pool.idle() == 12);
+    leaving.open();
+    until(|| pool.running() == 0);
+    end(&pool);
+    assert_eq!((journal.len(), pool.stats().ending), (12, 0));
 }

@@ -13,9 +13,7 @@ use pool_core::internals::{
 use pool_core::{Pool, SubmitError};
 use testkit::{Gate, PanicOnDrop};
 
-use crate::support::{
-    Journal, bounded, end, enter_line, hold, poll, pool, queueing, until, wait_in_line,
-};
+use crate::support::{Journal, end, enter_line, hold, poll, pool, queueing, until, wait_in_line};
 
 /// A scheduled task around a closure, which may be taken back.
 struct Job {
@@ -75,24 +73,22 @@ fn enter(handle: &PoolHandle, job: &Arc<Job>) -> Queued {
     }
 }
 
-#[test]
+#[testkit::test]
 fn an_errand_with_room_is_run_and_resolved_once() {
-    bounded(|| {
-        let pool = pool(1);
-        let journal = Journal::new();
-        let job = Job::new(journal.writer("job"));
-        assert!(matches!(
-            PoolHandle::of(&pool).enter(Arc::clone(&job) as _),
-            Entered::Accepted
-        ));
-        pool.wait_idle().unwrap();
-        until(|| job.resolved() == 1);
-        assert_eq!(journal.entries(), ["job"]);
-        assert_eq!((pool.stats().submitted, pool.stats().completed), (1, 1));
-    });
+    let pool = pool(1);
+    let journal = Journal::new();
+    let job = Job::new(journal.writer("job"));
+    assert!(matches!(
+        PoolHandle::of(&pool).enter(Arc::clone(&job) as _),
+        Entered::Accepted
+    ));
+    pool.wait_idle().unwrap();
+    until(|| job.resolved() == 1);
+    assert_eq!(journal.entries(), ["job"]);
+    assert_eq!((pool.stats().submitted, pool.stats().completed), (1, 1));
 }
 
-#[test]
+#[testkit::test]
 fn the_figures_show_the_end_when_an_errand_is_resolved() {
     struct Looks(Pool, Mutex<Option<u64>>);
     impl ScheduledTask for Looks {
@@ -109,237 +105,215 @@ fn the_figures_show_the_end_when_an_errand_is_resolved() {
             *self.1.lock().unwrap() = Some(self.0.stats().completed);
         }
     }
-    bounded(|| {
-        let pool = pool(1);
-        let looks = Arc::new(Looks(pool.clone(), Mutex::new(None)));
-        PoolHandle::of(&pool).enter(Arc::clone(&looks) as _);
-        until(|| looks.1.lock().unwrap().is_some());
-        assert_eq!(*looks.1.lock().unwrap(), Some(1));
-        end(&pool);
-    });
+    let pool = pool(1);
+    let looks = Arc::new(Looks(pool.clone(), Mutex::new(None)));
+    PoolHandle::of(&pool).enter(Arc::clone(&looks) as _);
+    until(|| looks.1.lock().unwrap().is_some());
+    assert_eq!(*looks.1.lock().unwrap(), Some(1));
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn errands_wait_among_threads_and_futures_in_the_order_they_came() {
-    bounded(|| {
-        let pool = pool(1);
-        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
-        let journal = Journal::new();
-        let (mut threads, mut futures, mut tickets) = (Vec::new(), Vec::new(), Vec::new());
-        for number in 0..9 {
-            let task = journal.writer(number);
-            match number % 3 {
-                0 => threads.push(wait_in_line(&pool, task)),
-                1 => tickets.push(enter(&handle, &Job::new(task))),
-                _ => {
-                    let mut future = pool.submit_async(task);
-                    assert!(poll(&mut future).is_pending());
-                    futures.push(future);
-                }
+    let pool = pool(1);
+    let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
+    let journal = Journal::new();
+    let (mut threads, mut futures, mut tickets) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..9 {
+        let task = journal.writer(number);
+        match number % 3 {
+            0 => threads.push(wait_in_line(&pool, task)),
+            1 => tickets.push(enter(&handle, &Job::new(task))),
+            _ => {
+                let mut future = pool.submit_async(task);
+                assert!(poll(&mut future).is_pending());
+                futures.push(future);
             }
-            assert_eq!(pool.waiting(), number + 1);
         }
-        gate.open();
-        for thread in threads {
-            thread.join().unwrap().unwrap();
-        }
-        pool.wait_idle().unwrap();
-        assert!(journal.entries().into_iter().eq(0..9));
-        assert!(tickets.iter().all(|ticket| !ticket.is_returned()));
-        drop(tickets);
-        assert_eq!((pool.waiting(), pool.stats().refused), (0, 0));
-    });
+        assert_eq!(pool.waiting(), number + 1);
+    }
+    gate.open();
+    for thread in threads {
+        thread.join().unwrap().unwrap();
+    }
+    pool.wait_idle().unwrap();
+    assert!(journal.entries().into_iter().eq(0..9));
+    assert!(tickets.iter().all(|ticket| !ticket.is_returned()));
+    drop(tickets);
+    assert_eq!((pool.waiting(), pool.stats().refused), (0, 0));
 }
 
-#[test]
+#[testkit::test]
 fn an_errand_waits_where_nobody_may_wait_and_where_nobody_does() {
-    bounded(|| {
-        let builder = Pool::builder().capacity(1).nonblocking(true).max_waiting(0);
-        let pool = builder.build().unwrap();
-        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
-        let journal = Journal::new();
-        let tickets: Vec<_> = (0..3)
-            .map(|number| enter(&handle, &Job::new(journal.writer(number))))
-            .collect();
-        assert_eq!(pool.waiting(), 3);
-        gate.open();
-        pool.wait_idle().unwrap();
-        assert!(journal.entries().into_iter().eq(0..3));
-        drop(tickets);
-    });
+    let builder = Pool::builder().capacity(1).nonblocking(true).max_waiting(0);
+    let pool = builder.build().unwrap();
+    let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
+    let journal = Journal::new();
+    let tickets: Vec<_> = (0..3)
+        .map(|number| enter(&handle, &Job::new(journal.writer(number))))
+        .collect();
+    assert_eq!(pool.waiting(), 3);
+    gate.open();
+    pool.wait_idle().unwrap();
+    assert!(journal.entries().into_iter().eq(0..3));
+    drop(tickets);
 }
 
-#[test]
+#[testkit::test]
 fn errands_in_the_line_take_no_place_of_those_who_may_wait() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).max_waiting(1).build().unwrap();
-        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
-        let journal = Journal::new();
-        let first = enter(&handle, &Job::new(journal.writer("errand")));
-        let gone = enter(&handle, &Job::new(journal.writer("gone")));
-        let thread = wait_in_line(&pool, journal.writer("thread"));
-        assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
-        drop(gone); // Makes no room among those who are counted.
-        assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
-        let last = enter(&handle, &Job::new(journal.writer("last")));
-        gate.open();
-        thread.join().unwrap().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), ["errand", "thread", "last"]);
-        // And none is left counted that is gone.
-        let gate = hold(&pool, 1);
-        let thread = wait_in_line(&pool, || ());
-        assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
-        gate.open();
-        thread.join().unwrap().unwrap();
-        drop((first, last));
-    });
+    let pool = Pool::builder().capacity(1).max_waiting(1).build().unwrap();
+    let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
+    let journal = Journal::new();
+    let first = enter(&handle, &Job::new(journal.writer("errand")));
+    let gone = enter(&handle, &Job::new(journal.writer("gone")));
+    let thread = wait_in_line(&pool, journal.writer("thread"));
+    assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
+    drop(gone); // Makes no room among those who are counted.
+    assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
+    let last = enter(&handle, &Job::new(journal.writer("last")));
+    gate.open();
+    thread.join().unwrap().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), ["errand", "thread", "last"]);
+    // And none is left counted that is gone.
+    let gate = hold(&pool, 1);
+    let thread = wait_in_line(&pool, || ());
+    assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
+    gate.open();
+    thread.join().unwrap().unwrap();
+    drop((first, last));
 }
 
-#[test]
+#[testkit::test]
 fn dropping_a_ticket_takes_its_errand_out_of_the_line() {
-    bounded(|| {
-        let pool = pool(1);
-        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
-        let journal = Journal::new();
-        let before = wait_in_line(&pool, journal.writer("before"));
-        let job = Job::new(journal.writer("errand"));
-        let ticket = enter(&handle, &job);
-        let after = wait_in_line(&pool, journal.writer("after"));
-        assert_eq!((pool.waiting(), Arc::strong_count(&job)), (3, 2));
-        drop(ticket);
-        assert_eq!((pool.waiting(), Arc::strong_count(&job)), (2, 1));
-        gate.open();
-        before.join().unwrap().unwrap();
-        after.join().unwrap().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), ["before", "after"]);
-        let stats = pool.stats();
-        assert_eq!(
-            (stats.submitted, stats.refused),
-            (3, 0),
-            "no call was refused"
-        );
-    });
+    let pool = pool(1);
+    let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
+    let journal = Journal::new();
+    let before = wait_in_line(&pool, journal.writer("before"));
+    let job = Job::new(journal.writer("errand"));
+    let ticket = enter(&handle, &job);
+    let after = wait_in_line(&pool, journal.writer("after"));
+    assert_eq!((pool.waiting(), Arc::strong_count(&job)), (3, 2));
+    drop(ticket);
+    assert_eq!((pool.waiting(), Arc::strong_count(&job)), (2, 1));
+    gate.open();
+    before.join().unwrap().unwrap();
+    after.join().unwrap().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), ["before", "after"]);
+    let stats = pool.stats();
+    assert_eq!(
+        (stats.submitted, stats.refused),
+        (3, 0),
+        "no call was refused"
+    );
 }
 
-#[test]
+#[testkit::test]
 fn dropping_a_ticket_whose_errand_was_accepted_changes_nothing() {
-    bounded(|| {
-        let pool = pool(1);
-        let (handle, first, second) = (PoolHandle::of(&pool), hold(&pool, 1), Gate::new());
-        let held = second.clone();
-        let ticket = enter(&handle, &Job::new(move || held.wait()));
-        first.open();
-        second.wait_for_arrivals(1);
-        drop(ticket);
-        second.open();
-        pool.wait_idle().unwrap();
-        assert_eq!((pool.stats().completed, pool.stats().refused), (2, 0));
-    });
+    let pool = pool(1);
+    let (handle, first, second) = (PoolHandle::of(&pool), hold(&pool, 1), Gate::new());
+    let held = second.clone();
+    let ticket = enter(&handle, &Job::new(move || held.wait()));
+    first.open();
+    second.wait_for_arrivals(1);
+    drop(ticket);
+    second.open();
+    pool.wait_idle().unwrap();
+    assert_eq!((pool.stats().completed, pool.stats().refused), (2, 0));
 }
 
-#[test]
+#[testkit::test]
 fn an_errand_taken_back_in_the_queue_counts_as_cancelled() {
-    bounded(|| {
-        let pool = queueing(1);
-        let gate = hold(&pool, 1);
-        let job = Job::new(|| unreachable!("it was taken back"));
-        assert!(matches!(
-            PoolHandle::of(&pool).enter(Arc::clone(&job) as _),
-            Entered::Accepted
-        ));
-        drop(job.take());
-        gate.open();
-        pool.wait_idle().unwrap();
-        assert_eq!((pool.stats().cancelled, pool.stats().completed), (1, 1));
-        assert_eq!(job.resolved(), 0);
-    });
+    let pool = queueing(1);
+    let gate = hold(&pool, 1);
+    let job = Job::new(|| unreachable!("it was taken back"));
+    assert!(matches!(
+        PoolHandle::of(&pool).enter(Arc::clone(&job) as _),
+        Entered::Accepted
+    ));
+    drop(job.take());
+    gate.open();
+    pool.wait_idle().unwrap();
+    assert_eq!((pool.stats().cancelled, pool.stats().completed), (1, 1));
+    assert_eq!(job.resolved(), 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_panicking_errand_is_counted_and_told_to_the_hook() {
-    bounded(|| {
-        let journal = Journal::new();
-        let hook = journal.clone();
-        let pool = Pool::builder()
-            .capacity(1)
-            .panic_hook(move |panic| hook.write(panic.message().unwrap().to_owned()))
-            .build()
-            .unwrap();
-        let job = Job::new(|| panic!("oh no"));
-        PoolHandle::of(&pool).enter(Arc::clone(&job) as _);
-        until(|| job.resolved() == 1);
-        assert_eq!(journal.entries(), ["oh no"]);
-        assert_eq!((pool.stats().panicked, pool.running()), (1, 1));
-    });
+    let journal = Journal::new();
+    let hook = journal.clone();
+    let pool = Pool::builder()
+        .capacity(1)
+        .panic_hook(move |panic| hook.write(panic.message().unwrap().to_owned()))
+        .build()
+        .unwrap();
+    let job = Job::new(|| panic!("oh no"));
+    PoolHandle::of(&pool).enter(Arc::clone(&job) as _);
+    until(|| job.resolved() == 1);
+    assert_eq!(journal.entries(), ["oh no"]);
+    assert_eq!((pool.stats().panicked, pool.running()), (1, 1));
 }
 
-#[test]
+#[testkit::test]
 fn a_release_gives_errands_in_the_line_back_and_runs_accepted_ones() {
-    bounded(|| {
-        let pool = queueing(1);
-        let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
-        let journal = Journal::new();
-        handle.enter(Job::new(journal.writer("accepted")) as _);
-        let waits = Job::new(journal.writer("waits"));
-        let ticket = enter(&handle, &waits);
-        pool.release();
-        assert!(ticket.is_returned());
-        drop(ticket);
-        assert_eq!(Arc::strong_count(&waits), 1);
-        let late = Job::new(journal.writer("late"));
-        assert!(matches!(
-            handle.enter(Arc::clone(&late) as _),
-            Entered::Released
-        ));
-        assert_eq!(Arc::strong_count(&late), 1);
-        gate.open();
-        pool.wait_released().unwrap();
-        assert_eq!(journal.entries(), ["accepted"]);
-        assert_eq!(pool.stats().refused, 2);
-    });
+    let pool = queueing(1);
+    let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
+    let journal = Journal::new();
+    handle.enter(Job::new(journal.writer("accepted")) as _);
+    let waits = Job::new(journal.writer("waits"));
+    let ticket = enter(&handle, &waits);
+    pool.release();
+    assert!(ticket.is_returned());
+    drop(ticket);
+    assert_eq!(Arc::strong_count(&waits), 1);
+    let late = Job::new(journal.writer("late"));
+    assert!(matches!(
+        handle.enter(Arc::clone(&late) as _),
+        Entered::Released
+    ));
+    assert_eq!(Arc::strong_count(&late), 1);
+    gate.open();
+    pool.wait_released().unwrap();
+    assert_eq!(journal.entries(), ["accepted"]);
+    assert_eq!(pool.stats().refused, 2);
 }
 
-#[test]
+#[testkit::test]
 fn release_now_releases_accepted_errands() {
-    bounded(|| {
-        let pool = queueing(1);
-        let gate = hold(&pool, 1);
-        let job = Job::new(|| unreachable!("it was released"));
-        PoolHandle::of(&pool).enter(Arc::clone(&job) as _);
-        assert_eq!(pool.release_now(), 1);
-        assert!(job.released.load(SeqCst));
-        assert_eq!((job.resolved(), pool.stats().released), (1, 1));
-        gate.open();
-    });
+    let pool = queueing(1);
+    let gate = hold(&pool, 1);
+    let job = Job::new(|| unreachable!("it was released"));
+    PoolHandle::of(&pool).enter(Arc::clone(&job) as _);
+    assert_eq!(pool.release_now(), 1);
+    assert!(job.released.load(SeqCst));
+    assert_eq!((job.resolved(), pool.stats().released), (1, 1));
+    gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn an_errand_that_finds_no_worker_and_no_thread_is_refused_uncounted() {
-    bounded(|| {
-        let refusals = AtomicUsize::new(1);
-        let pool = Pool::builder()
-            .capacity(1)
-            .thread_gate(move || {
-                let refused = refusals.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
-                refused.map_or(Ok(()), |_| Err(io::Error::other("none left")))
-            })
-            .build()
-            .unwrap();
-        let journal = Journal::new();
-        let job = Job::new(journal.writer("job"));
-        let refused = PoolHandle::of(&pool).enter(Arc::clone(&job) as _);
-        assert!(matches!(refused, Entered::NoThread(_)));
-        assert_eq!((Arc::strong_count(&job), pool.stats().refused), (1, 0));
-        assert_eq!(pool.stats().thread_failures, 1);
-        assert!(matches!(
-            PoolHandle::of(&pool).enter(job as _),
-            Entered::Accepted
-        ));
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), ["job"]);
-    });
+    let refusals = AtomicUsize::new(1);
+    let pool = Pool::builder()
+        .capacity(1)
+        .thread_gate(move || {
+            let refused = refusals.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+            refused.map_or(Ok(()), |_| Err(io::Error::other("none left")))
+        })
+        .build()
+        .unwrap();
+    let journal = Journal::new();
+    let job = Job::new(journal.writer("job"));
+    let refused = PoolHandle::of(&pool).enter(Arc::clone(&job) as _);
+    assert!(matches!(refused, Entered::NoThread(_)));
+    assert_eq!((Arc::strong_count(&job), pool.stats().refused), (1, 0));
+    assert_eq!(pool.stats().thread_failures, 1);
+    assert!(matches!(
+        PoolHandle::of(&pool).enter(job as _),
+        Entered::Accepted
+    ));
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), ["job"]);
 }
 
 /// Counts how often it was called, and calls back.
@@ -360,68 +334,60 @@ fn watch(pool: &Pool, call: impl Fn() + Send + Sync + 'static) -> Arc<Told> {
     told
 }
 
-#[test]
+#[testkit::test]
 fn a_watch_is_told_of_one_release_with_no_lock_held() {
-    bounded(|| {
-        let pool = pool(1);
-        let inside = pool.clone();
-        let told = watch(&pool, move || assert!(inside.is_released()));
-        let gone = watch(&pool, || ());
-        drop(gone);
-        assert_eq!(told.0.load(SeqCst), 0);
-        assert!(pool.release());
-        assert!(!pool.release());
-        assert_eq!(told.0.load(SeqCst), 1);
-        let late = Arc::clone(&told) as Arc<dyn ReleaseListener>;
-        let handle = PoolHandle::of(&pool);
-        assert!(!handle.on_release(Arc::downgrade(&late), handle.generation()));
-        assert!(pool.reboot());
-        pool.release_now();
-        assert_eq!(told.0.load(SeqCst), 1, "it asked for one release");
-    });
+    let pool = pool(1);
+    let inside = pool.clone();
+    let told = watch(&pool, move || assert!(inside.is_released()));
+    let gone = watch(&pool, || ());
+    drop(gone);
+    assert_eq!(told.0.load(SeqCst), 0);
+    assert!(pool.release());
+    assert!(!pool.release());
+    assert_eq!(told.0.load(SeqCst), 1);
+    let late = Arc::clone(&told) as Arc<dyn ReleaseListener>;
+    let handle = PoolHandle::of(&pool);
+    assert!(!handle.on_release(Arc::downgrade(&late), handle.generation()));
+    assert!(pool.reboot());
+    pool.release_now();
+    assert_eq!(told.0.load(SeqCst), 1, "it asked for one release");
 }
 
-#[test]
+#[testkit::test]
 fn a_watch_is_told_by_the_last_handles_drop() {
-    bounded(|| {
-        let pool = pool(1);
-        let told = watch(&pool, || ());
-        drop(pool);
-        assert_eq!(told.0.load(SeqCst), 1);
-    });
+    let pool = pool(1);
+    let told = watch(&pool, || ());
+    drop(pool);
+    assert_eq!(told.0.load(SeqCst), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_panicking_watch_holds_up_neither_the_release_nor_the_others() {
-    bounded(|| {
-        let pool = pool(1);
-        let first = watch(&pool, || drop(PanicOnDrop::new()));
-        let second = watch(&pool, || ());
-        pool.submit(|| ()).unwrap();
-        pool.release();
-        assert_eq!((first.0.load(SeqCst), second.0.load(SeqCst)), (1, 1));
-        pool.wait_released().unwrap();
-    });
+    let pool = pool(1);
+    let first = watch(&pool, || drop(PanicOnDrop::new()));
+    let second = watch(&pool, || ());
+    pool.submit(|| ()).unwrap();
+    pool.release();
+    assert_eq!((first.0.load(SeqCst), second.0.load(SeqCst)), (1, 1));
+    pool.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_blocked_submitter_behind_a_withdrawn_errand_gets_its_room() {
-    bounded(|| {
-        let pool = pool(1);
-        for _ in 0..100 {
-            let gate = hold(&pool, 1);
-            let ticket = enter(&PoolHandle::of(&pool), &Job::new(|| ()));
-            let thread = enter_line(&pool, |pool| pool.submit(|| ()));
-            let dropper = thread::spawn(move || drop(ticket));
-            gate.open();
-            thread.join().unwrap().unwrap();
-            dropper.join().unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(pool.waiting(), 0);
-        }
-        assert!(matches!(
-            poll(&mut pool.submit_async(|| ())),
-            Poll::Ready(Ok(()))
-        ));
-    });
+    let pool = pool(1);
+    for _ in 0..100 {
+        let gate = hold(&pool, 1);
+        let ticket = enter(&PoolHandle::of(&pool), &Job::new(|| ()));
+        let thread = enter_line(&pool, |pool| pool.submit(|| ()));
+        let dropper = thread::spawn(move || drop(ticket));
+        gate.open();
+        thread.join().unwrap().unwrap();
+        dropper.join().unwrap();
+        pool.wait_idle().unwrap();
+        assert_eq!(pool.waiting(), 0);
+    }
+    assert!(matches!(
+        poll(&mut pool.submit_async(|| ())),
+        Poll::Ready(Ok(()))
+    ));
 }

@@ -9,7 +9,7 @@ use pool_core::{
 };
 use testkit::DropCounter;
 
-use crate::support::{bounded, hold, pool};
+use crate::support::{hold, pool};
 
 /// What `Box<dyn Error + Send + Sync>` and the error types of others ask for.
 fn travels<E: Send + Sync + 'static>() {}
@@ -28,66 +28,58 @@ fn every_error_can_be_sent_and_shared_and_boxed() {
     travels::<Panicked>();
 }
 
-#[test]
+#[testkit::test]
 fn a_question_mark_after_a_join_gives_the_panics_text_to_whoever_reports_it() {
     fn report(pool: &Pool) -> Result<u32, Box<dyn Error + Send + Sync>> {
         Ok(pool.spawn(|| -> u32 { panic!("no toner") })?.join()?)
     }
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).name("print").build().unwrap();
-        let reported = report(&pool).unwrap_err();
-        assert_eq!(
-            reported.to_string(),
-            "the task panicked in pool `print`: no toner"
-        );
-    });
+    let pool = Pool::builder().capacity(1).name("print").build().unwrap();
+    let reported = report(&pool).unwrap_err();
+    assert_eq!(
+        reported.to_string(),
+        "the task panicked in pool `print`: no toner"
+    );
 }
 
-#[test]
+#[testkit::test]
 fn a_question_mark_after_a_submit_works_though_the_task_cannot_be_shared() {
     fn hand_over(pool: &Pool, cell: Cell<u32>) -> Result<(), Box<dyn Error + Send + Sync>> {
         pool.submit(move || cell.set(1))
             .map_err(SubmitError::without_task)?;
         Ok(())
     }
-    bounded(|| {
-        let pool = pool(1);
-        pool.release();
-        let refused = hand_over(&pool, Cell::new(0)).unwrap_err();
-        let reason = refused.downcast_ref::<SubmitError>();
-        assert!(matches!(reason, Some(SubmitError::Released(()))));
-    });
+    let pool = pool(1);
+    pool.release();
+    let refused = hand_over(&pool, Cell::new(0)).unwrap_err();
+    let reason = refused.downcast_ref::<SubmitError>();
+    assert!(matches!(reason, Some(SubmitError::Released(()))));
 }
 
-#[test]
+#[testkit::test]
 fn a_refusal_comes_apart_into_its_reason_and_the_task() {
-    bounded(|| {
-        let pool = FuncPool::builder(drop::<String>).capacity(1);
-        let pool = pool.build().unwrap();
-        pool.release();
-        let (reason, word) = pool.submit("late".to_owned()).unwrap_err().into_parts();
-        assert_eq!(
-            (reason.to_string(), &*word),
-            ("the pool is released".to_owned(), "late")
-        );
-    });
+    let pool = FuncPool::builder(drop::<String>).capacity(1);
+    let pool = pool.build().unwrap();
+    pool.release();
+    let (reason, word) = pool.submit("late".to_owned()).unwrap_err().into_parts();
+    assert_eq!(
+        (reason.to_string(), &*word),
+        ("the pool is released".to_owned(), "late")
+    );
 }
 
-#[test]
+#[testkit::test]
 fn a_reason_without_its_task_has_dropped_what_the_task_captured() {
-    bounded(|| {
-        let (pool, drops) = (pool(1), DropCounter::new());
-        let gate = hold(&pool, 1);
-        let token = drops.token();
-        let refused = pool.try_submit(move || drop(token)).unwrap_err();
-        assert_eq!(drops.alive(), 1);
-        assert!(refused.without_task().is_full());
-        assert_eq!(drops.alive(), 0);
-        gate.open();
-    });
+    let (pool, drops) = (pool(1), DropCounter::new());
+    let gate = hold(&pool, 1);
+    let token = drops.token();
+    let refused = pool.try_submit(move || drop(token)).unwrap_err();
+    assert_eq!(drops.alive(), 1);
+    assert!(refused.without_task().is_full());
+    assert_eq!(drops.alive(), 0);
+    gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn the_message_of_a_panic_is_there_whatever_kind_of_text_it_was() {
     fn panicked(pool: &Pool, task: impl FnOnce() + Send + 'static) -> Panicked {
         match pool.spawn(task).unwrap().join() {
@@ -95,16 +87,14 @@ fn the_message_of_a_panic_is_there_whatever_kind_of_text_it_was() {
             other => panic!("{other:?}"),
         }
     }
-    bounded(|| {
-        let pool = pool(1);
-        let literal = panicked(&pool, || panic_any("literal"));
-        let formatted = panicked(&pool, || panic_any(String::from("formatted")));
-        let mut neither = panicked(&pool, || panic_any(7_u8));
-        assert_eq!(literal.message(), Some("literal"));
-        assert_eq!(formatted.message(), Some("formatted"));
-        assert_eq!(neither.message(), None);
-        assert_eq!(neither.payload_mut().downcast_mut::<u8>(), Some(&mut 7));
-        let text = formatted.into_payload().downcast::<String>();
-        assert_eq!(*text.unwrap(), "formatted", "the payload is what it was");
-    });
+    let pool = pool(1);
+    let literal = panicked(&pool, || panic_any("literal"));
+    let formatted = panicked(&pool, || panic_any(String::from("formatted")));
+    let mut neither = panicked(&pool, || panic_any(7_u8));
+    assert_eq!(literal.message(), Some("literal"));
+    assert_eq!(formatted.message(), Some("formatted"));
+    assert_eq!(neither.message(), None);
+    assert_eq!(neither.payload_mut().downcast_mut::<u8>(), Some(&mut 7));
+    let text = formatted.into_payload().downcast::<String>();
+    assert_eq!(*text.unwrap(), "formatted", "the payload is what it was");
 }

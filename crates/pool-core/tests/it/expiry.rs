@@ -11,7 +11,7 @@ use pool_core::{Builder, Clock, Closures, ManualClock, MonotonicClock, Pool};
 use sync_shim::{Alarm, Parker};
 use testkit::Gate;
 
-use crate::support::{bounded, end, hold, until};
+use crate::support::{end, hold, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -44,199 +44,177 @@ impl Clock for CountingClock {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_ends_when_it_has_idled_for_exactly_the_keep_alive() {
-    bounded(|| {
-        let (clock, builder) = timed(1);
-        let pool = builder.build().unwrap();
-        for round in 1..=3 {
-            pool.spawn(|| ()).unwrap().join().unwrap();
-            clock.wait_for_sleepers(1);
-            clock.advance(Duration::new(9, 999_999_999));
-            assert_eq!((pool.running(), clock.sleepers()), (1, 1));
-            clock.advance(Duration::from_nanos(1));
-            until(|| pool.running() == 0);
-            let stats = pool.stats();
-            assert_eq!(
-                (stats.threads_started, stats.threads_retired),
-                (round, round)
-            );
-        }
-        assert_eq!((clock.sleepers(), pool.free()), (0, Some(1)));
-    });
+    let (clock, builder) = timed(1);
+    let pool = builder.build().unwrap();
+    for round in 1..=3 {
+        pool.spawn(|| ()).unwrap().join().unwrap();
+        clock.wait_for_sleepers(1);
+        clock.advance(Duration::new(9, 999_999_999));
+        assert_eq!((pool.running(), clock.sleepers()), (1, 1));
+        clock.advance(Duration::from_nanos(1));
+        until(|| pool.running() == 0);
+        let stats = pool.stats();
+        assert_eq!(
+            (stats.threads_started, stats.threads_retired),
+            (round, round)
+        );
+    }
+    assert_eq!((clock.sleepers(), pool.free()), (0, Some(1)));
 }
 
-#[test]
+#[testkit::test]
 fn idle_workers_of_one_age_all_end_together() {
-    bounded(|| {
-        for preallocate in [false, true] {
-            let (clock, builder) = timed(50);
-            let pool = builder.preallocate(preallocate).build().unwrap();
-            hold(&pool, 50).open();
-            assert_eq!(pool.running(), 50);
-            clock.wait_for_sleepers(50);
-            clock.advance(10 * SECOND);
-            until(|| pool.running() == 0);
-            // And the next task finds a worker all the same.
-            assert_eq!(pool.spawn(|| 5).unwrap().join().unwrap(), 5);
-        }
-    });
-}
-
-#[test]
-fn as_many_workers_as_are_kept_stay_and_are_not_woken_again() {
-    bounded(|| {
-        let (clock, builder) = timed(5);
-        let pool = builder.min_workers(2).build().unwrap();
-        assert_eq!(pool.running(), 2);
-        hold(&pool, 5).open();
-        clock.wait_for_sleepers(5);
+    for preallocate in [false, true] {
+        let (clock, builder) = timed(50);
+        let pool = builder.preallocate(preallocate).build().unwrap();
+        hold(&pool, 50).open();
+        assert_eq!(pool.running(), 50);
+        clock.wait_for_sleepers(50);
         clock.advance(10 * SECOND);
-        until(|| pool.running() == 2 && clock.sleepers() == 0);
-        clock.advance(1000 * SECOND);
-        assert_eq!((pool.running(), clock.next_due()), (2, None));
-        end(&pool);
-        assert_eq!((pool.running(), pool.stats().threads_retired), (0, 5));
-    });
+        until(|| pool.running() == 0);
+        // And the next task finds a worker all the same.
+        assert_eq!(pool.spawn(|| 5).unwrap().join().unwrap(), 5);
+    }
 }
 
-#[test]
+#[testkit::test]
+fn as_many_workers_as_are_kept_stay_and_are_not_woken_again() {
+    let (clock, builder) = timed(5);
+    let pool = builder.min_workers(2).build().unwrap();
+    assert_eq!(pool.running(), 2);
+    hold(&pool, 5).open();
+    clock.wait_for_sleepers(5);
+    clock.advance(10 * SECOND);
+    until(|| pool.running() == 2 && clock.sleepers() == 0);
+    clock.advance(1000 * SECOND);
+    assert_eq!((pool.running(), clock.next_due()), (2, None));
+    end(&pool);
+    assert_eq!((pool.running(), pool.stats().threads_retired), (0, 5));
+}
+
+#[testkit::test]
 fn a_pool_at_its_floor_waits_for_no_time_at_all() {
-    bounded(|| {
-        let clock = CountingClock::default();
-        let pool = Pool::builder()
-            .capacity(2)
-            .min_workers(2)
-            .clock(clock.clone());
-        let pool = pool.keep_alive(10 * SECOND).build().unwrap();
-        for _ in 0..200 {
-            pool.spawn(|| ()).unwrap().join().unwrap();
-        }
-        end(&pool);
-        assert_eq!(clock.timed_waits.load(SeqCst), 0);
-        assert_eq!(pool.stats().threads_started, 2);
-    });
+    let clock = CountingClock::default();
+    let pool = Pool::builder()
+        .capacity(2)
+        .min_workers(2)
+        .clock(clock.clone());
+    let pool = pool.keep_alive(10 * SECOND).build().unwrap();
+    for _ in 0..200 {
+        pool.spawn(|| ()).unwrap().join().unwrap();
+    }
+    end(&pool);
+    assert_eq!(clock.timed_waits.load(SeqCst), 0);
+    assert_eq!(pool.stats().threads_started, 2);
 }
 
-#[test]
+#[testkit::test]
 fn without_a_keep_alive_no_worker_expires_and_none_waits_for_time() {
-    bounded(|| {
-        let clock = CountingClock::default();
-        let pool = Pool::builder()
-            .capacity(10)
-            .keep_alive(None)
-            .clock(clock.clone());
-        let pool = pool.build().unwrap();
-        hold(&pool, 10).open();
-        pool.wait_idle().unwrap();
-        until(|| pool.idle() == 10);
-        clock.clock.advance(Duration::from_secs(1000 * 3600));
-        assert_eq!((pool.running(), pool.free()), (10, Some(0)));
-        end(&pool);
-        assert_eq!(clock.timed_waits.load(SeqCst), 0);
-        assert_eq!((pool.running(), pool.free()), (0, Some(10)));
-    });
+    let clock = CountingClock::default();
+    let pool = Pool::builder()
+        .capacity(10)
+        .keep_alive(None)
+        .clock(clock.clone());
+    let pool = pool.build().unwrap();
+    hold(&pool, 10).open();
+    pool.wait_idle().unwrap();
+    until(|| pool.idle() == 10);
+    clock.clock.advance(Duration::from_secs(1000 * 3600));
+    assert_eq!((pool.running(), pool.free()), (10, Some(0)));
+    end(&pool);
+    assert_eq!(clock.timed_waits.load(SeqCst), 0);
+    assert_eq!((pool.running(), pool.free()), (0, Some(10)));
 }
 
-#[test]
+#[testkit::test]
 fn a_keep_alive_past_the_end_of_time_is_no_time_out() {
-    bounded(|| {
-        let clock = CountingClock::default();
-        let pool = Pool::builder()
-            .capacity(2)
-            .keep_alive(Duration::MAX)
-            .clock(clock.clone());
-        let pool = pool.build().unwrap();
-        hold(&pool, 2).open();
-        pool.wait_idle().unwrap();
-        end(&pool);
-        assert_eq!(clock.timed_waits.load(SeqCst), 0);
-    });
+    let clock = CountingClock::default();
+    let pool = Pool::builder()
+        .capacity(2)
+        .keep_alive(Duration::MAX)
+        .clock(clock.clone());
+    let pool = pool.build().unwrap();
+    hold(&pool, 2).open();
+    pool.wait_idle().unwrap();
+    end(&pool);
+    assert_eq!(clock.timed_waits.load(SeqCst), 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_keep_alive_of_zero_ends_each_worker_at_once_and_strands_no_task() {
-    bounded(|| {
+    let pool = Pool::builder()
+        .capacity(2)
+        .queue_depth(2)
+        .keep_alive(Duration::ZERO);
+    let pool = pool.build().unwrap();
+    for round in 0..3000 {
+        assert_eq!(pool.spawn(move || round).unwrap().join().unwrap(), round);
+    }
+    until(|| pool.running() == 0);
+    assert_eq!((pool.stats().completed, pool.in_flight()), (3000, 0));
+}
+
+#[testkit::test]
+fn workers_started_ahead_expire_unless_they_are_kept() {
+    let (clock, builder) = timed(8);
+    let pool = builder.prestart(8).min_workers(3).build().unwrap();
+    assert_eq!(pool.running(), 8);
+    // The last to park may be kept without a time.
+    clock.wait_for_sleepers(5);
+    until(|| {
+        clock.advance(10 * SECOND);
+        pool.running() == 3
+    });
+    assert_eq!(pool.stats().threads_started, 8);
+}
+
+#[testkit::test]
+fn a_pool_whose_prestarted_workers_expire_at_once_is_built_all_the_same() {
+    for _ in 0..20 {
         let pool = Pool::builder()
-            .capacity(2)
-            .queue_depth(2)
+            .capacity(32)
+            .prestart(32)
             .keep_alive(Duration::ZERO);
         let pool = pool.build().unwrap();
-        for round in 0..3000 {
-            assert_eq!(pool.spawn(move || round).unwrap().join().unwrap(), round);
-        }
-        until(|| pool.running() == 0);
-        assert_eq!((pool.stats().completed, pool.in_flight()), (3000, 0));
-    });
+        assert_eq!(
+            pool.stats().threads_started,
+            32,
+            "no more than were asked for"
+        );
+    }
 }
 
-#[test]
-fn workers_started_ahead_expire_unless_they_are_kept() {
-    bounded(|| {
-        let (clock, builder) = timed(8);
-        let pool = builder.prestart(8).min_workers(3).build().unwrap();
-        assert_eq!(pool.running(), 8);
-        // The last to park may be kept without a time.
-        clock.wait_for_sleepers(5);
-        until(|| {
-            clock.advance(10 * SECOND);
-            pool.running() == 3
-        });
-        assert_eq!(pool.stats().threads_started, 8);
-    });
-}
-
-#[test]
-fn a_pool_whose_prestarted_workers_expire_at_once_is_built_all_the_same() {
-    bounded(|| {
-        for _ in 0..20 {
-            let pool = Pool::builder()
-                .capacity(32)
-                .prestart(32)
-                .keep_alive(Duration::ZERO);
-            let pool = pool.build().unwrap();
-            assert_eq!(
-                pool.stats().threads_started,
-                32,
-                "no more than were asked for"
-            );
-        }
-    });
-}
-
-#[test]
+#[testkit::test]
 fn the_hot_worker_is_reused_while_the_cold_ones_expire() {
-    bounded(|| {
-        let (clock, builder) = timed(3);
-        let pool = builder.build().unwrap();
-        hold(&pool, 3).open();
-        clock.wait_for_sleepers(3);
-        for _ in 0..3 {
-            clock.advance(3 * SECOND);
-            pool.spawn(|| ()).unwrap().join().unwrap();
-            clock.wait_for_sleepers(3);
-        }
+    let (clock, builder) = timed(3);
+    let pool = builder.build().unwrap();
+    hold(&pool, 3).open();
+    clock.wait_for_sleepers(3);
+    for _ in 0..3 {
         clock.advance(3 * SECOND);
-        until(|| pool.running() == 1);
-    });
+        pool.spawn(|| ()).unwrap().join().unwrap();
+        clock.wait_for_sleepers(3);
+    }
+    clock.advance(3 * SECOND);
+    until(|| pool.running() == 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_preallocated_pool_uses_its_workers_in_turn_so_light_work_keeps_them_all() {
-    bounded(|| {
-        let (clock, builder) = timed(3);
-        let pool = builder.preallocate(true).build().unwrap();
-        hold(&pool, 3).open();
+    let (clock, builder) = timed(3);
+    let pool = builder.preallocate(true).build().unwrap();
+    hold(&pool, 3).open();
+    clock.wait_for_sleepers(3);
+    for _ in 0..12 {
+        clock.advance(3 * SECOND);
+        pool.spawn(|| ()).unwrap().join().unwrap();
         clock.wait_for_sleepers(3);
-        for _ in 0..12 {
-            clock.advance(3 * SECOND);
-            pool.spawn(|| ()).unwrap().join().unwrap();
-            clock.wait_for_sleepers(3);
-            assert_eq!(pool.running(), 3);
-        }
-        clock.advance(10 * SECOND);
-        until(|| pool.running() == 0);
-    });
+        assert_eq!(pool.running(), 3);
+    }
+    clock.advance(10 * SECOND);
+    until(|| pool.running() == 0);
 }
 
 /// Parks two workers, one after the other; runs a task. Whether the first to park ran it.
@@ -268,75 +246,67 @@ fn first_parked_is_reused(preallocate: bool) -> bool {
     reused == first
 }
 
-#[test]
+#[testkit::test]
 fn the_worker_that_parked_last_is_reused_first_and_under_preallocate_last() {
-    bounded(|| {
-        assert!(!first_parked_is_reused(false));
-        assert!(first_parked_is_reused(true));
-    });
+    assert!(!first_parked_is_reused(false));
+    assert!(first_parked_is_reused(true));
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_comes_as_its_worker_expires_is_run() {
-    bounded(|| {
-        let (clock, builder) = timed(1);
-        let pool = builder.build().unwrap();
-        for round in 0..400 {
-            pool.spawn(|| ()).unwrap().join().unwrap();
-            clock.wait_for_sleepers(1);
-            let (mover, start) = (clock.clone(), Arc::new(std::sync::Barrier::new(2)));
-            let ready = Arc::clone(&start);
-            let advancing = thread::spawn(move || {
-                ready.wait();
-                mover.advance(10 * SECOND);
-            });
-            start.wait();
-            assert_eq!(pool.spawn(move || round).unwrap().join().unwrap(), round);
-            advancing.join().unwrap();
-        }
-        assert_eq!(pool.stats().completed, 800);
-    });
+    let (clock, builder) = timed(1);
+    let pool = builder.build().unwrap();
+    for round in 0..400 {
+        pool.spawn(|| ()).unwrap().join().unwrap();
+        clock.wait_for_sleepers(1);
+        let (mover, start) = (clock.clone(), Arc::new(std::sync::Barrier::new(2)));
+        let ready = Arc::clone(&start);
+        let advancing = thread::spawn(move || {
+            ready.wait();
+            mover.advance(10 * SECOND);
+        });
+        start.wait();
+        assert_eq!(pool.spawn(move || round).unwrap().join().unwrap(), round);
+        advancing.join().unwrap();
+    }
+    assert_eq!(pool.stats().completed, 800);
 }
 
-#[test]
+#[testkit::test]
 fn a_surplus_worker_expires_though_those_that_are_kept_are_busy() {
-    bounded(|| {
-        let (clock, builder) = timed(2);
-        // The first one has parked before the second one comes: as one that is kept.
-        let calls = AtomicUsize::new(0);
-        let second_is_late = move || {
-            let yields = calls.fetch_add(1, SeqCst) * 10_000;
-            (0..yields).for_each(|_| thread::yield_now());
-            Ok(())
-        };
-        let builder = builder.min_workers(1).prestart(2);
-        let pool = builder.thread_gate(second_is_late).build().unwrap();
-        clock.wait_for_sleepers(2);
-        let gate = hold(&pool, 1);
-        clock.advance(10 * SECOND);
-        until(|| pool.running() == 1);
-        gate.open();
-        pool.wait_idle().unwrap();
-        clock.advance(1000 * SECOND);
-        assert_eq!((pool.running(), clock.next_due()), (1, None));
-        end(&pool);
-    });
+    let (clock, builder) = timed(2);
+    // The first one has parked before the second one comes: as one that is kept.
+    let calls = AtomicUsize::new(0);
+    let second_is_late = move || {
+        let yields = calls.fetch_add(1, SeqCst) * 10_000;
+        (0..yields).for_each(|_| thread::yield_now());
+        Ok(())
+    };
+    let builder = builder.min_workers(1).prestart(2);
+    let pool = builder.thread_gate(second_is_late).build().unwrap();
+    clock.wait_for_sleepers(2);
+    let gate = hold(&pool, 1);
+    clock.advance(10 * SECOND);
+    until(|| pool.running() == 1);
+    gate.open();
+    pool.wait_idle().unwrap();
+    clock.advance(1000 * SECOND);
+    assert_eq!((pool.running(), clock.next_due()), (1, None));
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_kept_worker_is_timed_again_when_another_comes_and_kept_again_when_that_has_gone() {
-    bounded(|| {
-        let (clock, builder) = timed(2);
-        let pool = builder.min_workers(1).build().unwrap();
-        for _ in 0..3 {
-            hold(&pool, 2).open();
-            clock.wait_for_sleepers(2);
-            clock.advance(10 * SECOND);
-            until(|| pool.running() == 1 && clock.sleepers() == 0);
-        }
-        assert_eq!(clock.next_due(), None);
-        end(&pool);
-    });
+    let (clock, builder) = timed(2);
+    let pool = builder.min_workers(1).build().unwrap();
+    for _ in 0..3 {
+        hold(&pool, 2).open();
+        clock.wait_for_sleepers(2);
+        clock.advance(10 * SECOND);
+        until(|| pool.running() == 1 && clock.sleepers() == 0);
+    }
+    assert_eq!(clock.next_due(), None);
+    end(&pool);
 }
 
 /// Where a clock panics.
@@ -383,26 +353,24 @@ impl Clock for Panics {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_whose_clock_panics_rests_without_a_time_limit_and_hears_of_the_next_task() {
     for at in [At::Asked, At::BeforeSleep, At::AfterSleep] {
-        bounded(move || {
-            let asked = Arc::new(AtomicUsize::new(0));
-            let clock = Panics {
-                at,
-                asked: Arc::clone(&asked),
-            };
-            let builder = Pool::builder().capacity(1).clock(clock);
-            let pool = builder.keep_alive(3600 * SECOND).build().unwrap();
-            for n in 0..3 {
-                let before = asked.load(SeqCst);
-                assert_eq!(pool.spawn(move || n).unwrap().join().unwrap(), n);
-                until(|| asked.load(SeqCst) > before);
-            }
-            let stats = pool.stats();
-            assert_eq!((stats.completed, stats.threads_started), (3, 1), "{at:?}");
-            assert!(stats.hook_panics >= 2, "{at:?}: {}", stats.hook_panics);
-            end(&pool);
-        });
+        let asked = Arc::new(AtomicUsize::new(0));
+        let clock = Panics {
+            at,
+            asked: Arc::clone(&asked),
+        };
+        let builder = Pool::builder().capacity(1).clock(clock);
+        let pool = builder.keep_alive(3600 * SECOND).build().unwrap();
+        for n in 0..3 {
+            let before = asked.load(SeqCst);
+            assert_eq!(pool.spawn(move || n).unwrap().join().unwrap(), n);
+            until(|| asked.load(SeqCst) > before);
+        }
+        let stats = pool.stats();
+        assert_eq!((stats.completed, stats.threads_started), (3, 1), "{at:?}");
+        assert!(stats.hook_panics >= 2, "{at:?}: {}", stats.hook_panics);
+        end(&pool);
     }
 }

@@ -8,180 +8,168 @@ use std::time::Duration;
 use pool_core::{Builder, Closures, ManualClock, Pool, WeakPool};
 use testkit::{Gate, PanicOnDrop};
 
-use crate::support::{Journal, bounded, end, hold, until};
+use crate::support::{Journal, end, hold, until};
 
-#[test]
+#[testkit::test]
 fn each_worker_calls_the_start_hook_before_its_first_task_and_the_stop_hook_after_its_last() {
-    bounded(|| {
-        let journal = Journal::new();
-        let note = |what: &'static str| {
-            let journal = journal.clone();
-            move || journal.write((thread::current().id(), what))
-        };
-        let pool = Pool::builder()
-            .capacity(3)
-            .start_hook(note("start"))
-            .stop_hook(note("stop"));
-        let pool = pool.build().unwrap();
-        let gate = Gate::new();
-        for _ in 0..3 {
-            let (task, gate) = (note("task"), gate.clone());
-            pool.try_submit(move || {
-                task();
-                gate.wait();
-            })
-            .unwrap();
+    let journal = Journal::new();
+    let note = |what: &'static str| {
+        let journal = journal.clone();
+        move || journal.write((thread::current().id(), what))
+    };
+    let pool = Pool::builder()
+        .capacity(3)
+        .start_hook(note("start"))
+        .stop_hook(note("stop"));
+    let pool = pool.build().unwrap();
+    let gate = Gate::new();
+    for _ in 0..3 {
+        let (task, gate) = (note("task"), gate.clone());
+        pool.try_submit(move || {
+            task();
+            gate.wait();
+        })
+        .unwrap();
+    }
+    gate.wait_for_arrivals(3);
+    gate.open();
+    end(&pool);
+    let entries = journal.entries();
+    assert_eq!(entries.len(), 9);
+    for (worker, what) in &entries {
+        if *what == "start" {
+            let own = entries.iter().filter(|(other, _)| other == worker);
+            assert!(own.map(|(_, what)| *what).eq(["start", "task", "stop"]));
         }
-        gate.wait_for_arrivals(3);
-        gate.open();
-        end(&pool);
-        let entries = journal.entries();
-        assert_eq!(entries.len(), 9);
-        for (worker, what) in &entries {
-            if *what == "start" {
-                let own = entries.iter().filter(|(other, _)| other == worker);
-                assert!(own.map(|(_, what)| *what).eq(["start", "task", "stop"]));
-            }
-        }
-    });
+    }
 }
 
-#[test]
+#[testkit::test]
 fn work_that_comes_while_a_worker_stops_keeps_it_and_its_start_hook_is_called_again() {
-    bounded(|| {
-        let journal = Journal::new();
-        let (starts, stops, gate) = (journal.clone(), journal.clone(), Gate::new());
-        let stopping = gate.clone();
-        let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
-        let pool = pool
-            .start_hook(move || starts.write("start"))
-            .stop_hook(move || {
-                stops.write("stop");
-                stopping.wait();
-            });
-        let pool = pool.build().unwrap();
-        pool.submit(journal.writer("first")).unwrap();
-        gate.wait_for_arrivals(1);
-        pool.try_submit(journal.writer("second")).unwrap();
-        assert_eq!((pool.running(), pool.queued()), (1, 1));
-        gate.open();
-        until(|| journal.len() >= 6);
-        assert_eq!(
-            journal.entries(),
-            ["start", "first", "stop", "start", "second", "stop"]
-        );
-        assert_eq!(pool.stats().threads_started, 1);
-    });
+    let journal = Journal::new();
+    let (starts, stops, gate) = (journal.clone(), journal.clone(), Gate::new());
+    let stopping = gate.clone();
+    let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
+    let pool = pool
+        .start_hook(move || starts.write("start"))
+        .stop_hook(move || {
+            stops.write("stop");
+            stopping.wait();
+        });
+    let pool = pool.build().unwrap();
+    pool.submit(journal.writer("first")).unwrap();
+    gate.wait_for_arrivals(1);
+    pool.try_submit(journal.writer("second")).unwrap();
+    assert_eq!((pool.running(), pool.queued()), (1, 1));
+    gate.open();
+    until(|| journal.len() >= 6);
+    assert_eq!(
+        journal.entries(),
+        ["start", "first", "stop", "start", "second", "stop"]
+    );
+    assert_eq!(pool.stats().threads_started, 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_stop_hook_may_submit_to_its_own_pool() {
-    bounded(|| {
-        let own = Arc::new(std::sync::OnceLock::<pool_core::WeakPool>::new());
-        let (weak, journal) = (Arc::clone(&own), Journal::new());
-        let log = journal.clone();
-        let pool = Pool::builder()
-            .capacity(1)
-            .keep_alive(Duration::ZERO)
-            .stop_hook(move || {
-                if log.len() < 10
-                    && let Some(pool) = weak.get().and_then(pool_core::WeakPool::upgrade)
-                {
-                    pool.submit(log.writer(())).unwrap();
-                }
-            });
-        let pool = pool.build().unwrap();
-        own.set(pool.downgrade()).unwrap();
-        pool.submit(|| ()).unwrap();
-        until(|| journal.len() == 10 && pool.running() == 0);
-        assert_eq!(pool.stats().completed, 11);
-    });
-}
-
-#[test]
-fn hooks_that_panic_are_counted_and_the_workers_serve_all_the_same() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(3);
-        let pool = pool
-            .start_hook(|| panic!("start"))
-            .stop_hook(|| std::panic::panic_any(PanicOnDrop::nested(3)))
-            .panic_hook(|_| panic!("panic"));
-        let pool = pool.build().unwrap();
-        hold(&pool, 3).open();
-        for n in 0..10 {
-            let handle = pool.spawn(move || assert!(n % 2 == 0)).unwrap();
-            assert_eq!(handle.join().is_ok(), n % 2 == 0);
-        }
-        assert_eq!(pool.stats().hook_panics, 3 + 5);
-        end(&pool);
-        let stats = pool.stats();
-        assert_eq!((stats.hook_panics, stats.panicked), (3 + 5 + 3, 5));
-        assert_eq!(
-            (stats.completed, stats.threads_started, stats.live),
-            (8, 3, 0)
-        );
-        assert!(pool.reboot());
-        pool.spawn(|| ()).unwrap().join().unwrap();
-    });
-}
-
-#[test]
-fn each_hook_may_panic_at_any_of_its_calls() {
-    bounded(|| {
-        for fatal in 0..4 {
-            let hook = || {
-                let calls = AtomicUsize::new(0);
-                move || assert!(calls.fetch_add(1, SeqCst) != fatal)
-            };
-            let panics = hook();
-            let pool = Pool::builder()
-                .capacity(4)
-                .start_hook(hook())
-                .stop_hook(hook());
-            let pool = pool.panic_hook(move |_| panics()).build().unwrap();
-            hold(&pool, 4).open();
-            for _ in 0..4 {
-                assert!(
-                    pool.spawn(|| panic!("for the hook"))
-                        .unwrap()
-                        .join()
-                        .is_err()
-                );
+    let own = Arc::new(std::sync::OnceLock::<pool_core::WeakPool>::new());
+    let (weak, journal) = (Arc::clone(&own), Journal::new());
+    let log = journal.clone();
+    let pool = Pool::builder()
+        .capacity(1)
+        .keep_alive(Duration::ZERO)
+        .stop_hook(move || {
+            if log.len() < 10
+                && let Some(pool) = weak.get().and_then(pool_core::WeakPool::upgrade)
+            {
+                pool.submit(log.writer(())).unwrap();
             }
-            end(&pool);
-            let stats = pool.stats();
-            assert_eq!(
-                (stats.hook_panics, stats.panicked, stats.completed),
-                (3, 4, 4)
+        });
+    let pool = pool.build().unwrap();
+    own.set(pool.downgrade()).unwrap();
+    pool.submit(|| ()).unwrap();
+    until(|| journal.len() == 10 && pool.running() == 0);
+    assert_eq!(pool.stats().completed, 11);
+}
+
+#[testkit::test]
+fn hooks_that_panic_are_counted_and_the_workers_serve_all_the_same() {
+    let pool = Pool::builder().capacity(3);
+    let pool = pool
+        .start_hook(|| panic!("start"))
+        .stop_hook(|| std::panic::panic_any(PanicOnDrop::nested(3)))
+        .panic_hook(|_| panic!("panic"));
+    let pool = pool.build().unwrap();
+    hold(&pool, 3).open();
+    for n in 0..10 {
+        let handle = pool.spawn(move || assert!(n % 2 == 0)).unwrap();
+        assert_eq!(handle.join().is_ok(), n % 2 == 0);
+    }
+    assert_eq!(pool.stats().hook_panics, 3 + 5);
+    end(&pool);
+    let stats = pool.stats();
+    assert_eq!((stats.hook_panics, stats.panicked), (3 + 5 + 3, 5));
+    assert_eq!(
+        (stats.completed, stats.threads_started, stats.live),
+        (8, 3, 0)
+    );
+    assert!(pool.reboot());
+    pool.spawn(|| ()).unwrap().join().unwrap();
+}
+
+#[testkit::test]
+fn each_hook_may_panic_at_any_of_its_calls() {
+    for fatal in 0..4 {
+        let hook = || {
+            let calls = AtomicUsize::new(0);
+            move || assert!(calls.fetch_add(1, SeqCst) != fatal)
+        };
+        let panics = hook();
+        let pool = Pool::builder()
+            .capacity(4)
+            .start_hook(hook())
+            .stop_hook(hook());
+        let pool = pool.panic_hook(move |_| panics()).build().unwrap();
+        hold(&pool, 4).open();
+        for _ in 0..4 {
+            assert!(
+                pool.spawn(|| panic!("for the hook"))
+                    .unwrap()
+                    .join()
+                    .is_err()
             );
         }
-    });
+        end(&pool);
+        let stats = pool.stats();
+        assert_eq!(
+            (stats.hook_panics, stats.panicked, stats.completed),
+            (3, 4, 4)
+        );
+    }
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_hook_runs_before_its_tasks_end_is_counted() {
-    bounded(|| {
-        let own = Arc::new(std::sync::OnceLock::<pool_core::WeakPool>::new());
-        let (weak, journal) = (Arc::clone(&own), Journal::new());
-        let log = journal.clone();
-        let pool = Pool::builder().capacity(1).panic_hook(move |_| {
-            let stats = weak.get().unwrap().upgrade().unwrap().stats();
-            log.write((stats.live, stats.busy, stats.in_flight, stats.panicked));
-        });
-        let pool = pool.build().unwrap();
-        own.set(pool.downgrade()).unwrap();
-        assert!(
-            pool.spawn(|| panic!("for the hook"))
-                .unwrap()
-                .join()
-                .is_err()
-        );
-        assert_eq!(journal.entries(), [(1, 1, 1, 0)]);
-        assert_eq!(
-            (pool.running(), pool.in_flight(), pool.stats().panicked),
-            (1, 0, 1)
-        );
+    let own = Arc::new(std::sync::OnceLock::<pool_core::WeakPool>::new());
+    let (weak, journal) = (Arc::clone(&own), Journal::new());
+    let log = journal.clone();
+    let pool = Pool::builder().capacity(1).panic_hook(move |_| {
+        let stats = weak.get().unwrap().upgrade().unwrap().stats();
+        log.write((stats.live, stats.busy, stats.in_flight, stats.panicked));
     });
+    let pool = pool.build().unwrap();
+    own.set(pool.downgrade()).unwrap();
+    assert!(
+        pool.spawn(|| panic!("for the hook"))
+            .unwrap()
+            .join()
+            .is_err()
+    );
+    assert_eq!(journal.entries(), [(1, 1, 1, 0)]);
+    assert_eq!(
+        (pool.running(), pool.in_flight(), pool.stats().panicked),
+        (1, 0, 1)
+    );
 }
 
 /// A hook that calls `on_first` at its first call, and does nothing at the others.
@@ -201,131 +189,119 @@ fn reachable(builder: Builder<Closures>, own: &OnceLock<WeakPool>) -> Pool {
     pool
 }
 
-#[test]
+#[testkit::test]
 fn a_task_does_not_wait_for_a_start_hook_where_another_worker_may_be_had() {
-    bounded(|| {
-        let hooked = Gate::new();
-        let held = hooked.clone();
-        let pool = Pool::builder().capacity(2).prestart(1);
-        let pool = pool.start_hook(once(move || held.wait())).build().unwrap();
-        hooked.wait_for_arrivals(1);
-        assert_eq!((pool.busy(), pool.idle()), (1, 0));
-        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
-        hooked.open();
-        end(&pool);
-    });
+    let hooked = Gate::new();
+    let held = hooked.clone();
+    let pool = Pool::builder().capacity(2).prestart(1);
+    let pool = pool.start_hook(once(move || held.wait())).build().unwrap();
+    hooked.wait_for_arrivals(1);
+    assert_eq!((pool.busy(), pool.idle()), (1, 0));
+    assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+    hooked.open();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_start_hook_may_wait_for_a_task_of_its_own_pool() {
-    bounded(|| {
-        let (own, ran) = (Arc::new(OnceLock::<WeakPool>::new()), Gate::new());
-        let (weak, answer) = (Arc::clone(&own), ran.clone());
-        let hook = once(move || {
-            let pool = weak.get().unwrap().upgrade().unwrap();
-            let asked = answer.clone();
-            pool.try_submit(move || asked.open()).unwrap();
-            answer.wait();
-        });
-        let pool = reachable(Pool::builder().capacity(3).start_hook(hook), &own);
-        // The task for which the worker is started is held: the hook's one needs a third worker.
-        let first = hold(&pool, 1);
-        ran.wait();
-        first.open();
-        end(&pool);
-        assert_eq!(pool.stats().completed, 2);
+    let (own, ran) = (Arc::new(OnceLock::<WeakPool>::new()), Gate::new());
+    let (weak, answer) = (Arc::clone(&own), ran.clone());
+    let hook = once(move || {
+        let pool = weak.get().unwrap().upgrade().unwrap();
+        let asked = answer.clone();
+        pool.try_submit(move || asked.open()).unwrap();
+        answer.wait();
     });
+    let pool = reachable(Pool::builder().capacity(3).start_hook(hook), &own);
+    // The task for which the worker is started is held: the hook's one needs a third worker.
+    let first = hold(&pool, 1);
+    ran.wait();
+    first.open();
+    end(&pool);
+    assert_eq!(pool.stats().completed, 2);
 }
 
-#[test]
+#[testkit::test]
 fn one_task_starts_one_worker_however_long_its_start_hook_takes() {
-    bounded(|| {
-        let hooked = Gate::new();
-        let held = hooked.clone();
-        let pool = Pool::builder().capacity(4).start_hook(move || held.wait());
-        let pool = pool.build().unwrap();
-        let handle = pool.spawn(|| 7).unwrap();
-        hooked.wait_for_arrivals(1);
-        assert_eq!((pool.running(), pool.stats().threads_started), (1, 1));
-        hooked.open();
-        assert_eq!(handle.join().unwrap(), 7);
-        end(&pool);
-        assert_eq!(pool.stats().threads_started, 1);
-    });
+    let hooked = Gate::new();
+    let held = hooked.clone();
+    let pool = Pool::builder().capacity(4).start_hook(move || held.wait());
+    let pool = pool.build().unwrap();
+    let handle = pool.spawn(|| 7).unwrap();
+    hooked.wait_for_arrivals(1);
+    assert_eq!((pool.running(), pool.stats().threads_started), (1, 1));
+    hooked.open();
+    assert_eq!(handle.join().unwrap(), 7);
+    end(&pool);
+    assert_eq!(pool.stats().threads_started, 1);
 }
 
-#[test]
+#[testkit::test]
 fn two_tasks_that_come_while_one_worker_is_started_get_one_each_though_its_hook_takes_its_time() {
-    bounded(|| {
-        let [asked, hooked] = [(); 2].map(|()| Gate::new());
-        let (asks, held) = (asked.clone(), hooked.clone());
-        let (gates, hooks) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let pool = Pool::builder().capacity(4);
-        let pool = pool
-            .thread_gate(move || {
-                if gates.fetch_add(1, SeqCst) == 1 {
-                    asks.wait();
-                }
-                Ok(())
-            })
-            .start_hook(move || {
-                if hooks.fetch_add(1, SeqCst) == 1 {
-                    held.wait();
-                }
-            });
-        let pool = pool.build().unwrap();
-        let first = hold(&pool, 1);
-        let journal = Journal::new();
-        let submitter = {
-            let (pool, task) = (pool.clone(), journal.writer(()));
-            thread::spawn(move || pool.try_submit(task).unwrap())
-        };
-        asked.wait_for_arrivals(1);
-        pool.try_submit(journal.writer(())).unwrap();
-        asked.open();
-        hooked.wait_for_arrivals(1);
-        until(|| journal.len() == 2);
-        submitter.join().unwrap();
-        hooked.open();
-        first.open();
-        end(&pool);
-    });
+    let [asked, hooked] = [(); 2].map(|()| Gate::new());
+    let (asks, held) = (asked.clone(), hooked.clone());
+    let (gates, hooks) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let pool = Pool::builder().capacity(4);
+    let pool = pool
+        .thread_gate(move || {
+            if gates.fetch_add(1, SeqCst) == 1 {
+                asks.wait();
+            }
+            Ok(())
+        })
+        .start_hook(move || {
+            if hooks.fetch_add(1, SeqCst) == 1 {
+                held.wait();
+            }
+        });
+    let pool = pool.build().unwrap();
+    let first = hold(&pool, 1);
+    let journal = Journal::new();
+    let submitter = {
+        let (pool, task) = (pool.clone(), journal.writer(()));
+        thread::spawn(move || pool.try_submit(task).unwrap())
+    };
+    asked.wait_for_arrivals(1);
+    pool.try_submit(journal.writer(())).unwrap();
+    asked.open();
+    hooked.wait_for_arrivals(1);
+    until(|| journal.len() == 2);
+    submitter.join().unwrap();
+    hooked.open();
+    first.open();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_comes_while_a_worker_stops_gets_another() {
-    bounded(|| {
-        let stopping = Gate::new();
-        let held = stopping.clone();
-        let pool = Pool::builder().capacity(2).keep_alive(Duration::ZERO);
-        let pool = pool.stop_hook(once(move || held.wait())).build().unwrap();
-        pool.submit(|| ()).unwrap();
-        stopping.wait_for_arrivals(1);
-        assert_eq!((pool.running(), pool.busy(), pool.idle()), (1, 0, 1));
-        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
-        assert!(!stopping.is_open());
-        stopping.open();
-        until(|| pool.running() == 0);
-        assert_eq!(pool.stats().threads_started, 2);
-    });
+    let stopping = Gate::new();
+    let held = stopping.clone();
+    let pool = Pool::builder().capacity(2).keep_alive(Duration::ZERO);
+    let pool = pool.stop_hook(once(move || held.wait())).build().unwrap();
+    pool.submit(|| ()).unwrap();
+    stopping.wait_for_arrivals(1);
+    assert_eq!((pool.running(), pool.busy(), pool.idle()), (1, 0, 1));
+    assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+    assert!(!stopping.is_open());
+    stopping.open();
+    until(|| pool.running() == 0);
+    assert_eq!(pool.stats().threads_started, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_stops_does_not_keep_those_from_staying_that_are_to_be_kept() {
-    bounded(|| {
-        let (clock, stopping) = (ManualClock::new(), Gate::new());
-        let held = stopping.clone();
-        let pool = Pool::builder().capacity(2).clock(clock.clone());
-        let pool = pool.min_workers(1).keep_alive(Duration::from_secs(10));
-        let pool = pool.stop_hook(move || held.wait()).build().unwrap();
-        hold(&pool, 2).open();
-        clock.wait_for_sleepers(2);
-        clock.advance(Duration::from_secs(10));
-        stopping.wait_for_arrivals(1);
-        until(|| clock.sleepers() == 0); // The other is kept, and does not wait for time.
-        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
-        assert_eq!((pool.running(), stopping.arrivals()), (2, 1));
-        stopping.open();
-        until(|| pool.running() == 1);
-    });
+    let (clock, stopping) = (ManualClock::new(), Gate::new());
+    let held = stopping.clone();
+    let pool = Pool::builder().capacity(2).clock(clock.clone());
+    let pool = pool.min_workers(1).keep_alive(Duration::from_secs(10));
+    let pool = pool.stop_hook(move || held.wait()).build().unwrap();
+    hold(&pool, 2).open();
+    clock.wait_for_sleepers(2);
+    clock.advance(Duration::from_secs(10));
+    stopping.wait_for_arrivals(1);
+    until(|| clock.sleepers() == 0); // The other is kept, and does not wait for time.
+    assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+    assert_eq!((pool.running(), stopping.arrivals()), (2, 1));
+    stopping.open();
+    until(|| pool.running() == 1);
 }

@@ -7,71 +7,67 @@ use std::time::{Duration, Instant};
 
 use pool_core::{FuncPool, ManualClock, Pool, SubmitError, WithinWorker};
 
-use crate::support::{Journal, bounded, end, hold, poll, pool, until};
+use crate::support::{Journal, end, hold, poll, pool, until};
 
-#[test]
+#[testkit::test]
 fn a_full_pool_runs_its_workers_tasks_in_place() {
-    bounded(|| {
-        let pool = pool(1);
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            let here = thread::current().id();
-            let journal = Journal::new();
-            let task = |entry: &'static str| {
-                let (journal, pool) = (journal.clone(), inner.clone());
-                move || {
-                    let stats = pool.stats();
-                    assert_eq!((thread::current().id(), stats.in_flight), (here, 1));
-                    journal.write(entry);
-                }
-            };
-            inner.submit(task("submit")).unwrap();
-            inner
-                .submit_timeout(task("timeout"), Duration::MAX)
-                .unwrap();
-            inner
-                .submit_timeout(task("deadline"), Instant::now())
-                .unwrap();
-            inner.spawn(task("spawn")).unwrap().join().unwrap();
-            inner
-                .spawn_timeout(task("spawn"), Duration::ZERO)
-                .unwrap()
-                .join()
-                .unwrap();
-            assert_eq!(journal.len(), 5);
-            inner.stats()
-        });
-        let within = outer.unwrap().join().unwrap();
-        assert_eq!((within.submitted, within.completed), (6, 5));
-        assert_eq!((within.in_flight, within.busy, within.live), (1, 1, 1));
-        assert_eq!((pool.stats().completed, pool.stats().peak_live), (6, 1));
+    let pool = pool(1);
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let here = thread::current().id();
+        let journal = Journal::new();
+        let task = |entry: &'static str| {
+            let (journal, pool) = (journal.clone(), inner.clone());
+            move || {
+                let stats = pool.stats();
+                assert_eq!((thread::current().id(), stats.in_flight), (here, 1));
+                journal.write(entry);
+            }
+        };
+        inner.submit(task("submit")).unwrap();
+        inner
+            .submit_timeout(task("timeout"), Duration::MAX)
+            .unwrap();
+        inner
+            .submit_timeout(task("deadline"), Instant::now())
+            .unwrap();
+        inner.spawn(task("spawn")).unwrap().join().unwrap();
+        inner
+            .spawn_timeout(task("spawn"), Duration::ZERO)
+            .unwrap()
+            .join()
+            .unwrap();
+        assert_eq!(journal.len(), 5);
+        inner.stats()
     });
+    let within = outer.unwrap().join().unwrap();
+    assert_eq!((within.submitted, within.completed), (6, 5));
+    assert_eq!((within.in_flight, within.busy, within.live), (1, 1, 1));
+    assert_eq!((pool.stats().completed, pool.stats().peak_live), (6, 1));
 }
 
-#[test]
+#[testkit::test]
 fn a_function_pool_calls_its_function_in_place() {
-    bounded(|| {
-        let own: Arc<Mutex<Option<FuncPool<u64, u64>>>> = Arc::default();
-        let pool = {
-            let own = Arc::clone(&own);
-            let factorial = move |n: u64| {
-                let pool = own.lock().unwrap().clone().unwrap();
-                if n == 0 {
-                    1
-                } else {
-                    n * pool.spawn(n - 1).unwrap().join().unwrap()
-                }
-            };
-            FuncPool::builder(factorial).capacity(1).build().unwrap()
+    let own: Arc<Mutex<Option<FuncPool<u64, u64>>>> = Arc::default();
+    let pool = {
+        let own = Arc::clone(&own);
+        let factorial = move |n: u64| {
+            let pool = own.lock().unwrap().clone().unwrap();
+            if n == 0 {
+                1
+            } else {
+                n * pool.spawn(n - 1).unwrap().join().unwrap()
+            }
         };
-        *own.lock().unwrap() = Some(pool.clone());
-        assert_eq!(
-            pool.spawn(20).unwrap().join().unwrap(),
-            2_432_902_008_176_640_000
-        );
-        assert_eq!((pool.stats().completed, pool.stats().peak_live), (21, 1));
-        own.lock().unwrap().take();
-    });
+        FuncPool::builder(factorial).capacity(1).build().unwrap()
+    };
+    *own.lock().unwrap() = Some(pool.clone());
+    assert_eq!(
+        pool.spawn(20).unwrap().join().unwrap(),
+        2_432_902_008_176_640_000
+    );
+    assert_eq!((pool.stats().completed, pool.stats().peak_live), (21, 1));
+    own.lock().unwrap().take();
 }
 
 /// Submits a task that submits a task..., each inside the last, until one is refused. Returns how
@@ -97,153 +93,141 @@ fn nest(pool: &Pool) -> usize {
     journal.len()
 }
 
-#[test]
+#[testkit::test]
 fn tasks_run_in_place_down_to_the_nesting_limit_and_are_refused_below() {
-    bounded(|| {
-        for limit in [0, 1, 5] {
-            let pool = Pool::builder()
-                .capacity(1)
-                .nesting_limit(limit)
-                .build()
-                .unwrap();
-            for _ in 0..3 {
-                assert_eq!(nest(&pool), limit as usize);
-            }
-            assert_eq!(pool.stats().refused, 3);
+    for limit in [0, 1, 5] {
+        let pool = Pool::builder()
+            .capacity(1)
+            .nesting_limit(limit)
+            .build()
+            .unwrap();
+        for _ in 0..3 {
+            assert_eq!(nest(&pool), limit as usize);
         }
-        assert_eq!(nest(&pool(1)), pool_core::DEFAULT_NESTING_LIMIT as usize);
-    });
+        assert_eq!(pool.stats().refused, 3);
+    }
+    assert_eq!(nest(&pool(1)), pool_core::DEFAULT_NESTING_LIMIT as usize);
 }
 
-#[test]
+#[testkit::test]
 fn nesting_is_over_when_a_task_run_in_place_has_ended() {
-    bounded(|| {
-        let pool = Pool::builder()
-            .capacity(1)
-            .nesting_limit(1)
-            .build()
-            .unwrap();
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            for _ in 0..1000 {
-                inner.submit(|| resume_unwind(Box::new(()))).unwrap();
-                inner.submit(|| ()).unwrap();
-            }
-        });
-        outer.unwrap().join().unwrap();
-        let stats = pool.stats();
-        assert_eq!(
-            (stats.completed, stats.panicked, stats.in_flight),
-            (1001, 1000, 0)
-        );
+    let pool = Pool::builder()
+        .capacity(1)
+        .nesting_limit(1)
+        .build()
+        .unwrap();
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        for _ in 0..1000 {
+            inner.submit(|| resume_unwind(Box::new(()))).unwrap();
+            inner.submit(|| ()).unwrap();
+        }
     });
+    outer.unwrap().join().unwrap();
+    let stats = pool.stats();
+    assert_eq!(
+        (stats.completed, stats.panicked, stats.in_flight),
+        (1001, 1000, 0)
+    );
 }
 
-#[test]
+#[testkit::test]
 fn a_pool_told_to_refuse_its_own_workers_refuses_them() {
-    bounded(|| {
-        let pool = Pool::builder()
-            .capacity(1)
-            .within_worker(WithinWorker::Refuse);
-        let pool = pool.build().unwrap();
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            assert!(matches!(inner.submit(|| ()), Err(SubmitError::Full(_))));
-            assert!(matches!(
-                inner.submit_timeout(|| (), Duration::MAX),
-                Err(SubmitError::Full(_))
-            ));
-            assert!(matches!(inner.spawn(|| ()), Err(SubmitError::Full(_))));
-        });
-        outer.unwrap().join().unwrap();
-        pool.submit(|| ()).unwrap();
+    let pool = Pool::builder()
+        .capacity(1)
+        .within_worker(WithinWorker::Refuse);
+    let pool = pool.build().unwrap();
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        assert!(matches!(inner.submit(|| ()), Err(SubmitError::Full(_))));
+        assert!(matches!(
+            inner.submit_timeout(|| (), Duration::MAX),
+            Err(SubmitError::Full(_))
+        ));
+        assert!(matches!(inner.spawn(|| ()), Err(SubmitError::Full(_))));
     });
+    outer.unwrap().join().unwrap();
+    pool.submit(|| ()).unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_pool_told_to_block_its_own_workers_lets_them_wait_in_line() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder()
-            .capacity(2)
-            .keep_alive(None)
-            .clock(clock.clone());
-        let pool = pool.within_worker(WithinWorker::Block).build().unwrap();
-        let gate = hold(&pool, 1);
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            let timed = inner.submit_timeout(|| (), Duration::from_secs(1));
-            assert!(matches!(timed, Err(SubmitError::TimedOut(_))));
-            let here = thread::current().id();
-            inner
-                .submit(move || assert_ne!(thread::current().id(), here))
-                .unwrap();
-        });
-        clock.wait_for_sleepers(1);
-        assert_eq!(pool.waiting(), 1);
-        clock.advance(Duration::from_secs(1));
-        until(|| pool.waiting() == 1 && pool.stats().refused == 1);
-        gate.open();
-        outer.unwrap().join().unwrap();
-        end(&pool);
-        assert_eq!((pool.stats().completed, pool.stats().panicked), (3, 0));
-    });
-}
-
-#[test]
-fn trying_and_awaiting_never_run_a_task_in_place() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).build().unwrap();
-        let inner = pool.clone();
-        let journal = Journal::new();
-        let log = journal.clone();
-        let outer = pool.spawn(move || {
-            assert!(matches!(inner.try_submit(|| ()), Err(SubmitError::Full(_))));
-            assert!(matches!(inner.try_spawn(|| ()), Err(SubmitError::Full(_))));
-            let mut future = inner.submit_async(log.writer(()));
-            assert!(poll(&mut future).is_pending());
-            assert_eq!((log.len(), inner.waiting()), (0, 1));
-            future // It stays in the line, and need not be polled.
-        });
-        let future = outer.unwrap().join().unwrap();
-        pool.wait_idle().unwrap();
-        drop(future);
-        assert_eq!(journal.len(), 1);
-
-        let nonblocking = Pool::builder()
-            .capacity(1)
-            .nonblocking(true)
-            .build()
+    let clock = ManualClock::new();
+    let pool = Pool::builder()
+        .capacity(2)
+        .keep_alive(None)
+        .clock(clock.clone());
+    let pool = pool.within_worker(WithinWorker::Block).build().unwrap();
+    let gate = hold(&pool, 1);
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let timed = inner.submit_timeout(|| (), Duration::from_secs(1));
+        assert!(matches!(timed, Err(SubmitError::TimedOut(_))));
+        let here = thread::current().id();
+        inner
+            .submit(move || assert_ne!(thread::current().id(), here))
             .unwrap();
-        let inner = nonblocking.clone();
-        let outer = nonblocking.spawn(move || inner.submit(|| ()).is_err());
-        assert!(outer.unwrap().join().unwrap());
     });
+    clock.wait_for_sleepers(1);
+    assert_eq!(pool.waiting(), 1);
+    clock.advance(Duration::from_secs(1));
+    until(|| pool.waiting() == 1 && pool.stats().refused == 1);
+    gate.open();
+    outer.unwrap().join().unwrap();
+    end(&pool);
+    assert_eq!((pool.stats().completed, pool.stats().panicked), (3, 0));
 }
 
-#[test]
-fn a_worker_of_another_pool_is_a_stranger_and_waits() {
-    bounded(|| {
-        let (full, other) = (pool(1), pool(1));
-        let gate = hold(&full, 1);
-        let target = full.clone();
-        let waiter = other.spawn(move || {
-            assert!(!target.is_own_worker());
-            target
-                .spawn(|| thread::current().id())
-                .unwrap()
-                .join()
-                .unwrap()
-        });
-        until(|| full.waiting() == 1);
-        gate.open();
-        let there = waiter.unwrap().join().unwrap();
-        let inner = other.clone();
-        let here = other.spawn(move || {
-            assert!(inner.is_own_worker());
-            thread::current().id()
-        });
-        assert_ne!(here.unwrap().join().unwrap(), there);
-        assert!(!full.is_own_worker());
+#[testkit::test]
+fn trying_and_awaiting_never_run_a_task_in_place() {
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    let inner = pool.clone();
+    let journal = Journal::new();
+    let log = journal.clone();
+    let outer = pool.spawn(move || {
+        assert!(matches!(inner.try_submit(|| ()), Err(SubmitError::Full(_))));
+        assert!(matches!(inner.try_spawn(|| ()), Err(SubmitError::Full(_))));
+        let mut future = inner.submit_async(log.writer(()));
+        assert!(poll(&mut future).is_pending());
+        assert_eq!((log.len(), inner.waiting()), (0, 1));
+        future // It stays in the line, and need not be polled.
     });
+    let future = outer.unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
+    drop(future);
+    assert_eq!(journal.len(), 1);
+
+    let nonblocking = Pool::builder()
+        .capacity(1)
+        .nonblocking(true)
+        .build()
+        .unwrap();
+    let inner = nonblocking.clone();
+    let outer = nonblocking.spawn(move || inner.submit(|| ()).is_err());
+    assert!(outer.unwrap().join().unwrap());
+}
+
+#[testkit::test]
+fn a_worker_of_another_pool_is_a_stranger_and_waits() {
+    let (full, other) = (pool(1), pool(1));
+    let gate = hold(&full, 1);
+    let target = full.clone();
+    let waiter = other.spawn(move || {
+        assert!(!target.is_own_worker());
+        target
+            .spawn(|| thread::current().id())
+            .unwrap()
+            .join()
+            .unwrap()
+    });
+    until(|| full.waiting() == 1);
+    gate.open();
+    let there = waiter.unwrap().join().unwrap();
+    let inner = other.clone();
+    let here = other.spawn(move || {
+        assert!(inner.is_own_worker());
+        thread::current().id()
+    });
+    assert_ne!(here.unwrap().join().unwrap(), there);
+    assert!(!full.is_own_worker());
 }

@@ -9,7 +9,7 @@ use std::thread;
 use pool_core::{JoinError, Keyed, Pool, QueueDepth, SubmitError, WithinWorker};
 use testkit::{Gate, waker_fn};
 
-use crate::support::{Journal, bounded, end, enter_line, poll, queueing, until};
+use crate::support::{Journal, end, enter_line, poll, queueing, until};
 
 fn wide(capacity: usize) -> Pool {
     let depth = QueueDepth::Unlimited;
@@ -26,408 +26,374 @@ fn hold<K: std::hash::Hash + Eq + Send + 'static>(keyed: &Keyed<K>, key: K) -> G
     gate
 }
 
-#[test]
+#[testkit::test]
 fn the_tasks_of_a_key_run_in_order_while_those_of_another_run_beside_them() {
-    bounded(|| {
-        let (pool, journal) = (wide(2), Journal::new());
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, "slow");
-        for n in 0..100 {
-            keyed.submit("slow", journal.writer(("slow", n))).unwrap();
-        }
-        for n in 0..100 {
-            keyed.submit("quick", journal.writer(("quick", n))).unwrap();
-        }
-        // The slow key holds one worker, and not the other.
-        until(|| journal.len() == 100);
-        let quick: Vec<_> = (0..100).map(|n| ("quick", n)).collect();
-        assert_eq!(journal.entries(), quick);
-        gate.open();
-        pool.wait_idle().unwrap();
-        let slow: Vec<_> = (0..100).map(|n| ("slow", n)).collect();
-        assert_eq!(journal.entries()[100..], slow);
-        assert_eq!(keyed.keys(), 0);
-        end(&pool);
-    });
+    let (pool, journal) = (wide(2), Journal::new());
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, "slow");
+    for n in 0..100 {
+        keyed.submit("slow", journal.writer(("slow", n))).unwrap();
+    }
+    for n in 0..100 {
+        keyed.submit("quick", journal.writer(("quick", n))).unwrap();
+    }
+    // The slow key holds one worker, and not the other.
+    until(|| journal.len() == 100);
+    let quick: Vec<_> = (0..100).map(|n| ("quick", n)).collect();
+    assert_eq!(journal.entries(), quick);
+    gate.open();
+    pool.wait_idle().unwrap();
+    let slow: Vec<_> = (0..100).map(|n| ("slow", n)).collect();
+    assert_eq!(journal.entries()[100..], slow);
+    assert_eq!(keyed.keys(), 0);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn the_end_of_a_keys_task_makes_room_though_the_next_of_the_key_goes_on_at_once() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).queue_depth(2).build().unwrap();
-        let (keyed, gates) = (pool.keyed(), [Gate::new(), Gate::new()]);
-        let [first, next] = gates.clone().map(|gate| move || gate.wait());
-        let first = keyed.spawn(1, first).unwrap();
-        gates[0].wait_for_arrivals(1);
-        keyed.submit(1, next).unwrap();
-        // Two wait, so that a permit is left when the next one has used its own up.
-        keyed.submit(1, || ()).unwrap();
-        // In a whole section: from here on a call that does not wait is refused without the lock.
-        assert!(pool.try_submit(|| ()).unwrap_err().is_full());
-        gates[0].open();
-        first.join().unwrap();
-        gates[1].wait_for_arrivals(1);
-        pool.try_submit(|| ()).unwrap();
-        gates[1].open();
-        pool.wait_idle().unwrap();
-        end(&pool);
-    });
+    let pool = Pool::builder().capacity(1).queue_depth(2).build().unwrap();
+    let (keyed, gates) = (pool.keyed(), [Gate::new(), Gate::new()]);
+    let [first, next] = gates.clone().map(|gate| move || gate.wait());
+    let first = keyed.spawn(1, first).unwrap();
+    gates[0].wait_for_arrivals(1);
+    keyed.submit(1, next).unwrap();
+    // Two wait, so that a permit is left when the next one has used its own up.
+    keyed.submit(1, || ()).unwrap();
+    // In a whole section: from here on a call that does not wait is refused without the lock.
+    assert!(pool.try_submit(|| ()).unwrap_err().is_full());
+    gates[0].open();
+    first.join().unwrap();
+    gates[1].wait_for_arrivals(1);
+    pool.try_submit(|| ()).unwrap();
+    gates[1].open();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn many_submitters_of_many_keys_keep_each_keys_order_and_run_none_beside_itself() {
     const KEYS: usize = 7;
     const TASKS: usize = 2_000;
-    bounded(|| {
-        let pool = Pool::builder().capacity(4).queue_depth(9).build().unwrap();
-        let keyed = pool.keyed::<usize>();
-        let running: Arc<[AtomicUsize; KEYS]> = Arc::default();
-        let seen = Arc::new(Mutex::new(HashMap::<(usize, usize), usize>::new()));
-        thread::scope(|threads| {
-            for submitter in 0..4 {
-                let (keyed, running, seen) = (keyed.clone(), &running, &seen);
-                threads.spawn(move || {
-                    for n in 0..TASKS {
-                        let key = (n * (submitter + 1)) % KEYS;
-                        let (running, seen) = (Arc::clone(running), Arc::clone(seen));
-                        let task = move || {
-                            assert_eq!(running[key].fetch_add(1, SeqCst), 0, "one at a time");
-                            let before = seen.lock().unwrap().insert((submitter, key), n);
-                            assert!(before < Some(n), "in order");
-                            running[key].fetch_sub(1, SeqCst);
-                        };
-                        keyed.submit(key, task).unwrap();
-                    }
-                });
-            }
-        });
-        pool.wait_idle().unwrap();
-        let stats = pool.stats();
-        assert_eq!((stats.panicked, stats.reserved, keyed.keys()), (0, 0, 0));
-        assert_eq!((stats.submitted, stats.completed), (8_000, 8_000));
-        end(&pool);
+    let pool = Pool::builder().capacity(4).queue_depth(9).build().unwrap();
+    let keyed = pool.keyed::<usize>();
+    let running: Arc<[AtomicUsize; KEYS]> = Arc::default();
+    let seen = Arc::new(Mutex::new(HashMap::<(usize, usize), usize>::new()));
+    thread::scope(|threads| {
+        for submitter in 0..4 {
+            let (keyed, running, seen) = (keyed.clone(), &running, &seen);
+            threads.spawn(move || {
+                for n in 0..TASKS {
+                    let key = (n * (submitter + 1)) % KEYS;
+                    let (running, seen) = (Arc::clone(running), Arc::clone(seen));
+                    let task = move || {
+                        assert_eq!(running[key].fetch_add(1, SeqCst), 0, "one at a time");
+                        let before = seen.lock().unwrap().insert((submitter, key), n);
+                        assert!(before < Some(n), "in order");
+                        running[key].fetch_sub(1, SeqCst);
+                    };
+                    keyed.submit(key, task).unwrap();
+                }
+            });
+        }
     });
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.panicked, stats.reserved, keyed.keys()), (0, 0, 0));
+    assert_eq!((stats.submitted, stats.completed), (8_000, 8_000));
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn what_waits_behind_a_key_takes_up_the_pools_room_and_a_full_pool_refuses_the_next() {
-    bounded(|| {
-        let (pool, journal) = (queueing(3), Journal::new());
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, 1);
-        for n in 0..3 {
-            keyed.try_submit(1, journal.writer(n)).unwrap();
-        }
-        let stats = pool.stats();
-        assert_eq!((stats.in_flight, stats.reserved, stats.queued), (1, 3, 0));
-        let refused = keyed.try_submit(1, || ()).unwrap_err();
-        assert!(matches!(&refused, SubmitError::Full((1, _))));
-        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-        // One that waits comes after them, in the pool's one line.
-        let (ours, later) = (keyed.clone(), journal.writer(3));
-        let waits = enter_line(&pool, move |_| ours.submit(1, later));
-        gate.open();
-        waits.join().unwrap().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), [0, 1, 2, 3]);
-        assert_eq!(pool.stats().reserved, 0);
-        end(&pool);
-    });
+    let (pool, journal) = (queueing(3), Journal::new());
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, 1);
+    for n in 0..3 {
+        keyed.try_submit(1, journal.writer(n)).unwrap();
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.in_flight, stats.reserved, stats.queued), (1, 3, 0));
+    let refused = keyed.try_submit(1, || ()).unwrap_err();
+    assert!(matches!(&refused, SubmitError::Full((1, _))));
+    assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+    // One that waits comes after them, in the pool's one line.
+    let (ours, later) = (keyed.clone(), journal.writer(3));
+    let waits = enter_line(&pool, move |_| ours.submit(1, later));
+    gate.open();
+    waits.join().unwrap().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), [0, 1, 2, 3]);
+    assert_eq!(pool.stats().reserved, 0);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_keys_long_line_lets_the_queues_tasks_in_between() {
-    bounded(|| {
-        let (pool, journal) = (wide(1), Journal::new());
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, 'a');
-        for n in 0..100 {
-            keyed.submit('a', journal.writer(n)).unwrap();
-        }
-        pool.submit(journal.writer(1_000)).unwrap();
-        gate.open();
-        pool.wait_idle().unwrap();
-        let entries = journal.entries();
-        let other = entries.iter().position(|&n| n == 1_000).unwrap();
-        assert!(other < 10, "after {other}");
-        let rest: Vec<_> = entries.into_iter().filter(|&n| n < 1_000).collect();
-        assert!(rest.into_iter().eq(0..100));
-        end(&pool);
-    });
+    let (pool, journal) = (wide(1), Journal::new());
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, 'a');
+    for n in 0..100 {
+        keyed.submit('a', journal.writer(n)).unwrap();
+    }
+    pool.submit(journal.writer(1_000)).unwrap();
+    gate.open();
+    pool.wait_idle().unwrap();
+    let entries = journal.entries();
+    let other = entries.iter().position(|&n| n == 1_000).unwrap();
+    assert!(other < 10, "after {other}");
+    let rest: Vec<_> = entries.into_iter().filter(|&n| n < 1_000).collect();
+    assert!(rest.into_iter().eq(0..100));
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_does_not_stop_its_key_and_goes_to_the_handle() {
-    bounded(|| {
-        let pool = wide(1);
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, ());
-        let first = keyed.spawn((), || panic!("first")).unwrap();
-        keyed.submit((), || panic!("second")).unwrap();
-        let third = keyed.spawn((), || 3).unwrap();
-        gate.open();
-        let first: Result<(), _> = first.join();
-        assert!(matches!(first, Err(JoinError::Panicked(it)) if it.message() == Some("first")));
-        assert_eq!(third.join().unwrap(), 3);
-        pool.wait_idle().unwrap();
-        let stats = pool.stats();
-        assert_eq!((stats.panicked, stats.completed), (2, 2));
-        end(&pool);
-    });
+    let pool = wide(1);
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, ());
+    let first = keyed.spawn((), || panic!("first")).unwrap();
+    keyed.submit((), || panic!("second")).unwrap();
+    let third = keyed.spawn((), || 3).unwrap();
+    gate.open();
+    let first: Result<(), _> = first.join();
+    assert!(matches!(first, Err(JoinError::Panicked(it)) if it.message() == Some("first")));
+    assert_eq!(third.join().unwrap(), 3);
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.panicked, stats.completed), (2, 2));
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_cancelled_task_is_dropped_at_once_and_its_room_is_free_when_its_turn_comes() {
-    bounded(|| {
-        let (pool, kept) = (queueing(2), Arc::new(()));
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, 5);
-        let held = Arc::clone(&kept);
-        let cancelled = keyed.spawn(5, move || drop(held)).unwrap();
-        let last = keyed.spawn(5, || 7).unwrap();
-        assert!(cancelled.cancel() && !cancelled.cancel());
-        assert_eq!((Arc::strong_count(&kept), pool.stats().reserved), (1, 2));
-        assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
-        gate.open();
-        assert_eq!(last.join().unwrap(), 7);
-        pool.wait_idle().unwrap();
-        let stats = pool.stats();
-        assert_eq!(
-            (stats.cancelled, stats.completed, stats.reserved),
-            (1, 2, 0)
-        );
-        end(&pool);
-    });
+    let (pool, kept) = (queueing(2), Arc::new(()));
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, 5);
+    let held = Arc::clone(&kept);
+    let cancelled = keyed.spawn(5, move || drop(held)).unwrap();
+    let last = keyed.spawn(5, || 7).unwrap();
+    assert!(cancelled.cancel() && !cancelled.cancel());
+    assert_eq!((Arc::strong_count(&kept), pool.stats().reserved), (1, 2));
+    assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
+    gate.open();
+    assert_eq!(last.join().unwrap(), 7);
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!(
+        (stats.cancelled, stats.completed, stats.reserved),
+        (1, 2, 0)
+    );
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_full_pool_refuses_its_own_worker_which_gets_key_and_task_back() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).build().unwrap();
-        let keyed = pool.keyed::<String>();
-        let inner = keyed.clone();
-        let refused = keyed.spawn("a".into(), move || {
-            let refused = inner.submit("b".into(), || 1).unwrap_err();
-            assert!(refused.is_full());
-            let (key, task) = refused.into_task();
-            (key, task(), inner.keys())
-        });
-        assert_eq!(refused.unwrap().join().unwrap(), ("b".into(), 1, 1));
-        end(&pool);
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    let keyed = pool.keyed::<String>();
+    let inner = keyed.clone();
+    let refused = keyed.spawn("a".into(), move || {
+        let refused = inner.submit("b".into(), || 1).unwrap_err();
+        assert!(refused.is_full());
+        let (key, task) = refused.into_task();
+        (key, task(), inner.keys())
     });
+    assert_eq!(refused.unwrap().join().unwrap(), ("b".into(), 1, 1));
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_joins_a_task_of_its_own_key_is_refused_and_the_task_runs() {
-    bounded(|| {
-        let (pool, journal) = (wide(1), Journal::new());
-        let keyed = pool.keyed();
-        let (inner, later) = (keyed.clone(), journal.writer(2));
-        let outer = keyed.spawn("a", move || inner.spawn("a", later).unwrap().join());
-        let joined = outer.unwrap().join().unwrap();
-        assert!(matches!(joined, Err(JoinError::WouldDeadlock)));
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), [2]);
-        end(&pool);
-    });
+    let (pool, journal) = (wide(1), Journal::new());
+    let keyed = pool.keyed();
+    let (inner, later) = (keyed.clone(), journal.writer(2));
+    let outer = keyed.spawn("a", move || inner.spawn("a", later).unwrap().join());
+    let joined = outer.unwrap().join().unwrap();
+    assert!(matches!(joined, Err(JoinError::WouldDeadlock)));
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), [2]);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_blocks_for_room_on_its_own_worker_gets_it_when_another_ends() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(2);
-        let pool = pool.within_worker(WithinWorker::Block).build().unwrap();
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, 0);
-        let inner = keyed.clone();
-        let outer = keyed
-            .spawn(1, move || inner.spawn(0, || 6).unwrap())
-            .unwrap();
-        until(|| pool.waiting() == 1);
-        gate.open();
-        assert_eq!(outer.join().unwrap().join().unwrap(), 6);
-        end(&pool);
-    });
+    let pool = Pool::builder().capacity(2);
+    let pool = pool.within_worker(WithinWorker::Block).build().unwrap();
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, 0);
+    let inner = keyed.clone();
+    let outer = keyed
+        .spawn(1, move || inner.spawn(0, || 6).unwrap())
+        .unwrap();
+    until(|| pool.waiting() == 1);
+    gate.open();
+    assert_eq!(outer.join().unwrap().join().unwrap(), 6);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_release_lets_what_waits_behind_a_key_run() {
-    bounded(|| {
-        let (pool, journal) = (wide(2), Journal::new());
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, 1);
-        (0..20).for_each(|n| keyed.submit(1, journal.writer(n)).unwrap());
-        assert!(pool.release());
-        assert!(keyed.submit(2, || ()).unwrap_err().is_released());
-        gate.open();
-        pool.wait_released().unwrap();
-        assert!(journal.entries().into_iter().eq(0..20));
-    });
+    let (pool, journal) = (wide(2), Journal::new());
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, 1);
+    (0..20).for_each(|n| keyed.submit(1, journal.writer(n)).unwrap());
+    assert!(pool.release());
+    assert!(keyed.submit(2, || ()).unwrap_err().is_released());
+    gate.open();
+    pool.wait_released().unwrap();
+    assert!(journal.entries().into_iter().eq(0..20));
 }
 
-#[test]
+#[testkit::test]
 fn a_release_now_drops_what_a_turn_has_taken_and_what_came_to_its_lane_since() {
-    bounded(|| {
-        let (pool, kept) = (wide(1), Arc::new(()));
-        let keyed = pool.keyed();
-        let spawn = || {
-            let kept = Arc::clone(&kept);
-            keyed.spawn("key", move || drop(kept)).unwrap()
-        };
-        let (before, between) = (Gate::new(), Gate::new());
-        let (first, second) = (before.clone(), between.clone());
-        pool.submit(move || first.wait()).unwrap();
-        let early: Vec<_> = (0..10).map(|_| spawn()).collect();
-        pool.submit(move || second.wait()).unwrap();
-        before.open();
-        between.wait_for_arrivals(1);
-        // The turn is in the queue again, with what it has taken out of the lane.
-        let late = [spawn(), spawn()];
-        let ran = early.iter().filter(|handle| handle.is_finished()).count();
-        assert!((1..10).contains(&ran), "{ran}");
-        assert_eq!(pool.release_now(), 1, "one for each key in the queue");
-        let unrun = early.into_iter().skip(ran).chain(late);
-        for handle in unrun {
-            assert!(matches!(handle.join(), Err(JoinError::Released)));
-        }
-        between.open();
-        pool.wait_released().unwrap();
-        assert_eq!((Arc::strong_count(&kept), keyed.keys()), (1, 0));
-        let stats = pool.stats();
-        assert_eq!((stats.reserved, stats.in_flight), (0, 0));
-        let ran = ran as u64 + 2;
-        assert_eq!(
-            (stats.submitted, stats.completed, stats.released),
-            (14, ran, 14 - ran)
-        );
-    });
+    let (pool, kept) = (wide(1), Arc::new(()));
+    let keyed = pool.keyed();
+    let spawn = || {
+        let kept = Arc::clone(&kept);
+        keyed.spawn("key", move || drop(kept)).unwrap()
+    };
+    let (before, between) = (Gate::new(), Gate::new());
+    let (first, second) = (before.clone(), between.clone());
+    pool.submit(move || first.wait()).unwrap();
+    let early: Vec<_> = (0..10).map(|_| spawn()).collect();
+    pool.submit(move || second.wait()).unwrap();
+    before.open();
+    between.wait_for_arrivals(1);
+    // The turn is in the queue again, with what it has taken out of the lane.
+    let late = [spawn(), spawn()];
+    let ran = early.iter().filter(|handle| handle.is_finished()).count();
+    assert!((1..10).contains(&ran), "{ran}");
+    assert_eq!(pool.release_now(), 1, "one for each key in the queue");
+    let unrun = early.into_iter().skip(ran).chain(late);
+    for handle in unrun {
+        assert!(matches!(handle.join(), Err(JoinError::Released)));
+    }
+    between.open();
+    pool.wait_released().unwrap();
+    assert_eq!((Arc::strong_count(&kept), keyed.keys()), (1, 0));
+    let stats = pool.stats();
+    assert_eq!((stats.reserved, stats.in_flight), (0, 0));
+    let ran = ran as u64 + 2;
+    assert_eq!(
+        (stats.submitted, stats.completed, stats.released),
+        (14, ran, 14 - ran)
+    );
 }
 
-#[test]
+#[testkit::test]
 fn a_release_now_drops_what_waits_behind_a_queued_turn_and_a_running_one() {
-    bounded(|| {
-        let (pool, kept) = (wide(1), Arc::new(()));
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, "runs");
-        let task = || {
-            let kept = Arc::clone(&kept);
-            move || drop(kept)
-        };
-        let behind: Vec<_> = (0..3)
-            .map(|_| keyed.spawn("runs", task()).unwrap())
-            .collect();
-        let queued: Vec<_> = (0..3)
-            .map(|_| keyed.spawn("queued", task()).unwrap())
-            .collect();
-        assert!(queued[1].cancel());
-        assert_eq!(pool.release_now(), 1, "one for each key in the queue");
-        let ends: Vec<_> = queued
-            .into_iter()
-            .map(|it| it.join().unwrap_err())
-            .collect();
-        assert!(
-            matches!(
-                ends[..],
-                [
-                    JoinError::Released,
-                    JoinError::Cancelled,
-                    JoinError::Released
-                ]
-            ),
-            "{ends:?}"
-        );
-        gate.open();
-        for handle in behind {
-            assert!(matches!(handle.join(), Err(JoinError::Released)));
-        }
-        pool.wait_released().unwrap();
-        assert_eq!((Arc::strong_count(&kept), keyed.keys()), (1, 0));
-        let stats = pool.stats();
-        assert_eq!((stats.reserved, stats.in_flight), (0, 0));
-        let ends = (stats.completed, stats.released, stats.cancelled);
-        assert_eq!((stats.submitted, ends), (7, (1, 5, 1)));
-    });
+    let (pool, kept) = (wide(1), Arc::new(()));
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, "runs");
+    let task = || {
+        let kept = Arc::clone(&kept);
+        move || drop(kept)
+    };
+    let behind: Vec<_> = (0..3)
+        .map(|_| keyed.spawn("runs", task()).unwrap())
+        .collect();
+    let queued: Vec<_> = (0..3)
+        .map(|_| keyed.spawn("queued", task()).unwrap())
+        .collect();
+    assert!(queued[1].cancel());
+    assert_eq!(pool.release_now(), 1, "one for each key in the queue");
+    let ends: Vec<_> = queued
+        .into_iter()
+        .map(|it| it.join().unwrap_err())
+        .collect();
+    assert!(
+        matches!(
+            ends[..],
+            [
+                JoinError::Released,
+                JoinError::Cancelled,
+                JoinError::Released
+            ]
+        ),
+        "{ends:?}"
+    );
+    gate.open();
+    for handle in behind {
+        assert!(matches!(handle.join(), Err(JoinError::Released)));
+    }
+    pool.wait_released().unwrap();
+    assert_eq!((Arc::strong_count(&kept), keyed.keys()), (1, 0));
+    let stats = pool.stats();
+    assert_eq!((stats.reserved, stats.in_flight), (0, 0));
+    let ends = (stats.completed, stats.released, stats.cancelled);
+    assert_eq!((stats.submitted, ends), (7, (1, 5, 1)));
 }
 
-#[test]
+#[testkit::test]
 fn futures_wait_for_room_in_the_line_and_take_key_and_task_with_them_when_dropped() {
-    bounded(|| {
-        let (pool, kept) = (queueing(0), Arc::new(()));
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, Arc::clone(&kept));
-        let held = Arc::clone(&kept);
-        let dropped = keyed.submit_async(Arc::clone(&kept), move || drop(held));
-        let mut dropped = Box::pin(dropped);
-        assert!(poll(&mut dropped).is_pending());
-        assert_eq!((pool.waiting(), Arc::strong_count(&kept)), (1, 4));
-        drop(dropped);
-        assert_eq!((pool.waiting(), Arc::strong_count(&kept)), (0, 2));
-        let mut spawned = Box::pin(keyed.spawn_async(Arc::new(()), || 9));
-        assert!(poll(&mut spawned).is_pending());
-        gate.open();
-        let handle = loop {
-            if let Poll::Ready(handle) = poll(&mut spawned) {
-                break handle.unwrap();
-            }
-            thread::yield_now();
-        };
-        assert_eq!(handle.join().unwrap(), 9);
-        pool.wait_idle().unwrap();
-        end(&pool);
-    });
+    let (pool, kept) = (queueing(0), Arc::new(()));
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, Arc::clone(&kept));
+    let held = Arc::clone(&kept);
+    let dropped = keyed.submit_async(Arc::clone(&kept), move || drop(held));
+    let mut dropped = Box::pin(dropped);
+    assert!(poll(&mut dropped).is_pending());
+    assert_eq!((pool.waiting(), Arc::strong_count(&kept)), (1, 4));
+    drop(dropped);
+    assert_eq!((pool.waiting(), Arc::strong_count(&kept)), (0, 2));
+    let mut spawned = Box::pin(keyed.spawn_async(Arc::new(()), || 9));
+    assert!(poll(&mut spawned).is_pending());
+    gate.open();
+    let handle = loop {
+        if let Poll::Ready(handle) = poll(&mut spawned) {
+            break handle.unwrap();
+        }
+        thread::yield_now();
+    };
+    assert_eq!(handle.join().unwrap(), 9);
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_future_that_awaits_a_keys_task_is_woken_while_the_next_is_run_by_another_worker() {
-    bounded(|| {
-        let (pool, gate) = (wide(2), Gate::new());
-        let keyed = pool.keyed();
-        let first = hold(&keyed, 1);
-        let held = keyed.spawn(1, || ()).unwrap();
-        let next = keyed.spawn(1, || 3).unwrap();
-        let wait = gate.clone();
-        let waker = waker_fn(move || wait.wait());
-        let mut held = held;
-        assert!(crate::support::poll_with(&mut held, &waker).is_pending());
-        first.open();
-        // The waker holds a worker, and not the key.
-        gate.wait_for_arrivals(1);
-        assert_eq!(next.join().unwrap(), 3);
-        gate.open();
-        pool.wait_idle().unwrap();
-        end(&pool);
-    });
+    let (pool, gate) = (wide(2), Gate::new());
+    let keyed = pool.keyed();
+    let first = hold(&keyed, 1);
+    let held = keyed.spawn(1, || ()).unwrap();
+    let next = keyed.spawn(1, || 3).unwrap();
+    let wait = gate.clone();
+    let waker = waker_fn(move || wait.wait());
+    let mut held = held;
+    assert!(crate::support::poll_with(&mut held, &waker).is_pending());
+    first.open();
+    // The waker holds a worker, and not the key.
+    gate.wait_for_arrivals(1);
+    assert_eq!(next.join().unwrap(), 3);
+    gate.open();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn equal_keys_of_two_have_nothing_to_do_with_each_other() {
-    bounded(|| {
-        let pool = wide(2);
-        let (one, two) = (pool.keyed(), pool.keyed());
-        let gate = hold(&one, 1);
-        assert_eq!(two.spawn(1, || 5).unwrap().join().unwrap(), 5);
-        assert_eq!((one.keys(), two.keys()), (1, 0));
-        gate.open();
-        pool.wait_idle().unwrap();
-        end(&pool);
-    });
+    let pool = wide(2);
+    let (one, two) = (pool.keyed(), pool.keyed());
+    let gate = hold(&one, 1);
+    assert_eq!(two.spawn(1, || 5).unwrap().join().unwrap(), 5);
+    assert_eq!((one.keys(), two.keys()), (1, 0));
+    gate.open();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn the_last_handles_drop_leaves_accepted_tasks_to_run() {
-    bounded(|| {
-        let (pool, journal) = (wide(1), Journal::new());
-        let (weak, keyed) = (pool.downgrade(), pool.keyed());
-        let gate = hold(&keyed, 1);
-        (0..20).for_each(|n| keyed.submit(1, journal.writer(n)).unwrap());
-        drop(pool);
-        assert!(weak.upgrade().is_some(), "it keeps the pool open");
-        drop(keyed);
-        assert!(weak.upgrade().is_none());
-        gate.open();
-        until(|| journal.len() == 20);
-        assert!(journal.entries().into_iter().eq(0..20));
-    });
+    let (pool, journal) = (wide(1), Journal::new());
+    let (weak, keyed) = (pool.downgrade(), pool.keyed());
+    let gate = hold(&keyed, 1);
+    (0..20).for_each(|n| keyed.submit(1, journal.writer(n)).unwrap());
+    drop(pool);
+    assert!(weak.upgrade().is_some(), "it keeps the pool open");
+    drop(keyed);
+    assert!(weak.upgrade().is_none());
+    gate.open();
+    until(|| journal.len() == 20);
+    assert!(journal.entries().into_iter().eq(0..20));
 }
 
 /// A key whose destructor panics.
@@ -440,18 +406,16 @@ impl Drop for Bomb {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_key_that_panics_as_it_is_dropped_hides_no_acceptance() {
-    bounded(|| {
-        let (pool, journal) = (wide(1), Journal::new());
-        let keyed = pool.keyed();
-        let gate = hold(&keyed, Bomb(1));
-        // The lane is open: this key is not needed.
-        keyed.submit(Bomb(1), journal.writer(1)).unwrap();
-        drop(keyed.spawn(Bomb(1), journal.writer(2)).unwrap());
-        gate.open();
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), [1, 2]);
-        end(&pool);
-    });
+    let (pool, journal) = (wide(1), Journal::new());
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, Bomb(1));
+    // The lane is open: this key is not needed.
+    keyed.submit(Bomb(1), journal.writer(1)).unwrap();
+    drop(keyed.spawn(Bomb(1), journal.writer(2)).unwrap());
+    gate.open();
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), [1, 2]);
+    end(&pool);
 }

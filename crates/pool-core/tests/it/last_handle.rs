@@ -6,7 +6,7 @@ use std::thread;
 use pool_core::{DropPolicy, Pool, WeakPool};
 use testkit::{DropCounter, Gate};
 
-use crate::support::{Journal, bounded, end, poll, pool, until};
+use crate::support::{Journal, end, poll, pool, until};
 
 const POLICIES: [DropPolicy; 3] = [DropPolicy::Drain, DropPolicy::Join, DropPolicy::Discard];
 
@@ -26,191 +26,171 @@ fn loaded(policy: DropPolicy) -> (Pool, Gate, Journal<&'static str>) {
     (pool, gate, journal)
 }
 
-#[test]
+#[testkit::test]
 fn by_default_accepted_tasks_run_and_the_drop_does_not_wait() {
-    bounded(|| {
-        let (pool, gate, journal) = loaded(DropPolicy::default());
-        drop(pool);
-        assert_eq!(journal.len(), 0);
-        gate.open();
-        until(|| journal.entries().last() == Some(&"stop"));
-        assert_eq!(journal.entries()[..5], ["task"; 5]);
-    });
+    let (pool, gate, journal) = loaded(DropPolicy::default());
+    drop(pool);
+    assert_eq!(journal.len(), 0);
+    gate.open();
+    until(|| journal.entries().last() == Some(&"stop"));
+    assert_eq!(journal.entries()[..5], ["task"; 5]);
 }
 
-#[test]
+#[testkit::test]
 fn told_to_join_the_drop_returns_when_everything_has_ended() {
-    bounded(|| {
-        let (pool, gate, journal) = loaded(DropPolicy::Join);
-        let (log, dropping) = (journal.clone(), Gate::new());
-        let arrived = dropping.clone();
-        let dropper = thread::spawn(move || {
-            arrived.open();
-            drop(pool);
-            log.write("dropped");
-        });
-        until(|| dropping.is_open());
-        gate.open();
-        dropper.join().unwrap();
-        assert_eq!(
-            journal.entries()[..],
-            ["task", "task", "task", "task", "task", "stop", "dropped"]
-        );
+    let (pool, gate, journal) = loaded(DropPolicy::Join);
+    let (log, dropping) = (journal.clone(), Gate::new());
+    let arrived = dropping.clone();
+    let dropper = thread::spawn(move || {
+        arrived.open();
+        drop(pool);
+        log.write("dropped");
     });
+    until(|| dropping.is_open());
+    gate.open();
+    dropper.join().unwrap();
+    assert_eq!(
+        journal.entries()[..],
+        ["task", "task", "task", "task", "task", "stop", "dropped"]
+    );
 }
 
-#[test]
+#[testkit::test]
 fn told_to_discard_the_drop_takes_out_what_has_not_started() {
-    bounded(|| {
-        let (pool, gate, journal) = loaded(DropPolicy::Discard);
-        drop(pool);
-        gate.open();
-        until(|| journal.len() == 1);
-        assert_eq!(journal.entries(), ["stop"]);
-    });
+    let (pool, gate, journal) = loaded(DropPolicy::Discard);
+    drop(pool);
+    gate.open();
+    until(|| journal.len() == 1);
+    assert_eq!(journal.entries(), ["stop"]);
 }
 
-#[test]
+#[testkit::test]
 fn clones_are_the_same_pool_and_only_the_last_drop_counts() {
-    bounded(|| {
-        let first = pool(1);
-        let second = first.clone();
-        drop(first);
-        second.spawn(|| ()).unwrap().join().unwrap();
-        assert_eq!(second.stats().completed, 1);
-    });
+    let first = pool(1);
+    let second = first.clone();
+    drop(first);
+    second.spawn(|| ()).unwrap().join().unwrap();
+    assert_eq!(second.stats().completed, 1);
 }
 
-#[test]
+#[testkit::test]
 fn the_last_handle_may_be_dropped_on_a_worker_of_the_pool() {
-    bounded(|| {
-        for policy in POLICIES {
-            let journal = Journal::new();
-            let log = journal.clone();
-            let pool = Pool::builder().capacity(1).drop_policy(policy);
-            let pool = pool.stop_hook(move || log.write("stop")).build().unwrap();
-            let (gate, own) = (Gate::new(), pool.clone());
-            let (held, log) = (gate.clone(), journal.clone());
-            let task = move || {
-                held.wait();
-                drop(own); // A join here would be a wait for itself.
-                log.write("dropped");
-            };
-            pool.submit(task).unwrap();
-            drop(pool);
-            gate.open();
-            until(|| journal.len() == 2);
-            assert_eq!(journal.entries(), ["dropped", "stop"], "{policy:?}");
-        }
-    });
-}
-
-#[test]
-fn a_queued_task_that_holds_its_own_pool_ends_it_after_it_has_run() {
-    bounded(|| {
-        for policy in POLICIES {
-            let (pool, gate, journal) = loaded(policy);
-            let (own, log) = (pool.clone(), journal.clone());
-            pool.tune(2).unwrap(); // Room for one more in the queue.
-            pool.submit(move || {
-                assert!(!own.is_released());
-                log.write("holder");
-            })
-            .unwrap();
-            drop(pool);
-            gate.open();
-            until(|| {
-                journal
-                    .entries()
-                    .iter()
-                    .filter(|entry| **entry == "stop")
-                    .count()
-                    == 2
-            });
-            let entries = journal.entries();
-            assert_eq!(
-                entries.iter().filter(|entry| **entry == "holder").count(),
-                1
-            );
-        }
-    });
-}
-
-#[test]
-fn a_pool_is_dropped_while_its_owner_unwinds() {
-    bounded(|| {
-        for policy in POLICIES {
-            let (pool, gate, journal) = loaded(policy);
-            gate.open();
-            let unwound = catch_unwind(AssertUnwindSafe(|| {
-                let _pool = pool;
-                panic!("with a pool in hand");
-            }));
-            assert!(unwound.is_err());
-            until(|| journal.entries().last() == Some(&"stop"));
-        }
-    });
-}
-
-#[test]
-fn a_pool_is_dropped_while_one_of_its_own_tasks_unwinds() {
-    bounded(|| {
-        for policy in POLICIES {
-            let drops = DropCounter::new();
-            let pool = Pool::builder()
-                .capacity(1)
-                .drop_policy(policy)
-                .build()
-                .unwrap();
-            let (own, gate, token) = (pool.clone(), Gate::new(), drops.token());
-            let held = gate.clone();
-            let task = move || {
-                let _token = token;
-                let _own = own;
-                held.wait();
-                panic!("with its own pool in hand");
-            };
-            let handle = pool.spawn(task).unwrap();
-            drop(pool);
-            gate.open();
-            assert!(handle.join().unwrap_err().into_panic().is_some());
-            assert_eq!(drops.alive(), 0);
-        }
-    });
-}
-
-#[test]
-fn handles_of_tasks_and_futures_in_the_line_keep_no_pool_open() {
-    bounded(|| {
-        let pool = pool(1);
-        let gate = Gate::new();
-        let held = gate.clone();
-        let handle = pool.spawn(move || held.wait()).unwrap();
-        let mut future = pool.submit_async(|| ());
-        assert!(poll(&mut future).is_pending());
-        let weak = pool.downgrade();
+    for policy in POLICIES {
+        let journal = Journal::new();
+        let log = journal.clone();
+        let pool = Pool::builder().capacity(1).drop_policy(policy);
+        let pool = pool.stop_hook(move || log.write("stop")).build().unwrap();
+        let (gate, own) = (Gate::new(), pool.clone());
+        let (held, log) = (gate.clone(), journal.clone());
+        let task = move || {
+            held.wait();
+            drop(own); // A join here would be a wait for itself.
+            log.write("dropped");
+        };
+        pool.submit(task).unwrap();
         drop(pool);
-        assert!(weak.upgrade().is_none());
-        assert!(testkit::block_on(future).unwrap_err().is_released());
         gate.open();
-        handle.join().unwrap();
-    });
+        until(|| journal.len() == 2);
+        assert_eq!(journal.entries(), ["dropped", "stop"], "{policy:?}");
+    }
 }
 
-#[test]
-fn a_weak_handle_is_upgraded_as_long_as_another_keeps_the_pool() {
-    bounded(|| {
-        let pool = pool(1);
-        let weak = pool.downgrade();
-        let again = weak.upgrade().unwrap();
+#[testkit::test]
+fn a_queued_task_that_holds_its_own_pool_ends_it_after_it_has_run() {
+    for policy in POLICIES {
+        let (pool, gate, journal) = loaded(policy);
+        let (own, log) = (pool.clone(), journal.clone());
+        pool.tune(2).unwrap(); // Room for one more in the queue.
+        pool.submit(move || {
+            assert!(!own.is_released());
+            log.write("holder");
+        })
+        .unwrap();
         drop(pool);
-        assert_eq!(again.spawn(|| 4).unwrap().join().unwrap(), 4);
-        drop(again);
-        assert!(weak.clone().upgrade().is_none());
-    });
+        gate.open();
+        until(|| {
+            journal
+                .entries()
+                .iter()
+                .filter(|entry| **entry == "stop")
+                .count()
+                == 2
+        });
+        let entries = journal.entries();
+        assert_eq!(
+            entries.iter().filter(|entry| **entry == "holder").count(),
+            1
+        );
+    }
 }
 
-#[test]
+#[testkit::test]
+fn a_pool_is_dropped_while_its_owner_unwinds() {
+    for policy in POLICIES {
+        let (pool, gate, journal) = loaded(policy);
+        gate.open();
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _pool = pool;
+            panic!("with a pool in hand");
+        }));
+        assert!(unwound.is_err());
+        until(|| journal.entries().last() == Some(&"stop"));
+    }
+}
+
+#[testkit::test]
+fn a_pool_is_dropped_while_one_of_its_own_tasks_unwinds() {
+    for policy in POLICIES {
+        let drops = DropCounter::new();
+        let pool = Pool::builder()
+            .capacity(1)
+            .drop_policy(policy)
+            .build()
+            .unwrap();
+        let (own, gate, token) = (pool.clone(), Gate::new(), drops.token());
+        let held = gate.clone();
+        let task = move || {
+            let _token = token;
+            let _own = own;
+            held.wait();
+            panic!("with its own pool in hand");
+        };
+        let handle = pool.spawn(task).unwrap();
+        drop(pool);
+        gate.open();
+        assert!(handle.join().unwrap_err().into_panic().is_some());
+        assert_eq!(drops.alive(), 0);
+    }
+}
+
+#[testkit::test]
+fn handles_of_tasks_and_futures_in_the_line_keep_no_pool_open() {
+    let pool = pool(1);
+    let gate = Gate::new();
+    let held = gate.clone();
+    let handle = pool.spawn(move || held.wait()).unwrap();
+    let mut future = pool.submit_async(|| ());
+    assert!(poll(&mut future).is_pending());
+    let weak = pool.downgrade();
+    drop(pool);
+    assert!(weak.upgrade().is_none());
+    assert!(testkit::block_on(future).unwrap_err().is_released());
+    gate.open();
+    handle.join().unwrap();
+}
+
+#[testkit::test]
+fn a_weak_handle_is_upgraded_as_long_as_another_keeps_the_pool() {
+    let pool = pool(1);
+    let weak = pool.downgrade();
+    let again = weak.upgrade().unwrap();
+    drop(pool);
+    assert_eq!(again.spawn(|| 4).unwrap().join().unwrap(), 4);
+    drop(again);
+    assert!(weak.clone().upgrade().is_none());
+}
+
+#[testkit::test]
 fn a_task_that_submits_itself_again_through_a_weak_handle_ends_with_the_pool() {
     fn again(weak: &WeakPool, journal: &Journal<()>) {
         let Some(pool) = weak.upgrade() else { return };
@@ -219,44 +199,40 @@ fn a_task_that_submits_itself_again_through_a_weak_handle_ends_with_the_pool() {
         // Refused once the pool is released.
         let _ = pool.try_submit(move || again(&weak, &journal));
     }
-    bounded(|| {
-        let (stopped, journal) = (Gate::new(), Journal::new());
-        let stop = stopped.clone();
-        let pool = Pool::builder()
-            .capacity(1)
-            .queue_depth(1)
-            .stop_hook(move || stop.open());
-        let pool = pool.build().unwrap();
-        again(&pool.downgrade(), &journal);
-        until(|| journal.len() >= 100);
-        drop(pool);
-        until(|| stopped.is_open());
-    });
+    let (stopped, journal) = (Gate::new(), Journal::new());
+    let stop = stopped.clone();
+    let pool = Pool::builder()
+        .capacity(1)
+        .queue_depth(1)
+        .stop_hook(move || stop.open());
+    let pool = pool.build().unwrap();
+    again(&pool.downgrade(), &journal);
+    until(|| journal.len() >= 100);
+    drop(pool);
+    until(|| stopped.is_open());
 }
 
-#[test]
+#[testkit::test]
 fn a_pool_kept_by_a_thread_local_is_released_with_its_thread() {
     thread_local! {
         static KEPT: std::cell::RefCell<Option<Pool>> = const { std::cell::RefCell::new(None) };
     }
-    bounded(|| {
-        for policy in POLICIES {
-            let pool = Pool::builder()
-                .capacity(1)
-                .drop_policy(policy)
-                .build()
-                .unwrap();
-            let weak = pool.downgrade();
-            // Once a stranger's thread-local, once a worker's own.
-            let kept = pool.clone();
-            thread::spawn(move || KEPT.set(Some(kept))).join().unwrap();
-            assert!(!pool.is_released());
-            let kept = pool.clone();
-            pool.submit(move || KEPT.set(Some(kept))).unwrap();
-            pool.wait_idle().unwrap();
-            end(&pool);
-            drop(pool);
-            assert!(weak.upgrade().is_none());
-        }
-    });
+    for policy in POLICIES {
+        let pool = Pool::builder()
+            .capacity(1)
+            .drop_policy(policy)
+            .build()
+            .unwrap();
+        let weak = pool.downgrade();
+        // Once a stranger's thread-local, once a worker's own.
+        let kept = pool.clone();
+        thread::spawn(move || KEPT.set(Some(kept))).join().unwrap();
+        assert!(!pool.is_released());
+        let kept = pool.clone();
+        pool.submit(move || KEPT.set(Some(kept))).unwrap();
+        pool.wait_idle().unwrap();
+        end(&pool);
+        drop(pool);
+        assert!(weak.upgrade().is_none());
+    }
 }

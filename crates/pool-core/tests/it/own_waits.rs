@@ -8,81 +8,77 @@ use std::time::{Duration, Instant};
 use pool_core::{Clock, JoinError, ManualClock, Pool, QueueDepth, WaitError};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, pool, queueing, until};
+use crate::support::{Journal, end, pool, queueing, until};
 
-#[test]
+#[testkit::test]
 fn a_worker_that_joins_a_task_not_yet_started_runs_it_and_no_other() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).queue_depth(3).build().unwrap();
-        let inner = pool.clone();
-        let journal = Journal::new();
-        let log = journal.clone();
-        let outer = pool.spawn(move || {
-            let here = thread::current().id();
-            // A task that joins while it holds a lock must not meet a stranger that wants it.
-            let lock = Arc::new(Mutex::new(()));
-            let (stranger, strange_log) = (Arc::clone(&lock), log.clone());
-            inner
-                .try_submit(move || {
-                    drop(stranger.lock().unwrap());
-                    strange_log.write("stranger");
-                })
-                .unwrap();
-            let awaited_log = log.clone();
-            let awaited = inner.try_spawn(move || {
-                awaited_log.write("awaited");
-                thread::current().id()
-            });
-            let failing = inner.try_spawn(|| panic!("in place")).unwrap();
-            let held = lock.lock().unwrap();
-            assert_eq!(awaited.unwrap().join().unwrap(), here);
-            let panicked = failing.join().unwrap_err();
-            assert!(panicked.into_panic().is_some());
-            drop(held);
-            log.write("joined");
-            inner.stats()
+    let pool = Pool::builder().capacity(1).queue_depth(3).build().unwrap();
+    let inner = pool.clone();
+    let journal = Journal::new();
+    let log = journal.clone();
+    let outer = pool.spawn(move || {
+        let here = thread::current().id();
+        // A task that joins while it holds a lock must not meet a stranger that wants it.
+        let lock = Arc::new(Mutex::new(()));
+        let (stranger, strange_log) = (Arc::clone(&lock), log.clone());
+        inner
+            .try_submit(move || {
+                drop(stranger.lock().unwrap());
+                strange_log.write("stranger");
+            })
+            .unwrap();
+        let awaited_log = log.clone();
+        let awaited = inner.try_spawn(move || {
+            awaited_log.write("awaited");
+            thread::current().id()
         });
-        let within = outer.unwrap().join().unwrap();
-        assert_eq!((within.completed, within.panicked), (1, 1));
-        assert_eq!(
-            (within.queued, within.in_flight),
-            (1, 2),
-            "the stranger, and the task that looks"
-        );
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), ["awaited", "joined", "stranger"]);
-        let stats = pool.stats();
-        assert_eq!(
-            (stats.submitted, stats.completed, stats.panicked),
-            (4, 3, 1)
-        );
+        let failing = inner.try_spawn(|| panic!("in place")).unwrap();
+        let held = lock.lock().unwrap();
+        assert_eq!(awaited.unwrap().join().unwrap(), here);
+        let panicked = failing.join().unwrap_err();
+        assert!(panicked.into_panic().is_some());
+        drop(held);
+        log.write("joined");
+        inner.stats()
     });
+    let within = outer.unwrap().join().unwrap();
+    assert_eq!((within.completed, within.panicked), (1, 1));
+    assert_eq!(
+        (within.queued, within.in_flight),
+        (1, 2),
+        "the stranger, and the task that looks"
+    );
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), ["awaited", "joined", "stranger"]);
+    let stats = pool.stats();
+    assert_eq!(
+        (stats.submitted, stats.completed, stats.panicked),
+        (4, 3, 1)
+    );
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_joins_a_task_running_elsewhere_waits_for_it() {
-    bounded(|| {
-        let pool = pool(2);
-        let (gate, asked) = (Gate::new(), Gate::new());
-        let (inner, held, asking) = (pool.clone(), gate.clone(), asked.clone());
-        let outer = pool.spawn(move || {
-            let task = held.clone();
-            let handle = inner.spawn(move || {
-                task.wait();
-                thread::current().id()
-            });
-            held.wait_for_arrivals(1);
-            let handle = handle.unwrap().join_timeout(Duration::ZERO).unwrap_err();
-            asking.open();
-            assert_ne!(handle.join().unwrap(), thread::current().id());
+    let pool = pool(2);
+    let (gate, asked) = (Gate::new(), Gate::new());
+    let (inner, held, asking) = (pool.clone(), gate.clone(), asked.clone());
+    let outer = pool.spawn(move || {
+        let task = held.clone();
+        let handle = inner.spawn(move || {
+            task.wait();
+            thread::current().id()
         });
-        until(|| asked.is_open());
-        gate.open();
-        outer.unwrap().join().unwrap();
+        held.wait_for_arrivals(1);
+        let handle = handle.unwrap().join_timeout(Duration::ZERO).unwrap_err();
+        asking.open();
+        assert_ne!(handle.join().unwrap(), thread::current().id());
     });
+    until(|| asked.is_open());
+    gate.open();
+    outer.unwrap().join().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn tasks_that_all_wait_for_their_children_do_not_starve_the_pool() {
     fn fibonacci(pool: &Pool, n: u64) -> u64 {
         if n < 2 {
@@ -93,21 +89,19 @@ fn tasks_that_all_wait_for_their_children_do_not_starve_the_pool() {
         let right = fibonacci(pool, n - 2);
         left.join().unwrap() + right
     }
-    bounded(|| {
-        for depth in [0, 1, 1000] {
-            let pool = Pool::builder()
-                .capacity(2)
-                .queue_depth(depth)
-                .build()
-                .unwrap();
-            let inner = pool.clone();
-            let root = pool.spawn(move || fibonacci(&inner, 15)).unwrap();
-            assert_eq!(root.join().unwrap(), 610);
-            pool.wait_idle().unwrap();
-            let stats = pool.stats();
-            assert_eq!((stats.submitted, stats.in_flight), (stats.completed, 0));
-        }
-    });
+    for depth in [0, 1, 1000] {
+        let pool = Pool::builder()
+            .capacity(2)
+            .queue_depth(depth)
+            .build()
+            .unwrap();
+        let inner = pool.clone();
+        let root = pool.spawn(move || fibonacci(&inner, 15)).unwrap();
+        assert_eq!(root.join().unwrap(), 610);
+        pool.wait_idle().unwrap();
+        let stats = pool.stats();
+        assert_eq!((stats.submitted, stats.in_flight), (stats.completed, 0));
+    }
 }
 
 /// Every way to wait for a pool. Each must say at once that it would wait for itself.
@@ -125,25 +119,23 @@ fn every_wait(pool: &Pool, now: Instant) -> [Result<(), WaitError>; 8] {
     ]
 }
 
-#[test]
+#[testkit::test]
 fn every_wait_on_an_own_worker_says_at_once_that_it_would_deadlock() {
-    bounded(|| {
-        let pool = pool(2);
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            let now = pool_core::MonotonicClock.now();
-            assert_eq!(every_wait(&inner, now), [Err(WaitError::WouldDeadlock); 8]);
-            assert!(
-                inner.is_released(),
-                "a release that cannot wait releases all the same"
-            );
-        });
-        outer.unwrap().join().unwrap();
-        pool.wait_released().unwrap();
+    let pool = pool(2);
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let now = pool_core::MonotonicClock.now();
+        assert_eq!(every_wait(&inner, now), [Err(WaitError::WouldDeadlock); 8]);
+        assert!(
+            inner.is_released(),
+            "a release that cannot wait releases all the same"
+        );
     });
+    outer.unwrap().join().unwrap();
+    pool.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn so_does_every_wait_in_the_destructor_of_a_workers_thread_local() {
     type Answers = Journal<[Result<(), WaitError>; 8]>;
     struct Waits(Pool, Answers);
@@ -154,17 +146,15 @@ fn so_does_every_wait_in_the_destructor_of_a_workers_thread_local() {
         }
     }
     thread_local!(static KEPT: RefCell<Option<Waits>> = const { RefCell::new(None) });
-    bounded(|| {
-        let (pool, answers) = (pool(2), Answers::new());
-        let waits = Waits(pool.clone(), answers.clone());
-        pool.submit(move || KEPT.set(Some(waits))).unwrap();
-        pool.wait_idle().unwrap();
-        end(&pool);
-        assert_eq!(answers.entries(), [[Err(WaitError::WouldDeadlock); 8]]);
-    });
+    let (pool, answers) = (pool(2), Answers::new());
+    let waits = Waits(pool.clone(), answers.clone());
+    pool.submit(move || KEPT.set(Some(waits))).unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
+    assert_eq!(answers.entries(), [[Err(WaitError::WouldDeadlock); 8]]);
 }
 
-#[test]
+#[testkit::test]
 fn a_thread_locals_destructor_may_still_submit() {
     struct Submits(Pool, Journal<bool>);
     impl Drop for Submits {
@@ -174,71 +164,65 @@ fn a_thread_locals_destructor_may_still_submit() {
         }
     }
     thread_local!(static KEPT: RefCell<Option<Submits>> = const { RefCell::new(None) });
-    bounded(|| {
-        // Its worker expires at once, so its thread-locals go while the pool is open.
-        let pool = Pool::builder()
-            .capacity(1)
-            .keep_alive(Duration::ZERO)
-            .build()
-            .unwrap();
-        let journal = Journal::new();
-        let submits = Submits(pool.clone(), journal.clone());
-        pool.submit(move || KEPT.set(Some(submits))).unwrap();
-        until(|| journal.len() == 1);
-        end(&pool);
-        assert_eq!(journal.entries(), [true]);
-        assert_eq!(pool.stats().threads_started, 2);
-    });
+    // Its worker expires at once, so its thread-locals go while the pool is open.
+    let pool = Pool::builder()
+        .capacity(1)
+        .keep_alive(Duration::ZERO)
+        .build()
+        .unwrap();
+    let journal = Journal::new();
+    let submits = Submits(pool.clone(), journal.clone());
+    pool.submit(move || KEPT.set(Some(submits))).unwrap();
+    until(|| journal.len() == 1);
+    end(&pool);
+    assert_eq!(journal.entries(), [true]);
+    assert_eq!(pool.stats().threads_started, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_a_join_runs_in_place_holds_no_room_and_is_in_flight_until_it_ends() {
-    bounded(|| {
-        let pool = queueing(1);
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            let looks = inner.clone();
-            let child = inner.spawn(move || {
-                let stats = looks.stats();
-                looks.try_submit(|| ()).unwrap();
-                stats
-            });
-            let child = child.unwrap();
-            assert!(inner.try_submit(|| ()).is_err(), "the child holds the room");
-            let during = child.join().unwrap();
-            assert_eq!(
-                (during.in_flight, during.queued, during.completed),
-                (2, 0, 0)
-            );
-            let after = inner.stats();
-            assert_eq!((after.in_flight, after.queued, after.completed), (2, 1, 1));
+    let pool = queueing(1);
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let looks = inner.clone();
+        let child = inner.spawn(move || {
+            let stats = looks.stats();
+            looks.try_submit(|| ()).unwrap();
+            stats
         });
-        outer.unwrap().join().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(pool.stats().completed, 3);
+        let child = child.unwrap();
+        assert!(inner.try_submit(|| ()).is_err(), "the child holds the room");
+        let during = child.join().unwrap();
+        assert_eq!(
+            (during.in_flight, during.queued, during.completed),
+            (2, 0, 0)
+        );
+        let after = inner.stats();
+        assert_eq!((after.in_flight, after.queued, after.completed), (2, 1, 1));
     });
+    outer.unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats().completed, 3);
 }
 
-#[test]
+#[testkit::test]
 fn a_join_with_a_time_limit_starts_nothing_in_place() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(1).queue_depth(1).keep_alive(None);
-        let pool = pool.clock(clock.clone()).build().unwrap();
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            let journal = Journal::new();
-            let child = inner.spawn(journal.writer("child")).unwrap();
-            let child = child.join_timeout(Duration::from_secs(1)).unwrap_err();
-            let child = child.join_timeout(Instant::now()).unwrap_err();
-            assert_eq!((journal.len(), child.is_finished()), (0, false));
-            child.join().unwrap();
-            journal.len()
-        });
-        clock.wait_for_sleepers(1);
-        clock.advance(Duration::from_secs(1));
-        assert_eq!(outer.unwrap().join().unwrap(), 1);
+    let clock = ManualClock::new();
+    let pool = Pool::builder().capacity(1).queue_depth(1).keep_alive(None);
+    let pool = pool.clock(clock.clone()).build().unwrap();
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let journal = Journal::new();
+        let child = inner.spawn(journal.writer("child")).unwrap();
+        let child = child.join_timeout(Duration::from_secs(1)).unwrap_err();
+        let child = child.join_timeout(Instant::now()).unwrap_err();
+        assert_eq!((journal.len(), child.is_finished()), (0, false));
+        child.join().unwrap();
+        journal.len()
     });
+    clock.wait_for_sleepers(1);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(outer.unwrap().join().unwrap(), 1);
 }
 
 /// Spawns a task that spawns a task..., each joining the next: how deep it came.
@@ -251,53 +235,49 @@ fn descend(pool: &Pool, deeper: u32) -> Result<u32, JoinError> {
     Ok(next.join()?? + 1)
 }
 
-#[test]
+#[testkit::test]
 fn recursion_by_spawn_and_join_ends_at_the_nesting_limit_and_not_at_that_of_the_stack() {
-    bounded(|| {
-        for limit in [0, 1, 64] {
-            let pool = Pool::builder().capacity(1).nesting_limit(limit);
-            let pool = pool.queue_depth(QueueDepth::Unlimited).build().unwrap();
-            let depth = |deeper| {
-                let inner = pool.clone();
-                let outer = pool.spawn(move || descend(&inner, deeper));
-                let depth = outer.unwrap().join().unwrap();
-                pool.wait_idle().unwrap();
-                depth
-            };
-            assert_eq!(depth(limit).unwrap(), limit);
-            let beyond = depth(limit + 1);
-            assert!(
-                matches!(beyond, Err(JoinError::WouldDeadlock)),
-                "{beyond:?}"
-            );
-            let far_beyond = depth(10_000);
-            assert!(matches!(far_beyond, Err(JoinError::WouldDeadlock)));
-            let stats = pool.stats();
-            // Those whose joins were refused have run all the same.
-            assert_eq!(stats.completed, u64::from(2 * limit) + 10_004);
-            assert_eq!((stats.in_flight, stats.panicked), (0, 0));
-        }
-    });
+    for limit in [0, 1, 64] {
+        let pool = Pool::builder().capacity(1).nesting_limit(limit);
+        let pool = pool.queue_depth(QueueDepth::Unlimited).build().unwrap();
+        let depth = |deeper| {
+            let inner = pool.clone();
+            let outer = pool.spawn(move || descend(&inner, deeper));
+            let depth = outer.unwrap().join().unwrap();
+            pool.wait_idle().unwrap();
+            depth
+        };
+        assert_eq!(depth(limit).unwrap(), limit);
+        let beyond = depth(limit + 1);
+        assert!(
+            matches!(beyond, Err(JoinError::WouldDeadlock)),
+            "{beyond:?}"
+        );
+        let far_beyond = depth(10_000);
+        assert!(matches!(far_beyond, Err(JoinError::WouldDeadlock)));
+        let stats = pool.stats();
+        // Those whose joins were refused have run all the same.
+        assert_eq!(stats.completed, u64::from(2 * limit) + 10_004);
+        assert_eq!((stats.in_flight, stats.panicked), (0, 0));
+    }
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_at_the_nesting_limit_still_waits_for_a_task_that_another_has_started() {
-    bounded(|| {
-        let pool = Pool::builder()
-            .capacity(2)
-            .nesting_limit(0)
-            .build()
-            .unwrap();
-        let (inner, gate) = (pool.clone(), Gate::new());
-        let held = gate.clone();
-        let outer = pool.spawn(move || {
-            let wait = held.clone();
-            let child = inner.spawn(move || wait.wait()).unwrap();
-            held.wait_for_arrivals(1);
-            child.join()
-        });
-        gate.wait_for_arrivals(1);
-        gate.open();
-        outer.unwrap().join().unwrap().unwrap();
+    let pool = Pool::builder()
+        .capacity(2)
+        .nesting_limit(0)
+        .build()
+        .unwrap();
+    let (inner, gate) = (pool.clone(), Gate::new());
+    let held = gate.clone();
+    let outer = pool.spawn(move || {
+        let wait = held.clone();
+        let child = inner.spawn(move || wait.wait()).unwrap();
+        held.wait_for_arrivals(1);
+        child.join()
     });
+    gate.wait_for_arrivals(1);
+    gate.open();
+    outer.unwrap().join().unwrap().unwrap();
 }

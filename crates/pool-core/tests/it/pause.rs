@@ -7,7 +7,7 @@ use pool_core::{DropPolicy, JoinError, ManualClock, OnFull, Pool, QueueDepth, Su
 use pool_util::PoolExt;
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, enter_line, hold, queueing, until};
+use crate::support::{Journal, end, enter_line, hold, queueing, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -17,262 +17,240 @@ fn wide(capacity: usize) -> Pool {
     pool.build().unwrap()
 }
 
-#[test]
+#[testkit::test]
 fn queued_tasks_wait_while_those_that_run_end_and_run_in_order_when_resumed() {
-    bounded(|| {
-        let (pool, journal) = (wide(1), Journal::new());
-        let gate = hold(&pool, 1);
-        pool.submit(journal.writer(0)).unwrap();
-        assert!(!pool.is_paused() && !pool.resume());
-        assert!(pool.pause() && !pool.pause() && pool.is_paused());
-        gate.open();
-        until(|| pool.busy() == 0);
-        (1..50).for_each(|n| pool.submit(journal.writer(n)).unwrap());
-        // The worker that has ended its task is parked, or gets there without a look at another.
-        until(|| pool.idle() == 1);
-        assert_eq!(
-            (journal.len(), pool.queued(), pool.in_flight()),
-            (0, 50, 50)
-        );
-        assert!(pool.resume() && !pool.is_paused());
-        pool.wait_idle().unwrap();
-        assert!(journal.entries().into_iter().eq(0..50));
-        end(&pool);
-    });
+    let (pool, journal) = (wide(1), Journal::new());
+    let gate = hold(&pool, 1);
+    pool.submit(journal.writer(0)).unwrap();
+    assert!(!pool.is_paused() && !pool.resume());
+    assert!(pool.pause() && !pool.pause() && pool.is_paused());
+    gate.open();
+    until(|| pool.busy() == 0);
+    (1..50).for_each(|n| pool.submit(journal.writer(n)).unwrap());
+    // The worker that has ended its task is parked, or gets there without a look at another.
+    until(|| pool.idle() == 1);
+    assert_eq!(
+        (journal.len(), pool.queued(), pool.in_flight()),
+        (0, 50, 50)
+    );
+    assert!(pool.resume() && !pool.is_paused());
+    pool.wait_idle().unwrap();
+    assert!(journal.entries().into_iter().eq(0..50));
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_paused_pool_takes_what_it_has_room_for_and_makes_others_wait_or_refuses_them() {
-    bounded(|| {
-        let pool = Pool::builder()
-            .capacity(1)
-            .queue_depth(2)
-            .start_paused(true);
-        let (pool, journal) = (pool.build().unwrap(), Journal::new());
-        assert!(pool.is_paused() && pool.running() == 0);
-        (0..3).for_each(|n| pool.try_submit(journal.writer(n)).unwrap());
-        assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-        let later = journal.writer(3);
-        let waits = enter_line(&pool, move |pool| pool.submit(later));
-        assert_eq!((pool.queued(), pool.waiting(), pool.running()), (3, 1, 1));
-        pool.resume();
-        waits.join().unwrap().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), [0, 1, 2, 3]);
-        end(&pool);
-    });
+    let pool = Pool::builder()
+        .capacity(1)
+        .queue_depth(2)
+        .start_paused(true);
+    let (pool, journal) = (pool.build().unwrap(), Journal::new());
+    assert!(pool.is_paused() && pool.running() == 0);
+    (0..3).for_each(|n| pool.try_submit(journal.writer(n)).unwrap());
+    assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
+    let later = journal.writer(3);
+    let waits = enter_line(&pool, move |pool| pool.submit(later));
+    assert_eq!((pool.queued(), pool.waiting(), pool.running()), (3, 1, 1));
+    pool.resume();
+    waits.join().unwrap().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), [0, 1, 2, 3]);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_resume_brings_as_many_workers_as_there_is_work_for() {
-    bounded(|| {
-        let (pool, gate) = (wide(4), Gate::new());
-        pool.pause();
-        for _ in 0..4 {
-            let gate = gate.clone();
-            pool.submit(move || gate.wait()).unwrap();
-        }
-        assert_eq!(pool.running(), 1, "one is there for the queue");
-        pool.resume();
-        gate.wait_for_arrivals(4);
-        pool.pause();
-        gate.open();
-        until(|| pool.idle() == 4);
-        let again = Gate::new();
-        for _ in 0..4 {
-            let again = again.clone();
-            pool.submit(move || again.wait()).unwrap();
-        }
-        pool.resume();
-        again.wait_for_arrivals(4);
-        again.open();
-        pool.wait_idle().unwrap();
-        end(&pool);
-    });
+    let (pool, gate) = (wide(4), Gate::new());
+    pool.pause();
+    for _ in 0..4 {
+        let gate = gate.clone();
+        pool.submit(move || gate.wait()).unwrap();
+    }
+    assert_eq!(pool.running(), 1, "one is there for the queue");
+    pool.resume();
+    gate.wait_for_arrivals(4);
+    pool.pause();
+    gate.open();
+    until(|| pool.idle() == 4);
+    let again = Gate::new();
+    for _ in 0..4 {
+        let again = again.clone();
+        pool.submit(move || again.wait()).unwrap();
+    }
+    pool.resume();
+    again.wait_for_arrivals(4);
+    again.open();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn workers_of_a_paused_pool_expire_but_for_the_one_that_its_queue_keeps() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder()
-            .capacity(3)
-            .queue_depth(9)
-            .clock(clock.clone());
-        let pool = pool.keep_alive(10 * SECOND).prestart(3).build().unwrap();
-        clock.wait_for_sleepers(3);
-        pool.pause();
-        let kept = pool.spawn(|| 7).unwrap();
-        clock.advance(10 * SECOND);
-        until(|| pool.running() == 1);
-        // It sleeps without a time-out, and not for the queue's sake alone.
-        until(|| clock.sleepers() == 0);
-        clock.advance(100 * SECOND);
-        assert_eq!((pool.running(), pool.queued()), (1, 1));
-        pool.resume();
-        assert_eq!(kept.join().unwrap(), 7);
-        clock.wait_for_sleepers(1);
-        clock.advance(10 * SECOND);
-        until(|| pool.running() == 0);
-        end(&pool);
-    });
+    let clock = ManualClock::new();
+    let pool = Pool::builder()
+        .capacity(3)
+        .queue_depth(9)
+        .clock(clock.clone());
+    let pool = pool.keep_alive(10 * SECOND).prestart(3).build().unwrap();
+    clock.wait_for_sleepers(3);
+    pool.pause();
+    let kept = pool.spawn(|| 7).unwrap();
+    clock.advance(10 * SECOND);
+    until(|| pool.running() == 1);
+    // It sleeps without a time-out, and not for the queue's sake alone.
+    until(|| clock.sleepers() == 0);
+    clock.advance(100 * SECOND);
+    assert_eq!((pool.running(), pool.queued()), (1, 1));
+    pool.resume();
+    assert_eq!(kept.join().unwrap(), 7);
+    clock.wait_for_sleepers(1);
+    clock.advance(10 * SECOND);
+    until(|| pool.running() == 0);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_was_kept_for_a_task_that_is_cancelled_expires_after_the_resume() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(1).clock(clock.clone());
-        let pool = pool
-            .keep_alive(10 * SECOND)
-            .start_paused(true)
-            .build()
-            .unwrap();
-        let queued = pool.spawn(|| ()).unwrap();
-        until(|| pool.idle() == 1);
-        assert!(queued.cancel());
-        assert!(pool.resume());
-        clock.wait_for_sleepers(1);
-        clock.advance(10 * SECOND);
-        until(|| pool.running() == 0);
-        end(&pool);
-    });
+    let clock = ManualClock::new();
+    let pool = Pool::builder().capacity(1).clock(clock.clone());
+    let pool = pool
+        .keep_alive(10 * SECOND)
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let queued = pool.spawn(|| ()).unwrap();
+    until(|| pool.idle() == 1);
+    assert!(queued.cancel());
+    assert!(pool.resume());
+    clock.wait_for_sleepers(1);
+    clock.advance(10 * SECOND);
+    until(|| pool.running() == 0);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_runs_as_the_pool_is_paused_may_still_join_its_own() {
-    bounded(|| {
-        let (pool, gate) = (wide(1), Gate::new());
-        let (inner, wait) = (pool.clone(), gate.clone());
-        let outer = pool.spawn(move || {
-            let child = inner.spawn(|| 5).unwrap();
-            wait.wait();
-            (inner.is_paused(), child.join().unwrap())
-        });
-        gate.wait_for_arrivals(1);
-        pool.pause();
-        gate.open();
-        assert_eq!(outer.unwrap().join().unwrap(), (true, 5));
-        pool.resume();
-        end(&pool);
+    let (pool, gate) = (wide(1), Gate::new());
+    let (inner, wait) = (pool.clone(), gate.clone());
+    let outer = pool.spawn(move || {
+        let child = inner.spawn(|| 5).unwrap();
+        wait.wait();
+        (inner.is_paused(), child.join().unwrap())
     });
+    gate.wait_for_arrivals(1);
+    pool.pause();
+    gate.open();
+    assert_eq!(outer.unwrap().join().unwrap(), (true, 5));
+    pool.resume();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_release_and_the_last_handles_drop_run_what_a_paused_pool_accepted() {
-    bounded(|| {
-        let (pool, journal) = (wide(2), Journal::new());
-        pool.pause();
-        (0..20).for_each(|_| pool.submit(journal.writer(())).unwrap());
-        assert!(pool.release() && !pool.is_paused() && !pool.pause());
-        pool.wait_released().unwrap();
-        assert_eq!(journal.len(), 20);
-        assert!(pool.reboot() && !pool.is_paused());
-        end(&pool);
+    let (pool, journal) = (wide(2), Journal::new());
+    pool.pause();
+    (0..20).for_each(|_| pool.submit(journal.writer(())).unwrap());
+    assert!(pool.release() && !pool.is_paused() && !pool.pause());
+    pool.wait_released().unwrap();
+    assert_eq!(journal.len(), 20);
+    assert!(pool.reboot() && !pool.is_paused());
+    end(&pool);
 
-        let pool = Pool::builder()
-            .capacity(1)
-            .queue_depth(9)
-            .start_paused(true);
-        let pool = pool.drop_policy(DropPolicy::Join).build().unwrap();
-        (0..5).for_each(|_| pool.submit(journal.writer(())).unwrap());
-        drop(pool); // Does not hang.
-        assert_eq!(journal.len(), 25);
-    });
+    let pool = Pool::builder()
+        .capacity(1)
+        .queue_depth(9)
+        .start_paused(true);
+    let pool = pool.drop_policy(DropPolicy::Join).build().unwrap();
+    (0..5).for_each(|_| pool.submit(journal.writer(())).unwrap());
+    drop(pool); // Does not hang.
+    assert_eq!(journal.len(), 25);
 }
 
-#[test]
+#[testkit::test]
 fn a_release_now_drops_what_a_paused_pool_accepted() {
-    bounded(|| {
-        let pool = queueing(9);
-        pool.pause();
-        let handle = pool.spawn(|| panic!("it is not run")).unwrap();
-        assert_eq!(pool.release_now(), 1);
-        let joined: Result<(), _> = handle.join();
-        assert!(matches!(joined, Err(JoinError::Released)));
-        pool.wait_released().unwrap();
-    });
+    let pool = queueing(9);
+    pool.pause();
+    let handle = pool.spawn(|| panic!("it is not run")).unwrap();
+    assert_eq!(pool.release_now(), 1);
+    let joined: Result<(), _> = handle.join();
+    assert!(matches!(joined, Err(JoinError::Released)));
+    pool.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn mappings_keys_and_callers_wait_while_the_pool_is_paused() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(2).queue_depth(1);
-        let pool = pool.on_full(OnFull::RunInCaller).build().unwrap();
-        let (keyed, journal, gate) = (pool.keyed(), Journal::new(), Gate::new());
-        let wait = gate.clone();
-        keyed.submit(1, move || wait.wait()).unwrap();
-        gate.wait_for_arrivals(1);
-        keyed.submit(1, journal.writer(1)).unwrap();
-        pool.pause();
-        pool.submit(journal.writer(2)).unwrap();
-        // Full: a caller would run its task itself, were the pool not paused.
-        let third = journal.writer(3);
-        let waits = enter_line(&pool, move |pool| pool.submit(third));
-        let mapped = enter_line(&pool, |pool| {
-            pool.map(0..9, |n| n).map(Result::unwrap).sum::<i32>()
-        });
-        gate.open();
-        until(|| pool.idle() == pool.running());
-        assert_eq!(journal.len(), 0);
-        pool.resume();
-        waits.join().unwrap().unwrap();
-        assert_eq!(mapped.join().unwrap(), 36);
-        pool.wait_idle().unwrap();
-        let mut entries = journal.entries();
-        entries.sort_unstable();
-        assert_eq!(entries, [1, 2, 3]);
-        end(&pool);
+    let pool = Pool::builder().capacity(2).queue_depth(1);
+    let pool = pool.on_full(OnFull::RunInCaller).build().unwrap();
+    let (keyed, journal, gate) = (pool.keyed(), Journal::new(), Gate::new());
+    let wait = gate.clone();
+    keyed.submit(1, move || wait.wait()).unwrap();
+    gate.wait_for_arrivals(1);
+    keyed.submit(1, journal.writer(1)).unwrap();
+    pool.pause();
+    pool.submit(journal.writer(2)).unwrap();
+    // Full: a caller would run its task itself, were the pool not paused.
+    let third = journal.writer(3);
+    let waits = enter_line(&pool, move |pool| pool.submit(third));
+    let mapped = enter_line(&pool, |pool| {
+        pool.map(0..9, |n| n).map(Result::unwrap).sum::<i32>()
     });
+    gate.open();
+    until(|| pool.idle() == pool.running());
+    assert_eq!(journal.len(), 0);
+    pool.resume();
+    waits.join().unwrap().unwrap();
+    assert_eq!(mapped.join().unwrap(), 36);
+    pool.wait_idle().unwrap();
+    let mut entries = journal.entries();
+    entries.sort_unstable();
+    assert_eq!(entries, [1, 2, 3]);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_mapping_that_runs_stops_between_its_pieces_while_the_pool_is_paused() {
-    bounded(|| {
-        let (pool, gate, journal) = (wide(1), Gate::new(), Journal::new());
-        let (ours, wait, entries) = (pool.clone(), gate.clone(), journal.clone());
-        let mapping = thread::spawn(move || {
-            let piece = move |n: u32| {
-                entries.write(n);
-                if n == 0 {
-                    wait.wait();
-                }
-            };
-            ours.map(0..1_000, piece).flatten().count()
-        });
-        gate.wait_for_arrivals(1);
-        pool.pause();
-        gate.open();
-        until(|| pool.idle() == 1);
-        assert!(journal.len() < 1_000);
-        pool.resume();
-        assert_eq!(mapping.join().unwrap(), 1_000);
-        end(&pool);
+    let (pool, gate, journal) = (wide(1), Gate::new(), Journal::new());
+    let (ours, wait, entries) = (pool.clone(), gate.clone(), journal.clone());
+    let mapping = thread::spawn(move || {
+        let piece = move |n: u32| {
+            entries.write(n);
+            if n == 0 {
+                wait.wait();
+            }
+        };
+        ours.map(0..1_000, piece).flatten().count()
     });
+    gate.wait_for_arrivals(1);
+    pool.pause();
+    gate.open();
+    until(|| pool.idle() == 1);
+    assert!(journal.len() < 1_000);
+    pool.resume();
+    assert_eq!(mapping.join().unwrap(), 1_000);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn pauses_and_resumes_at_random_lose_no_task() {
-    bounded(|| {
-        let (pool, journal) = (wide(3), Journal::new());
-        thread::scope(|threads| {
-            for _ in 0..2 {
-                threads.spawn(|| {
-                    for n in 0..2_000 {
-                        pool.submit(journal.writer(n)).unwrap();
-                    }
-                });
-            }
+    let (pool, journal) = (wide(3), Journal::new());
+    thread::scope(|threads| {
+        for _ in 0..2 {
             threads.spawn(|| {
-                for _ in 0..500 {
-                    pool.pause();
-                    thread::yield_now();
-                    pool.resume();
+                for n in 0..2_000 {
+                    pool.submit(journal.writer(n)).unwrap();
                 }
             });
+        }
+        threads.spawn(|| {
+            for _ in 0..500 {
+                pool.pause();
+                thread::yield_now();
+                pool.resume();
+            }
         });
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.len(), 4_000);
-        end(&pool);
     });
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.len(), 4_000);
+    end(&pool);
 }

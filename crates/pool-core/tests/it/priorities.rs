@@ -2,7 +2,7 @@
 
 use pool_core::{Builder, Closures, FuncPool, JoinError, OnFull, Pool, Priority, QueueDepth};
 
-use crate::support::{Journal, bounded, end, enter_line};
+use crate::support::{Journal, end, enter_line};
 
 const ALL: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
 
@@ -23,195 +23,179 @@ fn run<T: Clone + Send + 'static>(pool: &Pool, journal: &Journal<T>) -> Vec<T> {
     journal.entries()
 }
 
-#[test]
+#[testkit::test]
 fn higher_priorities_start_first_and_each_in_the_order_of_acceptance() {
-    bounded(|| {
-        let (pool, journal) = (paused(|it| it), Journal::new());
-        for n in 0..3 {
-            for priority in ALL {
-                let task = journal.writer((priority, n));
-                pool.task().priority(priority).submit(task).unwrap();
-            }
-            // What says nothing is normal, alone or in a batch.
-            pool.submit(journal.writer((Priority::Normal, 10 + n)))
-                .unwrap();
-            let batch = [20, 30].map(|more| journal.writer((Priority::Normal, more + n)));
-            assert_eq!(pool.submit_batch(batch).unwrap(), 2);
+    let (pool, journal) = (paused(|it| it), Journal::new());
+    for n in 0..3 {
+        for priority in ALL {
+            let task = journal.writer((priority, n));
+            pool.task().priority(priority).submit(task).unwrap();
         }
-        assert_eq!(pool.queued(), 18);
-        let entries = run(&pool, &journal);
-        let of = |priority| {
-            let entries = entries.iter().filter(move |entry| entry.0 == priority);
-            entries.map(|entry| entry.1).collect::<Vec<_>>()
-        };
-        assert_eq!(of(Priority::High), [0, 1, 2]);
-        let normal = [0, 10, 20, 30, 1, 11, 21, 31, 2, 12, 22, 32];
-        assert_eq!(of(Priority::Normal), normal);
-        assert_eq!(of(Priority::Low), [0, 1, 2]);
-        let first: Vec<_> = entries[..3].iter().map(|entry| entry.0).collect();
-        assert_eq!(first, [Priority::High; 3]);
-    });
+        // What says nothing is normal, alone or in a batch.
+        pool.submit(journal.writer((Priority::Normal, 10 + n)))
+            .unwrap();
+        let batch = [20, 30].map(|more| journal.writer((Priority::Normal, more + n)));
+        assert_eq!(pool.submit_batch(batch).unwrap(), 2);
+    }
+    assert_eq!(pool.queued(), 18);
+    let entries = run(&pool, &journal);
+    let of = |priority| {
+        let entries = entries.iter().filter(move |entry| entry.0 == priority);
+        entries.map(|entry| entry.1).collect::<Vec<_>>()
+    };
+    assert_eq!(of(Priority::High), [0, 1, 2]);
+    let normal = [0, 10, 20, 30, 1, 11, 21, 31, 2, 12, 22, 32];
+    assert_eq!(of(Priority::Normal), normal);
+    assert_eq!(of(Priority::Low), [0, 1, 2]);
+    let first: Vec<_> = entries[..3].iter().map(|entry| entry.0).collect();
+    assert_eq!(first, [Priority::High; 3]);
 }
 
 /// A busy pool takes tasks at the end of its queue without a decision: that is no way around the
 /// levels.
-#[test]
+#[testkit::test]
 fn a_high_task_that_comes_to_a_busy_pool_is_the_next_to_start() {
     const BACKLOG: usize = 1000;
-    bounded(|| {
-        let (pool, journal) = (paused(|it| it), Journal::new());
-        for n in 0..BACKLOG {
-            if n % 10 != 0 {
-                pool.submit(journal.writer((Priority::Normal, n))).unwrap();
-                continue;
-            }
-            // While each tenth runs, a high one comes.
-            let (busy, journal) = (pool.clone(), journal.clone());
-            let task = move || {
-                journal.write((Priority::Normal, n));
-                let high = busy.task().priority(Priority::High);
-                high.submit(journal.writer((Priority::High, n))).unwrap();
-            };
-            pool.submit(task).unwrap();
+    let (pool, journal) = (paused(|it| it), Journal::new());
+    for n in 0..BACKLOG {
+        if n % 10 != 0 {
+            pool.submit(journal.writer((Priority::Normal, n))).unwrap();
+            continue;
         }
-        let entries = run(&pool, &journal);
-        assert_eq!(entries.len(), BACKLOG + BACKLOG / 10);
-        for (at, (priority, n)) in entries.iter().enumerate() {
-            if *priority == Priority::High {
-                assert_eq!(entries[at - 1], (Priority::Normal, *n), "at {at}");
-            }
-        }
-    });
-}
-
-#[test]
-fn a_low_task_starts_after_eight_higher_ones_however_many_there_are() {
-    bounded(|| {
-        let (pool, journal) = (paused(|it| it), Journal::new());
-        for n in 0..3 {
-            let low = journal.writer((Priority::Low, n));
-            pool.task().priority(Priority::Low).submit(low).unwrap();
-        }
-        for n in 0..100 {
-            let high = journal.writer((Priority::High, n));
-            pool.task().priority(Priority::High).submit(high).unwrap();
-        }
-        let entries = run(&pool, &journal);
-        let low: Vec<_> = entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.0 == Priority::Low)
-            .map(|(at, _)| at)
-            .collect();
-        assert_eq!(low, [8, 17, 26]);
-    });
-}
-
-#[test]
-fn a_pool_without_priorities_starts_tasks_in_their_order_whatever_they_were_given() {
-    bounded(|| {
-        let (pool, journal) = (paused(|it| it.priorities(false)), Journal::new());
-        for (n, priority) in ALL.into_iter().enumerate() {
-            pool.task()
-                .priority(priority)
-                .submit(journal.writer(n))
-                .unwrap();
-        }
-        assert_eq!(run(&pool, &journal), [0, 1, 2]);
-    });
-}
-
-#[test]
-fn room_goes_first_come_first_served_and_what_it_brings_is_started_by_its_priority() {
-    bounded(|| {
-        let pool = paused(|it| it.queue_depth(1));
-        let journal = Journal::new();
-        (0..2).for_each(|n| pool.submit(journal.writer(n)).unwrap());
-        let waits = [(Priority::Low, 2), (Priority::High, 3)].map(|(priority, n)| {
-            let task = journal.writer(n);
-            enter_line(&pool, move |pool| {
-                pool.task().priority(priority).submit(task)
-            })
-        });
-        pool.resume();
-        for waits in waits {
-            waits.join().unwrap().unwrap();
-        }
-        pool.wait_idle().unwrap();
-        // The low one has its room as the first ends, and the high one as the second does.
-        assert_eq!(journal.entries(), [0, 1, 3, 2]);
-        end(&pool);
-    });
-}
-
-#[test]
-fn a_full_pool_discards_the_oldest_of_the_lowest_priority() {
-    bounded(|| {
-        let pool = paused(|it| {
-            let it = it.queue_depth(2).on_full(OnFull::DiscardOldest);
-            it.discard_hook(|_| ())
-        });
-        let journal = Journal::new();
-        let spawn = |priority, n| {
-            pool.task()
-                .priority(priority)
-                .spawn(journal.writer(n))
-                .unwrap()
+        // While each tenth runs, a high one comes.
+        let (busy, journal) = (pool.clone(), journal.clone());
+        let task = move || {
+            journal.write((Priority::Normal, n));
+            let high = busy.task().priority(Priority::High);
+            high.submit(journal.writer((Priority::High, n))).unwrap();
         };
-        let high = spawn(Priority::High, 0);
-        let low = [spawn(Priority::Low, 1), spawn(Priority::Low, 2)];
-        pool.submit(journal.writer(3)).unwrap();
-        let [first, second] = low;
-        assert!(matches!(first.join(), Err(JoinError::Discarded)));
-        assert_eq!(run(&pool, &journal), [0, 3, 2]);
-        assert!(high.join().is_ok() && second.join().is_ok());
-    });
+        pool.submit(task).unwrap();
+    }
+    let entries = run(&pool, &journal);
+    assert_eq!(entries.len(), BACKLOG + BACKLOG / 10);
+    for (at, (priority, n)) in entries.iter().enumerate() {
+        if *priority == Priority::High {
+            assert_eq!(entries[at - 1], (Priority::Normal, *n), "at {at}");
+        }
+    }
 }
 
-#[test]
+#[testkit::test]
+fn a_low_task_starts_after_eight_higher_ones_however_many_there_are() {
+    let (pool, journal) = (paused(|it| it), Journal::new());
+    for n in 0..3 {
+        let low = journal.writer((Priority::Low, n));
+        pool.task().priority(Priority::Low).submit(low).unwrap();
+    }
+    for n in 0..100 {
+        let high = journal.writer((Priority::High, n));
+        pool.task().priority(Priority::High).submit(high).unwrap();
+    }
+    let entries = run(&pool, &journal);
+    let low: Vec<_> = entries
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| entry.0 == Priority::Low)
+        .map(|(at, _)| at)
+        .collect();
+    assert_eq!(low, [8, 17, 26]);
+}
+
+#[testkit::test]
+fn a_pool_without_priorities_starts_tasks_in_their_order_whatever_they_were_given() {
+    let (pool, journal) = (paused(|it| it.priorities(false)), Journal::new());
+    for (n, priority) in ALL.into_iter().enumerate() {
+        pool.task()
+            .priority(priority)
+            .submit(journal.writer(n))
+            .unwrap();
+    }
+    assert_eq!(run(&pool, &journal), [0, 1, 2]);
+}
+
+#[testkit::test]
+fn room_goes_first_come_first_served_and_what_it_brings_is_started_by_its_priority() {
+    let pool = paused(|it| it.queue_depth(1));
+    let journal = Journal::new();
+    (0..2).for_each(|n| pool.submit(journal.writer(n)).unwrap());
+    let waits = [(Priority::Low, 2), (Priority::High, 3)].map(|(priority, n)| {
+        let task = journal.writer(n);
+        enter_line(&pool, move |pool| {
+            pool.task().priority(priority).submit(task)
+        })
+    });
+    pool.resume();
+    for waits in waits {
+        waits.join().unwrap().unwrap();
+    }
+    pool.wait_idle().unwrap();
+    // The low one has its room as the first ends, and the high one as the second does.
+    assert_eq!(journal.entries(), [0, 1, 3, 2]);
+    end(&pool);
+}
+
+#[testkit::test]
+fn a_full_pool_discards_the_oldest_of_the_lowest_priority() {
+    let pool = paused(|it| {
+        let it = it.queue_depth(2).on_full(OnFull::DiscardOldest);
+        it.discard_hook(|_| ())
+    });
+    let journal = Journal::new();
+    let spawn = |priority, n| {
+        pool.task()
+            .priority(priority)
+            .spawn(journal.writer(n))
+            .unwrap()
+    };
+    let high = spawn(Priority::High, 0);
+    let low = [spawn(Priority::Low, 1), spawn(Priority::Low, 2)];
+    pool.submit(journal.writer(3)).unwrap();
+    let [first, second] = low;
+    assert!(matches!(first.join(), Err(JoinError::Discarded)));
+    assert_eq!(run(&pool, &journal), [0, 3, 2]);
+    assert!(high.join().is_ok() && second.join().is_ok());
+}
+
+#[testkit::test]
 fn cancelled_tasks_of_every_priority_leave_no_entry_behind_and_a_release_now_takes_all() {
-    bounded(|| {
-        let (pool, journal) = (paused(|it| it), Journal::new());
-        let handles: Vec<_> = (0..3_000)
-            .map(|n| {
-                let builder = pool.task().priority(ALL[n % 3]);
-                builder.spawn(journal.writer(n)).unwrap()
-            })
-            .collect();
-        let kept = handles.into_iter().enumerate().filter(|(n, handle)| {
-            let keeps = n % 100 == 0;
-            assert!(keeps || handle.cancel());
-            keeps
-        });
-        let kept: Vec<_> = kept.collect();
-        assert_eq!((pool.queued(), kept.len()), (30, 30));
-        assert_eq!(pool.release_now(), 30);
-        for (_, handle) in kept {
-            assert!(matches!(handle.join(), Err(JoinError::Released)));
-        }
-        pool.wait_released().unwrap();
-        assert_eq!((pool.in_flight(), journal.len()), (0, 0));
+    let (pool, journal) = (paused(|it| it), Journal::new());
+    let handles: Vec<_> = (0..3_000)
+        .map(|n| {
+            let builder = pool.task().priority(ALL[n % 3]);
+            builder.spawn(journal.writer(n)).unwrap()
+        })
+        .collect();
+    let kept = handles.into_iter().enumerate().filter(|(n, handle)| {
+        let keeps = n % 100 == 0;
+        assert!(keeps || handle.cancel());
+        keeps
     });
+    let kept: Vec<_> = kept.collect();
+    assert_eq!((pool.queued(), kept.len()), (30, 30));
+    assert_eq!(pool.release_now(), 30);
+    for (_, handle) in kept {
+        assert!(matches!(handle.join(), Err(JoinError::Released)));
+    }
+    pool.wait_released().unwrap();
+    assert_eq!((pool.in_flight(), journal.len()), (0, 0));
 }
 
-#[test]
+#[testkit::test]
 fn arguments_have_priorities_too() {
-    bounded(|| {
-        let journal = Journal::new();
-        let entries = journal.clone();
-        let pool = FuncPool::builder(move |n: u32| entries.write(n)).capacity(1);
-        let pool = pool.queue_depth(9).priorities(true).start_paused(true);
-        let pool = pool.build().unwrap();
-        for (priority, n) in [
-            (Priority::Low, 1),
-            (Priority::Normal, 2),
-            (Priority::High, 3),
-        ] {
-            pool.task().priority(priority).submit(n).unwrap();
-        }
-        pool.resume();
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), [3, 2, 1]);
-        end(&pool);
-    });
+    let journal = Journal::new();
+    let entries = journal.clone();
+    let pool = FuncPool::builder(move |n: u32| entries.write(n)).capacity(1);
+    let pool = pool.queue_depth(9).priorities(true).start_paused(true);
+    let pool = pool.build().unwrap();
+    for (priority, n) in [
+        (Priority::Low, 1),
+        (Priority::Normal, 2),
+        (Priority::High, 3),
+    ] {
+        pool.task().priority(priority).submit(n).unwrap();
+    }
+    pool.resume();
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), [3, 2, 1]);
+    end(&pool);
 }

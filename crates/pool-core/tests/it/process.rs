@@ -7,7 +7,7 @@ use testkit::in_child;
 
 use crate::support::{hold, pool};
 
-#[test]
+#[testkit::test]
 fn a_process_with_a_pool_in_a_static_ends() {
     static POOL: OnceLock<Pool> = OnceLock::new();
     let test = "process::a_process_with_a_pool_in_a_static_ends";
@@ -20,7 +20,7 @@ fn a_process_with_a_pool_in_a_static_ends() {
 }
 
 #[cfg(unix)]
-#[test]
+#[testkit::test]
 fn a_worker_that_overflows_its_stack_ends_the_process_and_does_not_hang() {
     fn deeper(depth: u64) -> u64 {
         let frame = std::hint::black_box([depth; 512]);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pool_core::{FuncPool, Pool};
 
-#[test]
+#[testkit::test]
 fn a_thousand_numbers_sum_up_before_and_after_a_reboot() {
     let pool = Pool::builder().capacity(10).build().unwrap();
     for _ in 0..2 {
@@ -23,7 +23,7 @@ fn a_thousand_numbers_sum_up_before_and_after_a_reboot() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_function_pool_gives_values_to_its_handles() {
     let pool = FuncPool::builder(|n: u64| n * n)
         .capacity(2)

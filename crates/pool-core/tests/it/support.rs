@@ -12,11 +12,6 @@ use pool_core::{Clock, ManualClock, Pool, Runner, SubmitError, WorkerPool};
 use sync_shim::{Alarm, Parker};
 use testkit::Gate;
 
-/// A test that may hang, under the watchdog.
-pub(crate) fn bounded(test: impl FnOnce()) {
-    testkit::watchdog(testkit::LIMIT, test);
-}
-
 /// Lets the others run until it is so. The watchdog is the only bound.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {

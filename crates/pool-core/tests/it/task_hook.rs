@@ -8,7 +8,7 @@ use pool_core::{
 };
 use pool_util::PoolExt;
 
-use crate::support::{Journal, bounded, hold};
+use crate::support::{Journal, hold};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -39,74 +39,70 @@ fn name(text: &str) -> String {
     text.to_owned()
 }
 
-#[test]
+#[testkit::test]
 fn a_hook_sees_each_task_before_and_after_with_its_time_in_the_queue_and_on_the_worker() {
-    bounded(|| {
-        let (clock, journal) = (ManualClock::new(), Journal::new());
-        let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
-        let pool = pool
-            .clock(clock.clone())
-            .task_hook(Recorder(journal.clone()));
-        let pool = pool.build().unwrap();
-        let gate = hold(&pool, 1);
-        let (ticks, ran) = (clock.clone(), journal.clone());
-        let handle = pool.task().name("named").spawn(move || {
-            ticks.advance(3 * SECOND);
-            ran.write(Seen::Ran);
-        });
-        let plain = pool.submit(|| panic!("seen, too"));
-        plain.unwrap();
-        clock.advance(2 * SECOND);
-        gate.open();
-        handle.unwrap().join().unwrap();
-        pool.wait_idle().unwrap();
-        let (zero, returned) = (Duration::ZERO, TaskOutcome::Returned);
-        let expected = [
-            Seen::Before(None, Some(zero)),
-            Seen::After(None, Some(zero), 2 * SECOND, returned),
-            Seen::Before(Some(name("named")), Some(2 * SECOND)),
-            Seen::Ran,
-            Seen::After(Some(name("named")), Some(2 * SECOND), 3 * SECOND, returned),
-            Seen::Before(None, Some(5 * SECOND)),
-            Seen::After(None, Some(5 * SECOND), zero, TaskOutcome::Panicked),
-        ];
-        assert_eq!(journal.entries(), expected);
+    let (clock, journal) = (ManualClock::new(), Journal::new());
+    let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
+    let pool = pool
+        .clock(clock.clone())
+        .task_hook(Recorder(journal.clone()));
+    let pool = pool.build().unwrap();
+    let gate = hold(&pool, 1);
+    let (ticks, ran) = (clock.clone(), journal.clone());
+    let handle = pool.task().name("named").spawn(move || {
+        ticks.advance(3 * SECOND);
+        ran.write(Seen::Ran);
     });
+    let plain = pool.submit(|| panic!("seen, too"));
+    plain.unwrap();
+    clock.advance(2 * SECOND);
+    gate.open();
+    handle.unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
+    let (zero, returned) = (Duration::ZERO, TaskOutcome::Returned);
+    let expected = [
+        Seen::Before(None, Some(zero)),
+        Seen::After(None, Some(zero), 2 * SECOND, returned),
+        Seen::Before(Some(name("named")), Some(2 * SECOND)),
+        Seen::Ran,
+        Seen::After(Some(name("named")), Some(2 * SECOND), 3 * SECOND, returned),
+        Seen::Before(None, Some(5 * SECOND)),
+        Seen::After(None, Some(5 * SECOND), zero, TaskOutcome::Panicked),
+    ];
+    assert_eq!(journal.entries(), expected);
 }
 
-#[test]
+#[testkit::test]
 fn a_hook_sees_what_is_not_run_only_afterwards() {
-    bounded(|| {
-        let (clock, journal) = (ManualClock::new(), Journal::new());
-        let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
-        let pool = pool
-            .clock(clock.clone())
-            .task_hook(Recorder(journal.clone()));
-        let pool = pool.build().unwrap();
-        let (gate, token) = (hold(&pool, 1), CancelToken::new());
-        let cancelled = pool.task().name("cancelled").cancelled_by(&token);
-        cancelled.submit(|| ()).unwrap();
-        let late = clock.now() + SECOND;
-        let expired = pool.task().name("expired").start_before(late);
-        expired.submit(|| ()).unwrap();
-        let taken_back = pool.task().name("taken back").spawn(|| ()).unwrap();
-        assert!(taken_back.cancel());
-        token.cancel();
-        clock.advance(SECOND);
-        gate.open();
-        pool.wait_idle().unwrap();
-        let (queued, zero) = (Some(SECOND), Duration::ZERO);
-        let expected = [
-            Seen::After(
-                Some(name("cancelled")),
-                queued,
-                zero,
-                TaskOutcome::Cancelled,
-            ),
-            Seen::After(Some(name("expired")), queued, zero, TaskOutcome::Expired),
-        ];
-        assert_eq!(journal.entries()[2..], expected);
-    });
+    let (clock, journal) = (ManualClock::new(), Journal::new());
+    let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
+    let pool = pool
+        .clock(clock.clone())
+        .task_hook(Recorder(journal.clone()));
+    let pool = pool.build().unwrap();
+    let (gate, token) = (hold(&pool, 1), CancelToken::new());
+    let cancelled = pool.task().name("cancelled").cancelled_by(&token);
+    cancelled.submit(|| ()).unwrap();
+    let late = clock.now() + SECOND;
+    let expired = pool.task().name("expired").start_before(late);
+    expired.submit(|| ()).unwrap();
+    let taken_back = pool.task().name("taken back").spawn(|| ()).unwrap();
+    assert!(taken_back.cancel());
+    token.cancel();
+    clock.advance(SECOND);
+    gate.open();
+    pool.wait_idle().unwrap();
+    let (queued, zero) = (Some(SECOND), Duration::ZERO);
+    let expected = [
+        Seen::After(
+            Some(name("cancelled")),
+            queued,
+            zero,
+            TaskOutcome::Cancelled,
+        ),
+        Seen::After(Some(name("expired")), queued, zero, TaskOutcome::Expired),
+    ];
+    assert_eq!(journal.entries()[2..], expected);
 }
 
 /// Notes the type name of each task that is to run, and of each that has ended.
@@ -175,129 +171,123 @@ tasks! {
     by_scope_submit by_scope_spawn by_scope_builder
 }
 
-#[test]
+#[testkit::test]
 fn a_hook_sees_the_tasks_of_all_calls() {
-    bounded(|| {
-        let seen = TypeNames::new();
-        let pool = Pool::builder().capacity(1).queue_depth(40);
-        let pool = pool.task_hook(seen.clone()).build().unwrap();
-        let (keyed, group) = (pool.keyed(), pool.group());
-        // Each call twice.
-        for _ in 0..2 {
-            pool.submit(tasks::by_plain_submit).unwrap();
-            pool.try_submit(tasks::by_try_submit).unwrap();
-            pool.submit_timeout(tasks::by_submit_in_time, SECOND)
+    let seen = TypeNames::new();
+    let pool = Pool::builder().capacity(1).queue_depth(40);
+    let pool = pool.task_hook(seen.clone()).build().unwrap();
+    let (keyed, group) = (pool.keyed(), pool.group());
+    // Each call twice.
+    for _ in 0..2 {
+        pool.submit(tasks::by_plain_submit).unwrap();
+        pool.try_submit(tasks::by_try_submit).unwrap();
+        pool.submit_timeout(tasks::by_submit_in_time, SECOND)
+            .unwrap();
+        drop(pool.spawn(tasks::by_plain_spawn).unwrap());
+        drop(pool.try_spawn(tasks::by_try_spawn).unwrap());
+        drop(pool.spawn_timeout(tasks::by_spawn_in_time, SECOND).unwrap());
+        pool.task().submit(tasks::by_builder_submit).unwrap();
+        drop(pool.task().spawn(tasks::by_builder_spawn).unwrap());
+        pool.reserve().unwrap().submit(tasks::by_permit_submit);
+        drop(pool.reserve().unwrap().spawn(tasks::by_permit_spawn));
+        keyed.submit(1, tasks::by_key_submit).unwrap();
+        drop(keyed.spawn(1, tasks::by_key_spawn).unwrap());
+        testkit::block_on(async {
+            pool.submit_async(tasks::by_submit_as_future).await.unwrap();
+            drop(pool.spawn_async(tasks::by_spawn_as_future).await.unwrap());
+            keyed
+                .submit_async(1, tasks::by_key_as_future)
+                .await
                 .unwrap();
-            drop(pool.spawn(tasks::by_plain_spawn).unwrap());
-            drop(pool.try_spawn(tasks::by_try_spawn).unwrap());
-            drop(pool.spawn_timeout(tasks::by_spawn_in_time, SECOND).unwrap());
-            pool.task().submit(tasks::by_builder_submit).unwrap();
-            drop(pool.task().spawn(tasks::by_builder_spawn).unwrap());
-            pool.reserve().unwrap().submit(tasks::by_permit_submit);
-            drop(pool.reserve().unwrap().spawn(tasks::by_permit_spawn));
-            keyed.submit(1, tasks::by_key_submit).unwrap();
-            drop(keyed.spawn(1, tasks::by_key_spawn).unwrap());
-            testkit::block_on(async {
-                pool.submit_async(tasks::by_submit_as_future).await.unwrap();
-                drop(pool.spawn_async(tasks::by_spawn_as_future).await.unwrap());
-                keyed
-                    .submit_async(1, tasks::by_key_as_future)
-                    .await
-                    .unwrap();
-            });
-            group.spawn(tasks::by_group_spawn).unwrap();
-            group.try_spawn(tasks::by_group_try).unwrap();
-            group.task().spawn(tasks::by_group_builder).unwrap();
-            pool.wait_idle().unwrap();
-            pool.scope(|scope| {
-                scope.submit(tasks::by_scope_submit);
-                scope.spawn(tasks::by_scope_spawn).join().unwrap();
-                scope.task().submit(tasks::by_scope_builder);
-            });
-        }
-        pool.submit_batch([tasks::by_batch; 2]).unwrap();
-        assert_eq!(pool.map(0..2, tasks::of_plain_map).count(), 2);
-        assert_eq!(pool.map_unordered(0..2, tasks::of_unordered_map).count(), 2);
-        assert_eq!(pool.try_map(0..2, tasks::of_try_map).count(), 2);
-        pool.for_each(0..2, tasks::of_for_each).unwrap();
-        pool.scope(|scope| assert_eq!(scope.map(0..2, tasks::of_scoped_map).count(), 2));
+        });
+        group.spawn(tasks::by_group_spawn).unwrap();
+        group.try_spawn(tasks::by_group_try).unwrap();
+        group.task().spawn(tasks::by_group_builder).unwrap();
         pool.wait_idle().unwrap();
-        for name in tasks::NAMES {
-            assert_eq!(seen.counts(name), [2, 2], "{name} of {:#?}", seen.0[1]);
-        }
+        pool.scope(|scope| {
+            scope.submit(tasks::by_scope_submit);
+            scope.spawn(tasks::by_scope_spawn).join().unwrap();
+            scope.task().submit(tasks::by_scope_builder);
+        });
+    }
+    pool.submit_batch([tasks::by_batch; 2]).unwrap();
+    assert_eq!(pool.map(0..2, tasks::of_plain_map).count(), 2);
+    assert_eq!(pool.map_unordered(0..2, tasks::of_unordered_map).count(), 2);
+    assert_eq!(pool.try_map(0..2, tasks::of_try_map).count(), 2);
+    pool.for_each(0..2, tasks::of_for_each).unwrap();
+    pool.scope(|scope| assert_eq!(scope.map(0..2, tasks::of_scoped_map).count(), 2));
+    pool.wait_idle().unwrap();
+    for name in tasks::NAMES {
+        assert_eq!(seen.counts(name), [2, 2], "{name} of {:#?}", seen.0[1]);
+    }
 
-        let journal = Journal::new();
-        let typed = FuncPool::builder(|n: u32| n).capacity(1);
-        let typed = typed.task_hook(Recorder(journal.clone())).build().unwrap();
-        assert_eq!(typed.spawn(3).unwrap().join().unwrap(), 3);
-        typed.submit(4).unwrap();
-        typed.wait_idle().unwrap();
-        assert_eq!(journal.len(), 4);
-    });
+    let journal = Journal::new();
+    let typed = FuncPool::builder(|n: u32| n).capacity(1);
+    let typed = typed.task_hook(Recorder(journal.clone())).build().unwrap();
+    assert_eq!(typed.spawn(3).unwrap().join().unwrap(), 3);
+    typed.submit(4).unwrap();
+    typed.wait_idle().unwrap();
+    assert_eq!(journal.len(), 4);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_of_any_call_tells_hooks_its_time_in_the_queue() {
-    bounded(|| {
-        let (clock, journal) = (ManualClock::new(), Journal::new());
-        let pool = Pool::builder().capacity(1).queue_depth(20).keep_alive(None);
-        let pool = pool
-            .clock(clock.clone())
-            .task_hook(Recorder(journal.clone()))
-            .start_paused(true);
-        let pool = pool.build().unwrap();
-        let keyed = pool.keyed();
-        pool.submit_batch([|| (), || ()]).unwrap();
-        pool.reserve().unwrap().submit(|| ());
-        let spawned = pool.reserve().unwrap().spawn(|| ());
-        keyed.submit(1, || ()).unwrap(); // In a turn of its own.
-        keyed.submit(1, || ()).unwrap(); // In its lane.
-        let of_key = keyed.spawn(1, || ()).unwrap();
-        testkit::block_on(async {
-            keyed.submit_async(2, || ()).await.unwrap();
-            let _detached = keyed.spawn_async(2, || ()).await.unwrap();
-        });
+    let (clock, journal) = (ManualClock::new(), Journal::new());
+    let pool = Pool::builder().capacity(1).queue_depth(20).keep_alive(None);
+    let pool = pool
+        .clock(clock.clone())
+        .task_hook(Recorder(journal.clone()))
+        .start_paused(true);
+    let pool = pool.build().unwrap();
+    let keyed = pool.keyed();
+    pool.submit_batch([|| (), || ()]).unwrap();
+    pool.reserve().unwrap().submit(|| ());
+    let spawned = pool.reserve().unwrap().spawn(|| ());
+    keyed.submit(1, || ()).unwrap(); // In a turn of its own.
+    keyed.submit(1, || ()).unwrap(); // In its lane.
+    let of_key = keyed.spawn(1, || ()).unwrap();
+    testkit::block_on(async {
+        keyed.submit_async(2, || ()).await.unwrap();
+        let _detached = keyed.spawn_async(2, || ()).await.unwrap();
+    });
+    clock.advance(SECOND);
+    pool.resume();
+    spawned.join().unwrap();
+    of_key.join().unwrap();
+    pool.wait_idle().unwrap();
+    let began = |seen: &Seen| match seen {
+        Seen::Before(_, queued) => Some(*queued),
+        _ => None,
+    };
+    let queued: Vec<_> = journal.entries().iter().filter_map(began).collect();
+    assert_eq!(queued, [Some(SECOND); 9]);
+}
+
+#[testkit::test]
+fn a_scopes_task_tells_hooks_how_long_it_waited() {
+    let (clock, journal) = (ManualClock::new(), Journal::new());
+    let pool = Pool::builder().capacity(1).keep_alive(None);
+    let pool = pool
+        .clock(clock.clone())
+        .task_hook(Recorder(journal.clone()))
+        .start_paused(true);
+    let pool = pool.build().unwrap();
+    pool.scope(|scope| {
+        scope.submit(|| ());
+        let spawned = scope.spawn(|| 3);
         clock.advance(SECOND);
         pool.resume();
-        spawned.join().unwrap();
-        of_key.join().unwrap();
-        pool.wait_idle().unwrap();
-        let began = |seen: &Seen| match seen {
-            Seen::Before(_, queued) => Some(*queued),
-            _ => None,
-        };
-        let queued: Vec<_> = journal.entries().iter().filter_map(began).collect();
-        assert_eq!(queued, [Some(SECOND); 9]);
+        assert_eq!(spawned.join().unwrap(), 3);
     });
+    pool.wait_idle().unwrap();
+    let entries = journal.entries();
+    let waited = entries
+        .iter()
+        .filter(|seen| matches!(seen, Seen::After(_, Some(queued), ..) if *queued == SECOND));
+    assert!(waited.count() >= 2, "{entries:?}");
 }
 
-#[test]
-fn a_scopes_task_tells_hooks_how_long_it_waited() {
-    bounded(|| {
-        let (clock, journal) = (ManualClock::new(), Journal::new());
-        let pool = Pool::builder().capacity(1).keep_alive(None);
-        let pool = pool
-            .clock(clock.clone())
-            .task_hook(Recorder(journal.clone()))
-            .start_paused(true);
-        let pool = pool.build().unwrap();
-        pool.scope(|scope| {
-            scope.submit(|| ());
-            let spawned = scope.spawn(|| 3);
-            clock.advance(SECOND);
-            pool.resume();
-            assert_eq!(spawned.join().unwrap(), 3);
-        });
-        pool.wait_idle().unwrap();
-        let entries = journal.entries();
-        let waited = entries
-            .iter()
-            .filter(|seen| matches!(seen, Seen::After(_, Some(queued), ..) if *queued == SECOND));
-        assert!(waited.count() >= 2, "{entries:?}");
-    });
-}
-
-#[test]
+#[testkit::test]
 fn a_hooks_panic_is_counted_and_its_task_runs_and_ends_all_the_same() {
     struct Panics;
     impl TaskHook for Panics {
@@ -308,35 +298,31 @@ fn a_hooks_panic_is_counted_and_its_task_runs_and_ends_all_the_same() {
             panic!("after");
         }
     }
-    bounded(|| {
-        let pool = Pool::builder()
-            .capacity(1)
-            .task_hook(Panics)
-            .build()
-            .unwrap();
-        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
-        pool.submit(|| ()).unwrap();
-        pool.wait_idle().unwrap();
-        let stats = pool.stats();
-        assert_eq!((stats.hook_panics, stats.completed), (4, 2));
-    });
+    let pool = Pool::builder()
+        .capacity(1)
+        .task_hook(Panics)
+        .build()
+        .unwrap();
+    assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+    pool.submit(|| ()).unwrap();
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.hook_panics, stats.completed), (4, 2));
 }
 
-#[test]
+#[testkit::test]
 fn a_full_or_released_pool_with_a_hook_gives_tasks_back_as_others_do() {
-    bounded(|| {
-        let journal = Journal::new();
-        let pool = Pool::builder().capacity(1);
-        let pool = pool.task_hook(Recorder(journal.clone())).build().unwrap();
-        let gate = hold(&pool, 1);
-        let back = pool.try_submit(|| 7).unwrap_err();
-        assert!(back.is_full() && back.into_task()() == 7);
-        assert!(pool.try_spawn(|| ()).unwrap_err().is_full());
-        assert_eq!(pool.stats().refused, 2);
-        gate.open();
-        pool.release();
-        assert!(pool.submit(|| ()).unwrap_err().is_released());
-    });
+    let journal = Journal::new();
+    let pool = Pool::builder().capacity(1);
+    let pool = pool.task_hook(Recorder(journal.clone())).build().unwrap();
+    let gate = hold(&pool, 1);
+    let back = pool.try_submit(|| 7).unwrap_err();
+    assert!(back.is_full() && back.into_task()() == 7);
+    assert!(pool.try_spawn(|| ()).unwrap_err().is_full());
+    assert_eq!(pool.stats().refused, 2);
+    gate.open();
+    pool.release();
+    assert!(pool.submit(|| ()).unwrap_err().is_released());
 }
 
 #[cfg(feature = "tracing")]
@@ -350,8 +336,6 @@ mod tracing {
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
     use tracing_core::span::Current;
-
-    use crate::support::bounded;
 
     /// Knows which span each thread is in.
     #[derive(Clone, Default)]
@@ -391,69 +375,65 @@ mod tracing {
         }
     }
 
-    #[test]
+    #[testkit::test]
     fn what_any_call_hands_over_runs_in_the_callers_span() {
-        bounded(|| {
-            let pool = Pool::builder().capacity(1).queue_depth(20);
-            let pool = pool.carry_span(true).build().unwrap();
-            let (keyed, group) = (pool.keyed(), pool.group());
-            let (sender, seen) = std::sync::mpsc::channel();
-            let tell = move || {
-                let name = tracing::Span::current().metadata().map(Metadata::name);
-                sender.send(name).unwrap();
-            };
-            let tell = || tell.clone();
-            tracing::subscriber::with_default(Spans::default(), || {
-                let outer = tracing::info_span!("request");
-                outer.in_scope(|| {
-                    pool.submit_batch([tell(), tell()]).unwrap();
-                    pool.reserve().unwrap().submit(tell());
-                    pool.reserve().unwrap().spawn(tell()).join().unwrap();
-                    keyed.submit(1, tell()).unwrap();
-                    keyed.spawn(1, tell()).unwrap().join().unwrap();
-                    testkit::block_on(keyed.submit_async(1, tell())).unwrap();
-                    let spawned = testkit::block_on(keyed.spawn_async(1, tell())).unwrap();
-                    spawned.join().unwrap();
-                    group.spawn(tell()).unwrap();
-                    pool.scope(|scope| {
-                        scope.submit(tell());
-                        scope.spawn(tell()).join().unwrap();
-                    });
+        let pool = Pool::builder().capacity(1).queue_depth(20);
+        let pool = pool.carry_span(true).build().unwrap();
+        let (keyed, group) = (pool.keyed(), pool.group());
+        let (sender, seen) = std::sync::mpsc::channel();
+        let tell = move || {
+            let name = tracing::Span::current().metadata().map(Metadata::name);
+            sender.send(name).unwrap();
+        };
+        let tell = || tell.clone();
+        tracing::subscriber::with_default(Spans::default(), || {
+            let outer = tracing::info_span!("request");
+            outer.in_scope(|| {
+                pool.submit_batch([tell(), tell()]).unwrap();
+                pool.reserve().unwrap().submit(tell());
+                pool.reserve().unwrap().spawn(tell()).join().unwrap();
+                keyed.submit(1, tell()).unwrap();
+                keyed.spawn(1, tell()).unwrap().join().unwrap();
+                testkit::block_on(keyed.submit_async(1, tell())).unwrap();
+                let spawned = testkit::block_on(keyed.spawn_async(1, tell())).unwrap();
+                spawned.join().unwrap();
+                group.spawn(tell()).unwrap();
+                pool.scope(|scope| {
+                    scope.submit(tell());
+                    scope.spawn(tell()).join().unwrap();
                 });
-                let one = tell();
-                let mapping = outer.in_scope(|| pool.map(0..2, move |_| one()));
-                assert_eq!(mapping.count(), 2);
             });
-            pool.wait_idle().unwrap();
-            let names: Vec<_> = seen.try_iter().collect();
-            assert_eq!(names, [Some("request"); 13]);
+            let one = tell();
+            let mapping = outer.in_scope(|| pool.map(0..2, move |_| one()));
+            assert_eq!(mapping.count(), 2);
         });
+        pool.wait_idle().unwrap();
+        let names: Vec<_> = seen.try_iter().collect();
+        assert_eq!(names, [Some("request"); 13]);
     }
 
-    #[test]
+    #[testkit::test]
     fn a_task_runs_in_its_submitters_span_and_reports_to_its_subscriber() {
-        bounded(|| {
-            let spans = Spans::default();
-            let pool = Pool::builder()
-                .capacity(1)
-                .carry_span(true)
-                .build()
-                .unwrap();
-            let span_of = || tracing::Span::current().metadata().map(Metadata::name);
-            tracing::subscriber::with_default(spans.clone(), || {
-                let outer = tracing::info_span!("request");
-                let handle = outer.in_scope(|| pool.spawn(span_of).unwrap());
-                assert_eq!(handle.join().unwrap(), Some("request"));
-                assert_eq!(pool.spawn(span_of).unwrap().join().unwrap(), None);
-                assert!(pool.spawn(|| panic!("reported")).unwrap().join().is_err());
-            });
-            assert_eq!(spans.1.load(SeqCst), 1, "by the worker, to the submitter's");
-            let plain = Pool::builder().capacity(1).build().unwrap();
-            tracing::subscriber::with_default(spans, || {
-                let outer = tracing::info_span!("request");
-                let handle = outer.in_scope(|| plain.spawn(span_of).unwrap());
-                assert_eq!(handle.join().unwrap(), None);
-            });
+        let spans = Spans::default();
+        let pool = Pool::builder()
+            .capacity(1)
+            .carry_span(true)
+            .build()
+            .unwrap();
+        let span_of = || tracing::Span::current().metadata().map(Metadata::name);
+        tracing::subscriber::with_default(spans.clone(), || {
+            let outer = tracing::info_span!("request");
+            let handle = outer.in_scope(|| pool.spawn(span_of).unwrap());
+            assert_eq!(handle.join().unwrap(), Some("request"));
+            assert_eq!(pool.spawn(span_of).unwrap().join().unwrap(), None);
+            assert!(pool.spawn(|| panic!("reported")).unwrap().join().is_err());
+        });
+        assert_eq!(spans.1.load(SeqCst), 1, "by the worker, to the submitter's");
+        let plain = Pool::builder().capacity(1).build().unwrap();
+        tracing::subscriber::with_default(spans, || {
+            let outer = tracing::info_span!("request");
+            let handle = outer.in_scope(|| plain.spawn(span_of).unwrap());
+            assert_eq!(handle.join().unwrap(), None);
         });
     }
 }
@@ -467,20 +447,18 @@ impl TaskHook for Types {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_hook_does_not_see_what_carries_the_tasks_of_mappings_and_scopes() {
-    bounded(|| {
-        let journal = Journal::new();
-        let pool = Pool::builder()
-            .capacity(2)
-            .task_hook(Types(journal.clone()));
-        let pool = pool.build().unwrap();
-        let mapped: Result<Vec<_>, _> = pool.map(0..20, |n| n).collect();
-        assert_eq!(mapped.unwrap().len(), 20);
-        pool.scope(|scope| (0..10).for_each(|_| scope.submit(|| ())));
-        pool.wait_idle().unwrap();
-        let seen = journal.entries();
-        assert_eq!(seen.len(), 30, "{seen:?}");
-        assert_eq!(pool.stats().panicked, 0);
-    });
+    let journal = Journal::new();
+    let pool = Pool::builder()
+        .capacity(2)
+        .task_hook(Types(journal.clone()));
+    let pool = pool.build().unwrap();
+    let mapped: Result<Vec<_>, _> = pool.map(0..20, |n| n).collect();
+    assert_eq!(mapped.unwrap().len(), 20);
+    pool.scope(|scope| (0..10).for_each(|_| scope.submit(|| ())));
+    pool.wait_idle().unwrap();
+    let seen = journal.entries();
+    assert_eq!(seen.len(), 30, "{seen:?}");
+    assert_eq!(pool.stats().panicked, 0);
 }

@@ -14,234 +14,216 @@ use pool_core::{
 use pool_util::PoolExt;
 use testkit::{CountingWaker, DropCounter, PanicOnDrop};
 
-use crate::support::{
-    Journal, bounded, end, enter_line, hold, poll, poll_with, pool, queueing, until,
-};
+use crate::support::{Journal, end, enter_line, hold, poll, poll_with, pool, queueing, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-#[test]
+#[testkit::test]
 fn a_task_cancelled_between_queue_and_start_is_dropped_unrun_and_its_handle_says_so() {
-    bounded(|| {
-        let (pool, token, drops) = (queueing(9), CancelToken::new(), DropCounter::new());
-        let gate = hold(&pool, 1);
-        let held = drops.token();
-        let spawned = pool.task().cancelled_by(&token).spawn(move || drop(held));
-        let held = drops.token();
-        let submitted = pool.task().cancelled_by(&token).submit(move || drop(held));
-        submitted.unwrap();
-        token.cancel();
-        assert_eq!((pool.queued(), drops.dropped()), (2, 0));
-        gate.open();
-        let joined = spawned.unwrap().join();
-        assert!(matches!(joined, Err(JoinError::Cancelled)), "{joined:?}");
-        pool.wait_idle().unwrap();
-        let stats = pool.stats();
-        assert_eq!((stats.completed, stats.cancelled), (1, 2));
-        assert_eq!(drops.alive(), 0);
-        end(&pool);
-    });
+    let (pool, token, drops) = (queueing(9), CancelToken::new(), DropCounter::new());
+    let gate = hold(&pool, 1);
+    let held = drops.token();
+    let spawned = pool.task().cancelled_by(&token).spawn(move || drop(held));
+    let held = drops.token();
+    let submitted = pool.task().cancelled_by(&token).submit(move || drop(held));
+    submitted.unwrap();
+    token.cancel();
+    assert_eq!((pool.queued(), drops.dropped()), (2, 0));
+    gate.open();
+    let joined = spawned.unwrap().join();
+    assert!(matches!(joined, Err(JoinError::Cancelled)), "{joined:?}");
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.completed, stats.cancelled), (1, 2));
+    assert_eq!(drops.alive(), 0);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_of_several_tokens_is_cancelled_by_each_and_cancels_none_of_them() {
-    bounded(|| {
-        for which in 0..2 {
-            let (pool, tokens) = (queueing(1), [CancelToken::new(), CancelToken::new()]);
-            let gate = hold(&pool, 1);
-            let task = pool
-                .task()
-                .cancelled_by(&tokens[0])
-                .cancelled_by(&tokens[1]);
-            let handle = task.spawn(|| ()).unwrap();
-            tokens[which].cancel();
-            assert!(!tokens[1 - which].is_cancelled());
-            gate.open();
-            assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
-        }
-        let (pool, token) = (queueing(1), CancelToken::new());
+    for which in 0..2 {
+        let (pool, tokens) = (queueing(1), [CancelToken::new(), CancelToken::new()]);
         let gate = hold(&pool, 1);
-        let handle = pool.task().cancelled_by(&token).spawn(|| ()).unwrap();
-        assert!(handle.cancel() && !token.is_cancelled());
+        let task = pool
+            .task()
+            .cancelled_by(&tokens[0])
+            .cancelled_by(&tokens[1]);
+        let handle = task.spawn(|| ()).unwrap();
+        tokens[which].cancel();
+        assert!(!tokens[1 - which].is_cancelled());
         gate.open();
-    });
+        assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
+    }
+    let (pool, token) = (queueing(1), CancelToken::new());
+    let gate = hold(&pool, 1);
+    let handle = pool.task().cancelled_by(&token).spawn(|| ()).unwrap();
+    assert!(handle.cancel() && !token.is_cancelled());
+    gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_runs_is_asked_by_its_token_its_handle_its_group_and_a_release_now() {
-    bounded(|| {
-        let (pool, token) = (pool(4), CancelToken::new());
-        let until_asked = || {
-            let current = current();
-            until(|| current.is_cancelled());
-            let token = current.token();
-            token.wait();
-            "asked"
-        };
-        let by_token = pool.task().cancelled_by(&token).spawn(until_asked).unwrap();
-        let by_handle = pool.spawn(until_asked).unwrap();
-        let group = pool.group();
-        group.spawn(until_asked).unwrap();
-        let by_release = pool.spawn(until_asked).unwrap();
-        until(|| pool.queued() == 0);
-        // What they take now is cancelled later.
-        token.cancel();
-        assert_eq!(by_token.join().unwrap(), "asked");
-        assert!(!by_handle.cancel());
-        assert_eq!(by_handle.join().unwrap(), "asked");
-        assert_eq!(group.cancel(), 0);
-        assert_eq!(group.next().unwrap().unwrap(), "asked");
-        assert!(!by_release.is_finished());
-        assert_eq!(pool.release_now(), 0);
-        assert_eq!(by_release.join().unwrap(), "asked");
-        pool.wait_released().unwrap();
-        assert_eq!(pool.stats().completed, 4);
-    });
+    let (pool, token) = (pool(4), CancelToken::new());
+    let until_asked = || {
+        let current = current();
+        until(|| current.is_cancelled());
+        let token = current.token();
+        token.wait();
+        "asked"
+    };
+    let by_token = pool.task().cancelled_by(&token).spawn(until_asked).unwrap();
+    let by_handle = pool.spawn(until_asked).unwrap();
+    let group = pool.group();
+    group.spawn(until_asked).unwrap();
+    let by_release = pool.spawn(until_asked).unwrap();
+    until(|| pool.queued() == 0);
+    // What they take now is cancelled later.
+    token.cancel();
+    assert_eq!(by_token.join().unwrap(), "asked");
+    assert!(!by_handle.cancel());
+    assert_eq!(by_handle.join().unwrap(), "asked");
+    assert_eq!(group.cancel(), 0);
+    assert_eq!(group.next().unwrap().unwrap(), "asked");
+    assert!(!by_release.is_finished());
+    assert_eq!(pool.release_now(), 0);
+    assert_eq!(by_release.join().unwrap(), "asked");
+    pool.wait_released().unwrap();
+    assert_eq!(pool.stats().completed, 4);
 }
 
-#[test]
+#[testkit::test]
 fn a_token_taken_from_the_current_task_is_cancelled_with_it_and_does_not_cancel_it() {
-    bounded(|| {
-        for given in [false, true] {
-            let (pool, token) = (pool(1), CancelToken::new());
-            let (sender, receiver) = std::sync::mpsc::channel();
-            let mut task = pool.task();
-            if given {
-                task = task.cancelled_by(&token);
-            }
-            let handle = task.spawn(move || {
-                let current = current();
-                let own = current.token();
-                own.cancel();
-                assert!(!current.is_cancelled() && !current.token().is_cancelled());
-                let token = current.token();
-                sender.send(()).unwrap();
-                token.wait();
-                assert!(current.is_cancelled() && current.token().is_cancelled());
-            });
-            let handle = handle.unwrap();
-            receiver.recv().unwrap();
-            if given {
-                token.cancel();
-            } else {
-                assert!(!handle.cancel());
-            }
-            handle.join().unwrap();
+    for given in [false, true] {
+        let (pool, token) = (pool(1), CancelToken::new());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let mut task = pool.task();
+        if given {
+            task = task.cancelled_by(&token);
         }
-    });
-}
-
-#[test]
-fn a_plainly_submitted_task_is_asked_by_a_release_now_and_not_after_a_reboot() {
-    bounded(|| {
-        let (pool, journal) = (pool(1), Journal::new());
-        let until_asked = {
-            let journal = journal.clone();
-            move || {
-                let token = current().token();
-                journal.write(token.is_cancelled());
-                token.wait();
-                assert!(current().is_cancelled());
-            }
-        };
-        pool.submit(until_asked.clone()).unwrap();
-        until(|| journal.len() == 1);
-        pool.release_now();
-        pool.wait_released().unwrap();
-        pool.reboot();
-        pool.submit(until_asked).unwrap();
-        until(|| journal.len() == 2);
-        pool.release_now();
-        pool.wait_released().unwrap();
-        assert_eq!(journal.entries(), [false, false]);
-        assert_eq!(pool.stats().completed, 2);
-    });
-}
-
-#[test]
-fn a_release_without_now_asks_nothing_to_stop_nor_does_its_time_limit() {
-    bounded(|| {
-        let pool = pool(1);
-        let gate = testkit::Gate::new();
-        let held = gate.clone();
-        let handle = pool.spawn(move || {
-            held.wait();
-            current().is_cancelled()
+        let handle = task.spawn(move || {
+            let current = current();
+            let own = current.token();
+            own.cancel();
+            assert!(!current.is_cancelled() && !current.token().is_cancelled());
+            let token = current.token();
+            sender.send(()).unwrap();
+            token.wait();
+            assert!(current.is_cancelled() && current.token().is_cancelled());
         });
-        gate.wait_for_arrivals(1);
-        assert!(pool.release_timeout(Duration::ZERO).is_err());
-        gate.open();
-        assert!(!handle.unwrap().join().unwrap());
-    });
+        let handle = handle.unwrap();
+        receiver.recv().unwrap();
+        if given {
+            token.cancel();
+        } else {
+            assert!(!handle.cancel());
+        }
+        handle.join().unwrap();
+    }
 }
 
-#[test]
+#[testkit::test]
+fn a_plainly_submitted_task_is_asked_by_a_release_now_and_not_after_a_reboot() {
+    let (pool, journal) = (pool(1), Journal::new());
+    let until_asked = {
+        let journal = journal.clone();
+        move || {
+            let token = current().token();
+            journal.write(token.is_cancelled());
+            token.wait();
+            assert!(current().is_cancelled());
+        }
+    };
+    pool.submit(until_asked.clone()).unwrap();
+    until(|| journal.len() == 1);
+    pool.release_now();
+    pool.wait_released().unwrap();
+    pool.reboot();
+    pool.submit(until_asked).unwrap();
+    until(|| journal.len() == 2);
+    pool.release_now();
+    pool.wait_released().unwrap();
+    assert_eq!(journal.entries(), [false, false]);
+    assert_eq!(pool.stats().completed, 2);
+}
+
+#[testkit::test]
+fn a_release_without_now_asks_nothing_to_stop_nor_does_its_time_limit() {
+    let pool = pool(1);
+    let gate = testkit::Gate::new();
+    let held = gate.clone();
+    let handle = pool.spawn(move || {
+        held.wait();
+        current().is_cancelled()
+    });
+    gate.wait_for_arrivals(1);
+    assert!(pool.release_timeout(Duration::ZERO).is_err());
+    gate.open();
+    assert!(!handle.unwrap().join().unwrap());
+}
+
+#[testkit::test]
 fn nothing_is_current_outside_of_a_pool() {
     let current = current();
     assert_eq!((current.name(), current.pool()), (None, None));
     assert!(!current.is_cancelled() && !current.token().is_cancelled());
 }
 
-#[test]
+#[testkit::test]
 fn a_task_in_place_is_current_for_its_own_time_also_if_it_panics() {
-    bounded(|| {
-        let pool = queueing(9);
-        let inner = pool.clone();
-        let outer = pool.task().name("outer").spawn(move || {
-            let name = || current().name().map(str::to_owned);
-            let named = inner.task().name("inner").spawn(name).unwrap();
-            assert_eq!(named.join().unwrap().as_deref(), Some("inner"));
-            let panics = inner
-                .task()
-                .name("panics")
-                .spawn(|| panic!("in place"))
-                .unwrap();
-            assert!(panics.join().is_err());
-            assert_eq!(name().as_deref(), Some("outer"));
-            // One without options is a part of the outer one.
-            let plain = inner.spawn(name).unwrap();
-            assert_eq!(plain.join().unwrap().as_deref(), Some("outer"));
-        });
-        outer.unwrap().join().unwrap();
-        let after = pool.spawn(|| current().name().map(str::to_owned));
-        assert_eq!(after.unwrap().join().unwrap(), None);
-        let plain = Journal::new();
-        let entry = plain.clone();
-        let write = move || entry.write(current().name().is_none());
-        pool.submit(write).unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(plain.entries(), [true]);
+    let pool = queueing(9);
+    let inner = pool.clone();
+    let outer = pool.task().name("outer").spawn(move || {
+        let name = || current().name().map(str::to_owned);
+        let named = inner.task().name("inner").spawn(name).unwrap();
+        assert_eq!(named.join().unwrap().as_deref(), Some("inner"));
+        let panics = inner
+            .task()
+            .name("panics")
+            .spawn(|| panic!("in place"))
+            .unwrap();
+        assert!(panics.join().is_err());
+        assert_eq!(name().as_deref(), Some("outer"));
+        // One without options is a part of the outer one.
+        let plain = inner.spawn(name).unwrap();
+        assert_eq!(plain.join().unwrap().as_deref(), Some("outer"));
     });
+    outer.unwrap().join().unwrap();
+    let after = pool.spawn(|| current().name().map(str::to_owned));
+    assert_eq!(after.unwrap().join().unwrap(), None);
+    let plain = Journal::new();
+    let entry = plain.clone();
+    let write = move || entry.write(current().name().is_none());
+    pool.submit(write).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(plain.entries(), [true]);
 }
 
-#[test]
+#[testkit::test]
 fn a_waiting_submit_is_given_up_by_its_token_and_the_others_keep_their_order() {
-    bounded(|| {
-        let (pool, token, journal) = (pool(1), CancelToken::new(), Journal::new());
-        let gate = hold(&pool, 1);
-        let (first, second) = (journal.writer("given up"), journal.writer("served"));
-        let ours = token.clone();
-        let given_up = enter_line(&pool, move |pool| {
-            pool.task().cancelled_by(&ours).submit(first)
-        });
-        let served = enter_line(&pool, move |pool| pool.submit(second));
-        token.cancel();
-        let back = given_up.join().unwrap().unwrap_err();
-        assert!(matches!(back, SubmitError::Cancelled(_)), "{back}");
-        assert_eq!((pool.waiting(), pool.stats().refused), (1, 1));
-        back.into_task()();
-        gate.open();
-        served.join().unwrap().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), ["given up", "served"]);
-        // A token that was cancelled before refuses at once, room or not.
-        let refused = pool.task().cancelled_by(&token).try_spawn(|| ());
-        assert!(matches!(refused, Err(SubmitError::Cancelled(_))));
-        assert_eq!(pool.stats().refused, 2);
+    let (pool, token, journal) = (pool(1), CancelToken::new(), Journal::new());
+    let gate = hold(&pool, 1);
+    let (first, second) = (journal.writer("given up"), journal.writer("served"));
+    let ours = token.clone();
+    let given_up = enter_line(&pool, move |pool| {
+        pool.task().cancelled_by(&ours).submit(first)
     });
+    let served = enter_line(&pool, move |pool| pool.submit(second));
+    token.cancel();
+    let back = given_up.join().unwrap().unwrap_err();
+    assert!(matches!(back, SubmitError::Cancelled(_)), "{back}");
+    assert_eq!((pool.waiting(), pool.stats().refused), (1, 1));
+    back.into_task()();
+    gate.open();
+    served.join().unwrap().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), ["given up", "served"]);
+    // A token that was cancelled before refuses at once, room or not.
+    let refused = pool.task().cancelled_by(&token).try_spawn(|| ());
+    assert!(matches!(refused, Err(SubmitError::Cancelled(_))));
+    assert_eq!(pool.stats().refused, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_waiting_future_is_woken_by_its_token_and_gives_its_task_back() {
     let (pool, token, drops) = (pool(1), CancelToken::new(), DropCounter::new());
     let gate = hold(&pool, 1);
@@ -270,34 +252,32 @@ fn a_waiting_future_is_woken_by_its_token_and_gives_its_task_back() {
     assert_eq!(pool.stats().refused, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_no_worker_comes_to_in_time_is_not_run_and_counted_as_expired() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(1).queue_depth(9);
-        let pool = pool.keep_alive(None).clock(clock.clone()).build().unwrap();
-        let gate = hold(&pool, 1);
-        let (drops, ran) = (DropCounter::new(), Arc::new(AtomicUsize::new(0)));
-        let spawn = |seconds| {
-            let (held, ran) = (drops.token(), Arc::clone(&ran));
-            let task = pool.task().start_before(clock.now() + seconds * SECOND);
-            let handle = task.spawn(move || {
-                drop(held);
-                ran.fetch_add(1, SeqCst)
-            });
-            handle.unwrap()
-        };
-        let (late, in_time) = (spawn(5), spawn(6));
-        clock.advance(5 * SECOND);
-        gate.open();
-        let joined = late.join();
-        assert!(matches!(joined, Err(JoinError::Expired)), "{joined:?}");
-        assert_eq!(in_time.join().unwrap(), 0);
-        pool.wait_idle().unwrap();
-        let stats = pool.stats();
-        assert_eq!((stats.expired, stats.completed, drops.alive()), (1, 2, 0));
-        assert_eq!(stats.submitted, 3);
-    });
+    let clock = ManualClock::new();
+    let pool = Pool::builder().capacity(1).queue_depth(9);
+    let pool = pool.keep_alive(None).clock(clock.clone()).build().unwrap();
+    let gate = hold(&pool, 1);
+    let (drops, ran) = (DropCounter::new(), Arc::new(AtomicUsize::new(0)));
+    let spawn = |seconds| {
+        let (held, ran) = (drops.token(), Arc::clone(&ran));
+        let task = pool.task().start_before(clock.now() + seconds * SECOND);
+        let handle = task.spawn(move || {
+            drop(held);
+            ran.fetch_add(1, SeqCst)
+        });
+        handle.unwrap()
+    };
+    let (late, in_time) = (spawn(5), spawn(6));
+    clock.advance(5 * SECOND);
+    gate.open();
+    let joined = late.join();
+    assert!(matches!(joined, Err(JoinError::Expired)), "{joined:?}");
+    assert_eq!(in_time.join().unwrap(), 0);
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.expired, stats.completed, drops.alive()), (1, 2, 0));
+    assert_eq!(stats.submitted, 3);
 }
 
 /// A call beside a task that fills the pool, for one that is to be started within five seconds.
@@ -305,22 +285,20 @@ fn waits_for_five_seconds<T: Send + 'static>(
     set_up: impl FnOnce(Builder<Closures>) -> Builder<Closures> + Send + 'static,
     call: impl FnOnce(TaskBuilder<'_, Pool>) -> Result<T, SubmitError> + Send + 'static,
 ) {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = set_up(Pool::builder().capacity(1).keep_alive(None));
-        let pool = pool.clock(clock.clone()).build().unwrap();
-        let gate = hold(&pool, 1);
-        let last = clock.now() + 5 * SECOND;
-        let waits = enter_line(&pool, move |pool| call(pool.task().start_before(last)));
-        clock.wait_for_sleepers(1);
-        clock.advance(5 * SECOND);
-        let waited = waits.join().unwrap();
-        assert!(matches!(waited, Err(SubmitError::TimedOut(()))));
-        gate.open();
-    });
+    let clock = ManualClock::new();
+    let pool = set_up(Pool::builder().capacity(1).keep_alive(None));
+    let pool = pool.clock(clock.clone()).build().unwrap();
+    let gate = hold(&pool, 1);
+    let last = clock.now() + 5 * SECOND;
+    let waits = enter_line(&pool, move |pool| call(pool.task().start_before(last)));
+    clock.wait_for_sleepers(1);
+    clock.advance(5 * SECOND);
+    let waited = waits.join().unwrap();
+    assert!(matches!(waited, Err(SubmitError::TimedOut(()))));
+    gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn a_call_waits_for_room_no_longer_than_its_task_is_to_be_started() {
     waits_for_five_seconds(
         |pool| pool,
@@ -332,7 +310,7 @@ fn a_call_waits_for_room_no_longer_than_its_task_is_to_be_started() {
 }
 
 /// Where a caller may not run its task itself it waits: at the nesting limit, say.
-#[test]
+#[testkit::test]
 fn nor_where_its_caller_would_have_run_it() {
     waits_for_five_seconds(
         |pool| pool.on_full(OnFull::RunInCaller).nesting_limit(0),
@@ -340,157 +318,143 @@ fn nor_where_its_caller_would_have_run_it() {
     );
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_report_has_the_tasks_name() {
-    bounded(|| {
-        let journal = Journal::new();
-        let reports = journal.clone();
-        let pool = Pool::builder().capacity(1).panic_hook(move |panic| {
-            reports.write((panic.name().map(str::to_owned), panic.task()));
-        });
-        let pool = pool.build().unwrap();
-        let failing = pool
-            .task()
-            .name(String::from("nightly"))
-            .spawn(|| panic!("one"));
-        assert!(failing.unwrap().join().is_err());
-        pool.task().name("weekly").submit(|| panic!("two")).unwrap();
-        pool.wait_idle().unwrap();
-        assert!(pool.spawn(|| panic!("three")).unwrap().join().is_err());
-        let called: Vec<_> = journal
-            .entries()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
-        assert_eq!(
-            called,
-            [Some("nightly".into()), Some("weekly".into()), None]
-        );
-        assert!(journal.entries()[0].1.contains("a_panic_report"));
+    let journal = Journal::new();
+    let reports = journal.clone();
+    let pool = Pool::builder().capacity(1).panic_hook(move |panic| {
+        reports.write((panic.name().map(str::to_owned), panic.task()));
     });
+    let pool = pool.build().unwrap();
+    let failing = pool
+        .task()
+        .name(String::from("nightly"))
+        .spawn(|| panic!("one"));
+    assert!(failing.unwrap().join().is_err());
+    pool.task().name("weekly").submit(|| panic!("two")).unwrap();
+    pool.wait_idle().unwrap();
+    assert!(pool.spawn(|| panic!("three")).unwrap().join().is_err());
+    let called: Vec<_> = journal
+        .entries()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(
+        called,
+        [Some("nightly".into()), Some("weekly".into()), None]
+    );
+    assert!(journal.entries()[0].1.contains("a_panic_report"));
 }
 
-#[test]
+#[testkit::test]
 fn a_submitted_tasks_value_is_dropped_on_the_worker_and_its_panic_is_the_tasks() {
-    bounded(|| {
-        let (pool, drops) = (pool(1), DropCounter::new());
-        let held = drops.token();
-        pool.task().name("value").submit(move || held).unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(drops.alive(), 0);
-        pool.task().name("panics").submit(PanicOnDrop::new).unwrap();
-        pool.wait_idle().unwrap();
-        let stats = pool.stats();
-        assert_eq!((stats.completed, stats.panicked), (1, 1));
-    });
+    let (pool, drops) = (pool(1), DropCounter::new());
+    let held = drops.token();
+    pool.task().name("value").submit(move || held).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(drops.alive(), 0);
+    pool.task().name("panics").submit(PanicOnDrop::new).unwrap();
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.completed, stats.panicked), (1, 1));
 }
 
-#[test]
+#[testkit::test]
 fn a_refused_task_of_any_size_and_of_a_typed_pool_comes_back() {
-    bounded(|| {
-        let pool = pool(1);
-        let gate = hold(&pool, 1);
-        let large = [7_u8; 4096];
-        let back = pool.task().name("large").try_spawn(move || large.len());
-        assert_eq!(back.unwrap_err().into_task()(), 4096);
-        let back = pool.task().try_submit(move || large.len());
-        assert_eq!(back.unwrap_err().into_task()(), 4096);
-        gate.open();
+    let pool = pool(1);
+    let gate = hold(&pool, 1);
+    let large = [7_u8; 4096];
+    let back = pool.task().name("large").try_spawn(move || large.len());
+    assert_eq!(back.unwrap_err().into_task()(), 4096);
+    let back = pool.task().try_submit(move || large.len());
+    assert_eq!(back.unwrap_err().into_task()(), 4096);
+    gate.open();
 
-        let names = FuncPool::builder(|text: String| (text, current().name().map(str::to_owned)));
-        let names = names.capacity(1).build().unwrap();
-        let handle = names.task().name("typed").spawn("a".into()).unwrap();
-        assert_eq!(handle.join().unwrap(), ("a".into(), Some("typed".into())));
-        names.release();
-        let back = names.task().spawn("b".into()).unwrap_err();
-        assert!(matches!(&back, SubmitError::Released(text) if text == "b"));
-    });
+    let names = FuncPool::builder(|text: String| (text, current().name().map(str::to_owned)));
+    let names = names.capacity(1).build().unwrap();
+    let handle = names.task().name("typed").spawn("a".into()).unwrap();
+    assert_eq!(handle.join().unwrap(), ("a".into(), Some("typed".into())));
+    names.release();
+    let back = names.task().spawn("b".into()).unwrap_err();
+    assert!(matches!(&back, SubmitError::Released(text) if text == "b"));
 }
 
-#[test]
+#[testkit::test]
 fn a_release_now_takes_tasks_with_options_out_like_others() {
-    bounded(|| {
-        let numbers = FuncPool::builder(|n: u32| n).capacity(1).queue_depth(9);
-        let numbers = numbers.build().unwrap();
-        let gate = testkit::Gate::new();
-        let busy = FuncPool::builder({
-            let gate = gate.clone();
-            move |n: u32| {
-                gate.wait();
-                n
-            }
-        });
-        let busy = busy.capacity(1).queue_depth(9).build().unwrap();
-        let first = busy.spawn(1).unwrap();
-        gate.wait_for_arrivals(1);
-        let second = busy.task().name("two").spawn(2).unwrap();
-        assert_eq!(busy.release_now(), [2]);
-        assert!(matches!(second.join(), Err(JoinError::Released)));
-        gate.open();
-        assert_eq!(first.join().unwrap(), 1);
-        end(&numbers);
+    let numbers = FuncPool::builder(|n: u32| n).capacity(1).queue_depth(9);
+    let numbers = numbers.build().unwrap();
+    let gate = testkit::Gate::new();
+    let busy = FuncPool::builder({
+        let gate = gate.clone();
+        move |n: u32| {
+            gate.wait();
+            n
+        }
     });
+    let busy = busy.capacity(1).queue_depth(9).build().unwrap();
+    let first = busy.spawn(1).unwrap();
+    gate.wait_for_arrivals(1);
+    let second = busy.task().name("two").spawn(2).unwrap();
+    assert_eq!(busy.release_now(), [2]);
+    assert!(matches!(second.join(), Err(JoinError::Released)));
+    gate.open();
+    assert_eq!(first.join().unwrap(), 1);
+    end(&numbers);
 }
 
-#[test]
+#[testkit::test]
 fn a_groups_tasks_take_options() {
-    bounded(|| {
-        let (pool, token) = (queueing(9), CancelToken::new());
-        let gate = hold(&pool, 1);
-        let group = pool.group();
-        let name = || current().name().map(str::to_owned);
-        group.task().name("one").spawn(name).unwrap();
-        group.task().cancelled_by(&token).try_spawn(name).unwrap();
-        token.cancel();
-        gate.open();
-        assert_eq!(group.next().unwrap().unwrap().as_deref(), Some("one"));
-        assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
-        assert!(group.is_empty());
-    });
+    let (pool, token) = (queueing(9), CancelToken::new());
+    let gate = hold(&pool, 1);
+    let group = pool.group();
+    let name = || current().name().map(str::to_owned);
+    group.task().name("one").spawn(name).unwrap();
+    group.task().cancelled_by(&token).try_spawn(name).unwrap();
+    token.cancel();
+    gate.open();
+    assert_eq!(group.next().unwrap().unwrap().as_deref(), Some("one"));
+    assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
+    assert!(group.is_empty());
 }
 
-#[test]
+#[testkit::test]
 fn a_million_tasks_of_one_token_leave_nothing_behind_in_it() {
-    bounded(|| {
-        let (pool, token) = (queueing(1000), CancelToken::new());
-        let ran = Arc::new(AtomicUsize::new(0));
-        for _ in 0..100_000 {
-            let ran = Arc::clone(&ran);
-            let task = pool.task().cancelled_by(&token);
-            task.submit(move || ran.fetch_add(1, SeqCst)).unwrap();
-        }
-        pool.wait_idle().unwrap();
-        end(&pool);
-        assert_eq!(ran.load(SeqCst), 100_000);
-        let shown = format!("{token:?}");
-        assert!(shown.contains("listeners: 0"), "{shown}");
-    });
+    let (pool, token) = (queueing(1000), CancelToken::new());
+    let ran = Arc::new(AtomicUsize::new(0));
+    for _ in 0..100_000 {
+        let ran = Arc::clone(&ran);
+        let task = pool.task().cancelled_by(&token);
+        task.submit(move || ran.fetch_add(1, SeqCst)).unwrap();
+    }
+    pool.wait_idle().unwrap();
+    end(&pool);
+    assert_eq!(ran.load(SeqCst), 100_000);
+    let shown = format!("{token:?}");
+    assert!(shown.contains("listeners: 0"), "{shown}");
 }
 
-#[test]
+#[testkit::test]
 fn a_submit_given_up_by_its_token_races_room_and_is_either_accepted_or_given_back() {
-    bounded(|| {
-        let pool = pool(1);
-        let mut outcomes = [0; 3];
-        for _ in 0..500 {
-            let token = CancelToken::new();
-            let gate = hold(&pool, 1);
-            let ours = token.clone();
-            let submitter = enter_line(&pool, move |pool| {
-                pool.task().cancelled_by(&ours).spawn(|| ())
-            });
-            let canceller = thread::spawn(move || token.cancel());
-            gate.open();
-            outcomes[match submitter.join().unwrap() {
-                Ok(handle) => usize::from(handle.join().is_err()),
-                Err(SubmitError::Cancelled(_)) => 2,
-                Err(other) => panic!("{other}"),
-            }] += 1;
-            canceller.join().unwrap();
-            pool.wait_idle().unwrap();
-        }
-        assert_eq!(outcomes.iter().sum::<usize>(), 500);
-        assert_eq!(pool.stats().refused, outcomes[2] as u64);
-        assert_eq!(pool.stats().cancelled, outcomes[1] as u64);
-    });
+    let pool = pool(1);
+    let mut outcomes = [0; 3];
+    for _ in 0..500 {
+        let token = CancelToken::new();
+        let gate = hold(&pool, 1);
+        let ours = token.clone();
+        let submitter = enter_line(&pool, move |pool| {
+            pool.task().cancelled_by(&ours).spawn(|| ())
+        });
+        let canceller = thread::spawn(move || token.cancel());
+        gate.open();
+        outcomes[match submitter.join().unwrap() {
+            Ok(handle) => usize::from(handle.join().is_err()),
+            Err(SubmitError::Cancelled(_)) => 2,
+            Err(other) => panic!("{other}"),
+        }] += 1;
+        canceller.join().unwrap();
+        pool.wait_idle().unwrap();
+    }
+    assert_eq!(outcomes.iter().sum::<usize>(), 500);
+    assert_eq!(pool.stats().refused, outcomes[2] as u64);
+    assert_eq!(pool.stats().cancelled, outcomes[1] as u64);
 }

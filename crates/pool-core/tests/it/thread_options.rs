@@ -4,68 +4,62 @@ use std::thread;
 
 use pool_core::{BuildError, Pool, SubmitError};
 
-use crate::support::{bounded, pool};
+use crate::support::pool;
 
-#[test]
+#[testkit::test]
 fn threads_are_called_after_their_pool_however_long_its_name() {
-    bounded(|| {
-        for name in [
-            "",
-            "short",
-            "a name of more than fifteen bytes, with ünïcode",
-        ] {
-            let pool = Pool::builder().capacity(2).name(name).build().unwrap();
-            let whose = || thread::current().name().map(str::to_owned);
-            let called = pool.spawn(whose).unwrap().join().unwrap();
-            assert_eq!(called, Some(format!("{name}-0")));
-            assert_eq!(pool.name(), name);
-        }
-        let nul = Pool::builder().capacity(1).name("nul\0inside").build();
-        assert!(matches!(nul, Err(BuildError::NulInName)));
-    });
+    for name in [
+        "",
+        "short",
+        "a name of more than fifteen bytes, with ünïcode",
+    ] {
+        let pool = Pool::builder().capacity(2).name(name).build().unwrap();
+        let whose = || thread::current().name().map(str::to_owned);
+        let called = pool.spawn(whose).unwrap().join().unwrap();
+        assert_eq!(called, Some(format!("{name}-0")));
+        assert_eq!(pool.name(), name);
+    }
+    let nul = Pool::builder().capacity(1).name("nul\0inside").build();
+    assert!(matches!(nul, Err(BuildError::NulInName)));
 }
 
-#[test]
+#[testkit::test]
 fn stacks_are_as_large_as_asked_for_or_refused() {
-    bounded(|| {
-        fn touch(bytes: usize) -> u8 {
-            let frame = [1_u8; 4096];
-            let seen = std::hint::black_box(&frame)[0];
-            if bytes <= 4096 {
-                seen
-            } else {
-                touch(bytes - 4096)
-            }
+    fn touch(bytes: usize) -> u8 {
+        let frame = [1_u8; 4096];
+        let seen = std::hint::black_box(&frame)[0];
+        if bytes <= 4096 {
+            seen
+        } else {
+            touch(bytes - 4096)
         }
-        let large = Pool::builder()
+    }
+    let large = Pool::builder()
+        .capacity(1)
+        .stack_size(64 << 20)
+        .build()
+        .unwrap();
+    assert_eq!(large.spawn(|| touch(16 << 20)).unwrap().join().unwrap(), 1);
+    for bytes in [usize::MAX, usize::MAX / 2, 1 << 60] {
+        let huge = Pool::builder()
             .capacity(1)
-            .stack_size(64 << 20)
+            .stack_size(bytes)
             .build()
             .unwrap();
-        assert_eq!(large.spawn(|| touch(16 << 20)).unwrap().join().unwrap(), 1);
-        for bytes in [usize::MAX, usize::MAX / 2, 1 << 60] {
-            let huge = Pool::builder()
-                .capacity(1)
-                .stack_size(bytes)
-                .build()
-                .unwrap();
-            let refused = huge.submit(|| ());
-            assert!(
-                matches!(refused, Err(SubmitError::NoThread(..))),
-                "{bytes}: {refused:?}"
-            );
-        }
-        let tiny = Pool::builder().capacity(1).stack_size(0).build().unwrap();
-        assert_eq!(tiny.spawn(|| 1).unwrap().join().unwrap(), 1);
-    });
+        let refused = huge.submit(|| ());
+        assert!(
+            matches!(refused, Err(SubmitError::NoThread(..))),
+            "{bytes}: {refused:?}"
+        );
+    }
+    let tiny = Pool::builder().capacity(1).stack_size(0).build().unwrap();
+    assert_eq!(tiny.spawn(|| 1).unwrap().join().unwrap(), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_shows_the_next_task_the_thread_locals_of_the_last() {
     thread_local!(static LEFT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
-    bounded(|| {
-        let pool = pool(1);
-        pool.spawn(|| LEFT.set(5)).unwrap().join().unwrap();
-        assert_eq!(pool.spawn(|| LEFT.get()).unwrap().join().unwrap(), 5);
-    });
+    let pool = pool(1);
+    pool.spawn(|| LEFT.set(5)).unwrap().join().unwrap();
+    assert_eq!(pool.spawn(|| LEFT.get()).unwrap().join().unwrap(), 5);
 }

@@ -15,7 +15,7 @@ use pool_core::{
 use pool_util::PoolExt;
 use testkit::{Counted, DropCounter};
 
-use crate::support::{Journal, bounded, poll, pool};
+use crate::support::{Journal, poll, pool};
 
 /// Where a task's user code acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,12 +255,10 @@ fn each_way_of_a_closure<const N: usize>() {
     });
 }
 
-#[test]
+#[testkit::test]
 fn a_closure_that_panics_or_calls_back_where_it_runs_is_dropped_once() {
-    bounded(|| {
-        each_way_of_a_closure::<SMALL>();
-        each_way_of_a_closure::<LARGE>();
-    });
+    each_way_of_a_closure::<SMALL>();
+    each_way_of_a_closure::<LARGE>();
 }
 
 fn each_way_of_an_argument<const N: usize>() {
@@ -276,12 +274,10 @@ fn each_way_of_an_argument<const N: usize>() {
     });
 }
 
-#[test]
+#[testkit::test]
 fn an_argument_that_panics_or_calls_back_where_it_is_used_is_dropped_once() {
-    bounded(|| {
-        each_way_of_an_argument::<SMALL>();
-        each_way_of_an_argument::<LARGE>();
-    });
+    each_way_of_an_argument::<SMALL>();
+    each_way_of_an_argument::<LARGE>();
 }
 
 /// Why a task that is queued behind another does not run.
@@ -368,23 +364,19 @@ fn given<'a, R: Runner>(
     pool.task().name("named").cancelled_by(token)
 }
 
-#[test]
+#[testkit::test]
 fn a_closure_that_panics_or_calls_back_as_it_is_dropped_unrun_is_dropped_once() {
-    bounded(|| {
-        each_way_out::<Pool, _, SMALL>(|part| move || run(part));
-        each_way_out::<Pool, _, LARGE>(|part| move || run(part));
-    });
+    each_way_out::<Pool, _, SMALL>(|part| move || run(part));
+    each_way_out::<Pool, _, LARGE>(|part| move || run(part));
 }
 
-#[test]
+#[testkit::test]
 fn an_argument_that_panics_or_calls_back_as_it_is_dropped_unrun_is_dropped_once() {
-    bounded(|| {
-        each_way_out::<Function<SMALL>, _, SMALL>(Some);
-        each_way_out::<Function<LARGE>, _, LARGE>(Some);
-    });
+    each_way_out::<Function<SMALL>, _, SMALL>(Some);
+    each_way_out::<Function<LARGE>, _, LARGE>(Some);
 }
 
-#[test]
+#[testkit::test]
 fn the_outer_task_is_current_again_after_one_that_panicked_in_place() {
     fn name() -> Option<String> {
         current().name().map(str::to_owned)
@@ -395,27 +387,25 @@ fn the_outer_task_is_current_again_after_one_that_panicked_in_place() {
             self.0.write(name());
         }
     }
-    bounded(|| {
-        let (pool, journal) = (pool(1), Journal::new());
-        let (inner, tells) = (pool.clone(), Tells(journal.clone()));
-        let outer = pool.task().name("outer").spawn(move || {
-            let captured = tells;
-            let task = move || {
-                let _captured = captured;
-                resume_unwind(Box::new("on purpose"));
-            };
-            let handle = inner.task().name("inner").spawn(task).unwrap();
-            assert!(handle.join().is_err());
-            let kept = current();
-            (name(), kept)
-        });
-        let (after, kept) = outer.unwrap().join().unwrap();
-        assert_eq!(after.as_deref(), Some("outer"));
-        assert_eq!(journal.entries(), [Some("inner".to_owned())]);
-        // What a task took from there outlives it.
-        assert_eq!((kept.name(), name()), (Some("outer"), None));
-        assert_eq!(pool.spawn(name).unwrap().join().unwrap(), None);
+    let (pool, journal) = (pool(1), Journal::new());
+    let (inner, tells) = (pool.clone(), Tells(journal.clone()));
+    let outer = pool.task().name("outer").spawn(move || {
+        let captured = tells;
+        let task = move || {
+            let _captured = captured;
+            resume_unwind(Box::new("on purpose"));
+        };
+        let handle = inner.task().name("inner").spawn(task).unwrap();
+        assert!(handle.join().is_err());
+        let kept = current();
+        (name(), kept)
     });
+    let (after, kept) = outer.unwrap().join().unwrap();
+    assert_eq!(after.as_deref(), Some("outer"));
+    assert_eq!(journal.entries(), [Some("inner".to_owned())]);
+    // What a task took from there outlives it.
+    assert_eq!((kept.name(), name()), (Some("outer"), None));
+    assert_eq!(pool.spawn(name).unwrap().join().unwrap(), None);
 }
 
 #[cfg(feature = "tracing")]
@@ -459,23 +449,21 @@ mod spans {
 
     /// The span panics before the task's body is called, and the body's captures as they are dropped.
     fn each_panics(hand_over: impl Fn(&Pool, (PanicOnDrop, Counted), &DropCounter)) {
-        bounded(|| {
-            let pool = Pool::builder().capacity(1).queue_depth(8).carry_span(true);
-            let (pool, drops) = (pool.build().unwrap(), DropCounter::new());
-            let spans = PanicsAtTasks(thread::current().id(), OnceLock::new());
-            tracing::subscriber::with_default(spans, || {
-                tracing::info_span!("outer").in_scope(|| {
-                    hand_over(&pool, (PanicOnDrop::new(), drops.token()), &drops);
-                });
+        let pool = Pool::builder().capacity(1).queue_depth(8).carry_span(true);
+        let (pool, drops) = (pool.build().unwrap(), DropCounter::new());
+        let spans = PanicsAtTasks(thread::current().id(), OnceLock::new());
+        tracing::subscriber::with_default(spans, || {
+            tracing::info_span!("outer").in_scope(|| {
+                hand_over(&pool, (PanicOnDrop::new(), drops.token()), &drops);
             });
-            pool.wait_idle().unwrap();
-            assert_eq!((drops.alive(), pool.stats().panicked), (0, 1));
-            assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
-            assert_eq!(pool.stats().threads_started, 1);
         });
+        pool.wait_idle().unwrap();
+        assert_eq!((drops.alive(), pool.stats().panicked), (0, 1));
+        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+        assert_eq!(pool.stats().threads_started, 1);
     }
 
-    #[test]
+    #[testkit::test]
     fn a_task_whose_span_and_captures_panic_costs_no_worker() {
         each_panics(|pool, captured, _| pool.submit(|| drop(captured)).unwrap());
         each_panics(|pool, captured, _| pool.keyed().submit(1, || drop(captured)).unwrap());
@@ -486,7 +474,7 @@ mod spans {
         });
     }
 
-    #[test]
+    #[testkit::test]
     fn what_a_task_captured_is_gone_by_its_end_though_its_span_panics() {
         each_panics(|pool, captured, drops| {
             let handle = pool.spawn(|| drop(captured)).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pool_core::{ManualClock, Pool, WaitError};
 use testkit::{Gate, waker_fn};
 
-use crate::support::{Journal, bounded, end, hold, poll_with, until, wait_in_line};
+use crate::support::{Journal, end, hold, poll_with, until, wait_in_line};
 
 /// Waits at a gate as it is dropped.
 struct Dallies(Gate);
@@ -59,54 +59,48 @@ fn spawn_detached(pool: &Pool, value: impl Send + 'static) {
     detached.open();
 }
 
-#[test]
+#[testkit::test]
 fn a_task_does_not_wait_for_the_destructor_of_a_detached_value() {
-    bounded(|| {
-        let (pool, dropping) = (staffed(2, 8), Gate::new());
-        spawn_detached(&pool, Dallies(dropping.clone()));
-        dropping.wait_for_arrivals(1);
-        assert_eq!((pool.busy(), pool.in_flight()), (1, 1));
-        another_task_is_run(&pool);
-        dropping.open();
-        end(&pool);
-        assert_eq!(pool.stats().completed, 2);
-    });
+    let (pool, dropping) = (staffed(2, 8), Gate::new());
+    spawn_detached(&pool, Dallies(dropping.clone()));
+    dropping.wait_for_arrivals(1);
+    assert_eq!((pool.busy(), pool.in_flight()), (1, 1));
+    another_task_is_run(&pool);
+    dropping.open();
+    end(&pool);
+    assert_eq!(pool.stats().completed, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_submitted_closure_ends_when_what_it_returned_is_gone() {
-    bounded(|| {
-        let (pool, dropping) = (staffed(2, 8), Gate::new());
-        let value = Dallies(dropping.clone());
-        pool.submit(move || value).unwrap();
-        dropping.wait_for_arrivals(1);
-        assert_eq!((pool.busy(), pool.in_flight()), (1, 1));
-        another_task_is_run(&pool);
-        let late = pool.wait_idle_timeout(Duration::ZERO);
-        assert_eq!(late, Err(WaitError::TimedOut));
-        assert_eq!(pool.stats().completed, 1);
-        dropping.open();
-        pool.wait_idle().unwrap();
-        assert_eq!(pool.stats().completed, 2);
-    });
+    let (pool, dropping) = (staffed(2, 8), Gate::new());
+    let value = Dallies(dropping.clone());
+    pool.submit(move || value).unwrap();
+    dropping.wait_for_arrivals(1);
+    assert_eq!((pool.busy(), pool.in_flight()), (1, 1));
+    another_task_is_run(&pool);
+    let late = pool.wait_idle_timeout(Duration::ZERO);
+    assert_eq!(late, Err(WaitError::TimedOut));
+    assert_eq!(pool.stats().completed, 1);
+    dropping.open();
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats().completed, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_detached_task_ends_when_its_value_is_gone() {
-    bounded(|| {
-        let (pool, dropping) = (staffed(1, 8), Gate::new());
-        spawn_detached(&pool, Dallies(dropping.clone()));
-        dropping.wait_for_arrivals(1);
-        let late = pool.wait_idle_timeout(Duration::ZERO);
-        assert_eq!(late, Err(WaitError::TimedOut));
-        assert_eq!(pool.stats().completed, 0);
-        dropping.open();
-        pool.wait_idle().unwrap();
-        assert_eq!(pool.stats().completed, 1);
-    });
+    let (pool, dropping) = (staffed(1, 8), Gate::new());
+    spawn_detached(&pool, Dallies(dropping.clone()));
+    dropping.wait_for_arrivals(1);
+    let late = pool.wait_idle_timeout(Duration::ZERO);
+    assert_eq!(late, Err(WaitError::TimedOut));
+    assert_eq!(pool.stats().completed, 0);
+    dropping.open();
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats().completed, 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_value_may_wait_for_another_task_as_it_is_dropped_detached() {
     struct Asks(Pool);
     impl Drop for Asks {
@@ -117,140 +111,126 @@ fn a_value_may_wait_for_another_task_as_it_is_dropped_detached() {
             answered.wait();
         }
     }
-    bounded(|| {
-        let pool = staffed(2, 8);
-        spawn_detached(&pool, Asks(pool.clone()));
-        pool.wait_idle().unwrap();
-        assert_eq!(pool.stats().completed, 2);
-    });
+    let pool = staffed(2, 8);
+    spawn_detached(&pool, Asks(pool.clone()));
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats().completed, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_does_not_wait_for_the_waker_of_a_joiner() {
-    bounded(|| {
-        let (pool, waking) = (staffed(2, 8), Gate::new());
-        let ends = Gate::new();
-        let held = ends.clone();
-        let mut handle = pool.spawn(move || held.wait()).unwrap();
-        assert!(poll_with(&mut handle, &dallying_waker(&waking)).is_pending());
-        ends.open();
-        waking.wait_for_arrivals(1);
-        // The task has ended, and its worker is busy all the same.
-        let stats = pool.stats();
-        assert_eq!((stats.in_flight, stats.completed, stats.busy), (0, 1, 1));
-        assert!(handle.is_finished());
-        pool.wait_idle().unwrap();
-        another_task_is_run(&pool);
-        waking.open();
-        end(&pool);
-    });
+    let (pool, waking) = (staffed(2, 8), Gate::new());
+    let ends = Gate::new();
+    let held = ends.clone();
+    let mut handle = pool.spawn(move || held.wait()).unwrap();
+    assert!(poll_with(&mut handle, &dallying_waker(&waking)).is_pending());
+    ends.open();
+    waking.wait_for_arrivals(1);
+    // The task has ended, and its worker is busy all the same.
+    let stats = pool.stats();
+    assert_eq!((stats.in_flight, stats.completed, stats.busy), (0, 1, 1));
+    assert!(handle.is_finished());
+    pool.wait_idle().unwrap();
+    another_task_is_run(&pool);
+    waking.open();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_calls_a_joiners_waker_has_not_taken_the_next_task() {
-    bounded(|| {
-        let (pool, waking) = (staffed(2, 8), Gate::new());
-        let [ends, other] = [(); 2].map(|()| Gate::new());
-        let held = ends.clone();
-        let mut handle = pool.spawn(move || held.wait()).unwrap();
-        let held = other.clone();
-        pool.submit(move || held.wait()).unwrap();
-        ends.wait_for_arrivals(1);
-        other.wait_for_arrivals(1);
-        assert!(poll_with(&mut handle, &dallying_waker(&waking)).is_pending());
-        let next = pool.spawn(|| "next").unwrap();
-        ends.open();
-        waking.wait_for_arrivals(1);
-        assert_eq!((pool.queued(), pool.busy()), (1, 2));
-        other.open();
-        assert_eq!(next.join().unwrap(), "next");
-        waking.open();
-        end(&pool);
-    });
+    let (pool, waking) = (staffed(2, 8), Gate::new());
+    let [ends, other] = [(); 2].map(|()| Gate::new());
+    let held = ends.clone();
+    let mut handle = pool.spawn(move || held.wait()).unwrap();
+    let held = other.clone();
+    pool.submit(move || held.wait()).unwrap();
+    ends.wait_for_arrivals(1);
+    other.wait_for_arrivals(1);
+    assert!(poll_with(&mut handle, &dallying_waker(&waking)).is_pending());
+    let next = pool.spawn(|| "next").unwrap();
+    ends.open();
+    waking.wait_for_arrivals(1);
+    assert_eq!((pool.queued(), pool.busy()), (1, 2));
+    other.open();
+    assert_eq!(next.join().unwrap(), "next");
+    waking.open();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn there_is_room_by_the_time_a_joiners_waker_is_called() {
-    bounded(|| {
-        let (pool, journal) = (staffed(1, 0), Journal::new());
-        let ends = Gate::new();
-        let held = ends.clone();
-        let mut handle = pool.spawn(move || held.wait()).unwrap();
-        let waker = {
-            let (pool, journal) = (pool.clone(), journal.clone());
-            waker_fn(move || {
-                journal.write(pool.stats().completed);
-                pool.try_submit(journal.writer(99)).unwrap();
-            })
-        };
-        assert!(poll_with(&mut handle, &waker).is_pending());
-        ends.open();
-        until(|| journal.len() == 2);
-        assert_eq!(journal.entries(), [1, 99]);
-        end(&pool);
-    });
+    let (pool, journal) = (staffed(1, 0), Journal::new());
+    let ends = Gate::new();
+    let held = ends.clone();
+    let mut handle = pool.spawn(move || held.wait()).unwrap();
+    let waker = {
+        let (pool, journal) = (pool.clone(), journal.clone());
+        waker_fn(move || {
+            journal.write(pool.stats().completed);
+            pool.try_submit(journal.writer(99)).unwrap();
+        })
+    };
+    assert!(poll_with(&mut handle, &waker).is_pending());
+    ends.open();
+    until(|| journal.len() == 2);
+    assert_eq!(journal.entries(), [1, 99]);
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_wakes_a_future_in_the_line_has_not_taken_its_task() {
-    bounded(|| {
-        let (pool, waking, ran) = (staffed(2, 0), Gate::new(), Gate::new());
-        let [first, second] = two_at_work(&pool);
-        let runs = ran.clone();
-        let mut entering = pool.submit_async(move || runs.open());
-        assert!(poll_with(&mut entering, &dallying_waker(&waking)).is_pending());
-        first.open();
-        waking.wait_for_arrivals(1);
-        assert_eq!((pool.queued(), pool.busy()), (1, 2));
-        second.open();
-        ran.wait();
-        assert!(!waking.is_open());
-        waking.open();
-        end(&pool);
-    });
+    let (pool, waking, ran) = (staffed(2, 0), Gate::new(), Gate::new());
+    let [first, second] = two_at_work(&pool);
+    let runs = ran.clone();
+    let mut entering = pool.submit_async(move || runs.open());
+    assert!(poll_with(&mut entering, &dallying_waker(&waking)).is_pending());
+    first.open();
+    waking.wait_for_arrivals(1);
+    assert_eq!((pool.queued(), pool.busy()), (1, 2));
+    second.open();
+    ran.wait();
+    assert!(!waking.is_open());
+    waking.open();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_tuning_has_its_workers_started_before_it_wakes_futures() {
-    bounded(|| {
-        let (pool, waking, ran) = (staffed(1, 0), Gate::new(), Gate::new());
-        let held = hold(&pool, 1);
-        let runs = ran.clone();
-        let mut entering = pool.submit_async(move || runs.open());
-        assert!(poll_with(&mut entering, &dallying_waker(&waking)).is_pending());
-        let tuner = {
-            let pool = pool.clone();
-            thread::spawn(move || pool.tune(8).unwrap())
-        };
-        waking.wait_for_arrivals(1);
-        ran.wait();
-        another_task_is_run(&pool);
-        waking.open();
-        tuner.join().unwrap();
-        held.open();
-        end(&pool);
-    });
+    let (pool, waking, ran) = (staffed(1, 0), Gate::new(), Gate::new());
+    let held = hold(&pool, 1);
+    let runs = ran.clone();
+    let mut entering = pool.submit_async(move || runs.open());
+    assert!(poll_with(&mut entering, &dallying_waker(&waking)).is_pending());
+    let tuner = {
+        let pool = pool.clone();
+        thread::spawn(move || pool.tune(8).unwrap())
+    };
+    waking.wait_for_arrivals(1);
+    ran.wait();
+    another_task_is_run(&pool);
+    waking.open();
+    tuner.join().unwrap();
+    held.open();
+    end(&pool);
 }
 
-#[test]
+#[testkit::test]
 fn a_release_tells_the_threads_in_the_line_before_it_wakes_futures() {
-    bounded(|| {
-        let (pool, waking) = (staffed(1, 0), Gate::new());
-        let held = hold(&pool, 1);
-        let mut entering = pool.submit_async(|| ());
-        assert!(poll_with(&mut entering, &dallying_waker(&waking)).is_pending());
-        let waiter = wait_in_line(&pool, || ());
-        let releaser = {
-            let pool = pool.clone();
-            thread::spawn(move || pool.release())
-        };
-        waking.wait_for_arrivals(1);
-        assert!(waiter.join().unwrap().unwrap_err().is_released());
-        waking.open();
-        assert!(releaser.join().unwrap());
-        held.open();
-        end(&pool);
-    });
+    let (pool, waking) = (staffed(1, 0), Gate::new());
+    let held = hold(&pool, 1);
+    let mut entering = pool.submit_async(|| ());
+    assert!(poll_with(&mut entering, &dallying_waker(&waking)).is_pending());
+    let waiter = wait_in_line(&pool, || ());
+    let releaser = {
+        let pool = pool.clone();
+        thread::spawn(move || pool.release())
+    };
+    waking.wait_for_arrivals(1);
+    assert!(waiter.join().unwrap().unwrap_err().is_released());
+    waking.open();
+    assert!(releaser.join().unwrap());
+    held.open();
+    end(&pool);
 }
 
 /// A thread gate that lets two threads pass and refuses the others; once `blocks` is open, each
@@ -269,23 +249,21 @@ fn budget(blocks: &Gate, asked: &Gate) -> impl Fn() -> io::Result<()> + Send + S
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_asks_the_thread_gate_has_not_taken_the_next_task() {
-    bounded(|| {
-        let (blocks, asked, journal) = (Gate::new(), Gate::new(), Journal::new());
-        let pool = Pool::builder().capacity(3).queue_depth(8);
-        let pool = pool.thread_gate(budget(&blocks, &asked)).build().unwrap();
-        let [first, second] = two_at_work(&pool);
-        pool.try_submit(journal.writer("third")).unwrap();
-        pool.try_submit(journal.writer("fourth")).unwrap();
-        blocks.open();
-        first.open(); // Its worker has two tasks before it, and is to start another for one.
-        asked.wait_for_arrivals(1);
-        assert_eq!((pool.queued(), pool.busy()), (2, 2));
-        second.open();
-        until(|| journal.len() == 2);
-        assert_eq!(journal.entries(), ["third", "fourth"]);
-        asked.open();
-        end(&pool);
-    });
+    let (blocks, asked, journal) = (Gate::new(), Gate::new(), Journal::new());
+    let pool = Pool::builder().capacity(3).queue_depth(8);
+    let pool = pool.thread_gate(budget(&blocks, &asked)).build().unwrap();
+    let [first, second] = two_at_work(&pool);
+    pool.try_submit(journal.writer("third")).unwrap();
+    pool.try_submit(journal.writer("fourth")).unwrap();
+    blocks.open();
+    first.open(); // Its worker has two tasks before it, and is to start another for one.
+    asked.wait_for_arrivals(1);
+    assert_eq!((pool.queued(), pool.busy()), (2, 2));
+    second.open();
+    until(|| journal.len() == 2);
+    assert_eq!(journal.entries(), ["third", "fourth"]);
+    asked.open();
+    end(&pool);
 }

@@ -7,140 +7,128 @@ use std::{io, thread};
 use pool_core::{Pool, SubmitError, current};
 use testkit::Gate;
 
-use crate::support::{Journal, bounded, end, until};
+use crate::support::{Journal, end, until};
 
 fn thread_name() -> Option<String> {
     thread::current().name().map(str::to_owned)
 }
 
-#[test]
+#[testkit::test]
 fn live_workers_have_different_slots_below_the_capacity_and_a_freed_one_is_taken_again() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(4).keep_alive(None);
-        let pool = pool
-            .thread_name(|slot| format!("worker {slot}"))
+    let pool = Pool::builder().capacity(4).keep_alive(None);
+    let pool = pool
+        .thread_name(|slot| format!("worker {slot}"))
+        .build()
+        .unwrap();
+    for _ in 0..3 {
+        let (gate, slots) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
+        for _ in 0..4 {
+            let (held, slots) = (gate.clone(), Arc::clone(&slots));
+            let task = move || {
+                let slot = current().worker().unwrap();
+                assert_eq!(thread_name().unwrap(), format!("worker {slot}"));
+                slots.lock().unwrap().push(slot);
+                held.wait();
+            };
+            pool.try_submit(task).unwrap();
+        }
+        gate.wait_for_arrivals(4);
+        let mut slots = slots.lock().unwrap().clone();
+        slots.sort_unstable();
+        assert_eq!(slots, [0, 1, 2, 3]);
+        gate.open();
+        pool.wait_idle().unwrap();
+        // Two end, and two others come.
+        pool.tune(2).unwrap();
+        until(|| pool.running() == 2);
+        pool.tune(4).unwrap();
+    }
+    end(&pool);
+}
+
+#[testkit::test]
+fn a_start_that_is_refused_gives_its_slot_back() {
+    let refusals = Arc::new(AtomicUsize::new(2));
+    let left = Arc::clone(&refusals);
+    let pool = Pool::builder().capacity(2).thread_gate(move || {
+        let refuse = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        refuse.map_or(Ok(()), |_| Err(io::ErrorKind::OutOfMemory.into()))
+    });
+    let pool = pool.build().unwrap();
+    for _ in 0..2 {
+        assert!(matches!(pool.submit(|| ()), Err(SubmitError::NoThread(..))));
+    }
+    assert_eq!(
+        pool.spawn(|| current().worker()).unwrap().join().unwrap(),
+        Some(0)
+    );
+}
+
+#[testkit::test]
+fn a_name_that_panics_or_has_a_nul_inside_counts_as_a_refusal() {
+    for bad in [|_| panic!("no name"), |_| String::from("a\0b")] {
+        let pool = Pool::builder()
+            .capacity(1)
+            .thread_name(bad)
             .build()
             .unwrap();
-        for _ in 0..3 {
-            let (gate, slots) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
-            for _ in 0..4 {
-                let (held, slots) = (gate.clone(), Arc::clone(&slots));
-                let task = move || {
-                    let slot = current().worker().unwrap();
-                    assert_eq!(thread_name().unwrap(), format!("worker {slot}"));
-                    slots.lock().unwrap().push(slot);
-                    held.wait();
-                };
-                pool.try_submit(task).unwrap();
-            }
-            gate.wait_for_arrivals(4);
-            let mut slots = slots.lock().unwrap().clone();
-            slots.sort_unstable();
-            assert_eq!(slots, [0, 1, 2, 3]);
-            gate.open();
-            pool.wait_idle().unwrap();
-            // Two end, and two others come.
-            pool.tune(2).unwrap();
-            until(|| pool.running() == 2);
-            pool.tune(4).unwrap();
-        }
-        end(&pool);
-    });
+        assert!(matches!(pool.submit(|| ()), Err(SubmitError::NoThread(..))));
+        assert_eq!(pool.stats().thread_failures, 1);
+    }
 }
 
-#[test]
-fn a_start_that_is_refused_gives_its_slot_back() {
-    bounded(|| {
-        let refusals = Arc::new(AtomicUsize::new(2));
-        let left = Arc::clone(&refusals);
-        let pool = Pool::builder().capacity(2).thread_gate(move || {
-            let refuse = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
-            refuse.map_or(Ok(()), |_| Err(io::ErrorKind::OutOfMemory.into()))
-        });
-        let pool = pool.build().unwrap();
-        for _ in 0..2 {
-            assert!(matches!(pool.submit(|| ()), Err(SubmitError::NoThread(..))));
-        }
-        assert_eq!(
-            pool.spawn(|| current().worker()).unwrap().join().unwrap(),
-            Some(0)
-        );
-    });
-}
-
-#[test]
-fn a_name_that_panics_or_has_a_nul_inside_counts_as_a_refusal() {
-    bounded(|| {
-        for bad in [|_| panic!("no name"), |_| String::from("a\0b")] {
-            let pool = Pool::builder()
-                .capacity(1)
-                .thread_name(bad)
-                .build()
-                .unwrap();
-            assert!(matches!(pool.submit(|| ()), Err(SubmitError::NoThread(..))));
-            assert_eq!(pool.stats().thread_failures, 1);
-        }
-    });
-}
-
-#[test]
+#[testkit::test]
 fn hooks_know_their_workers_slot() {
-    bounded(|| {
-        let journal = Journal::new();
-        let note = |what: &'static str| {
-            let journal = journal.clone();
-            move || journal.write((what, current().worker()))
-        };
-        let pool = Pool::builder().capacity(1);
-        let pool = pool.start_hook(note("start")).stop_hook(note("stop"));
-        let pool = pool.build().unwrap();
-        pool.spawn(note("task")).unwrap().join().unwrap();
-        end(&pool);
-        let expected = [("start", Some(0)), ("task", Some(0)), ("stop", Some(0))];
-        assert_eq!(journal.entries(), expected);
-        assert_eq!(current().worker(), None);
-    });
+    let journal = Journal::new();
+    let note = |what: &'static str| {
+        let journal = journal.clone();
+        move || journal.write((what, current().worker()))
+    };
+    let pool = Pool::builder().capacity(1);
+    let pool = pool.start_hook(note("start")).stop_hook(note("stop"));
+    let pool = pool.build().unwrap();
+    pool.spawn(note("task")).unwrap().join().unwrap();
+    end(&pool);
+    let expected = [("start", Some(0)), ("task", Some(0)), ("stop", Some(0))];
+    assert_eq!(journal.entries(), expected);
+    assert_eq!(current().worker(), None);
 }
 
-#[test]
+#[testkit::test]
 fn a_wrap_is_around_a_workers_hooks_and_tasks_and_the_pool_ends_after_it() {
-    bounded(|| {
-        let journal = Journal::new();
-        let (wraps, starts, stops) = (journal.clone(), journal.clone(), journal.clone());
-        let pool = Pool::builder().capacity(1).worker_wrap(move |run| {
-            wraps.write("in");
-            run();
-            run(); // Lived once.
-            wraps.write("out");
-        });
-        let pool = pool.start_hook(move || starts.write("start"));
-        let pool = pool.stop_hook(move || stops.write("stop"));
-        let pool = pool.build().unwrap();
-        pool.submit(journal.writer("task")).unwrap();
-        end(&pool);
-        assert_eq!(journal.entries(), ["in", "start", "task", "stop", "out"]);
+    let journal = Journal::new();
+    let (wraps, starts, stops) = (journal.clone(), journal.clone(), journal.clone());
+    let pool = Pool::builder().capacity(1).worker_wrap(move |run| {
+        wraps.write("in");
+        run();
+        run(); // Lived once.
+        wraps.write("out");
     });
+    let pool = pool.start_hook(move || starts.write("start"));
+    let pool = pool.stop_hook(move || stops.write("stop"));
+    let pool = pool.build().unwrap();
+    pool.submit(journal.writer("task")).unwrap();
+    end(&pool);
+    assert_eq!(journal.entries(), ["in", "start", "task", "stop", "out"]);
 }
 
-#[test]
+#[testkit::test]
 fn a_wrap_that_panics_or_forgets_to_run_keeps_no_worker_from_serving() {
-    bounded(|| {
-        for panics in [false, true] {
-            let pool = Pool::builder().capacity(1).worker_wrap(move |_| {
-                assert!(!panics, "a wrap");
-            });
-            let pool = pool.build().unwrap();
-            assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
-            end(&pool);
-            assert_eq!(pool.stats().hook_panics, u64::from(panics));
-        }
-        let pool = Pool::builder().capacity(1).worker_wrap(|run| {
-            run();
-            panic!("after it");
+    for panics in [false, true] {
+        let pool = Pool::builder().capacity(1).worker_wrap(move |_| {
+            assert!(!panics, "a wrap");
         });
         let pool = pool.build().unwrap();
         assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
         end(&pool);
-        assert_eq!(pool.stats().hook_panics, 1);
+        assert_eq!(pool.stats().hook_panics, u64::from(panics));
+    }
+    let pool = Pool::builder().capacity(1).worker_wrap(|run| {
+        run();
+        panic!("after it");
     });
+    let pool = pool.build().unwrap();
+    assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+    end(&pool);
+    assert_eq!(pool.stats().hook_panics, 1);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use pool_core::{Builder, Func, FuncPool, JoinError, JoinHandle, OnFull, WeakFuncPool, current};
 use testkit::{Gate, PanicOnDrop};
 
-use crate::support::{Journal, bounded, end, until};
+use crate::support::{Journal, end, until};
 
 /// What a state has gone through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,162 +70,146 @@ fn counting(steps: &Steps) -> Builder<Func<bool, (usize, usize)>> {
     .queue_depth(10)
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_makes_its_state_before_its_first_call_keeps_it_and_drops_it_on_its_own_thread() {
-    bounded(|| {
-        let steps = Journal::new();
-        let pool = counting(&steps).build().unwrap();
-        for call in 0..3 {
-            assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, call));
-        }
-        end(&pool);
-        let entries = steps.entries();
-        let [(Made, 0, made), (Dropped, 0, dropped)] = entries[..] else {
-            panic!("{entries:?}");
-        };
-        assert_eq!(made, dropped);
-        assert_ne!(made, thread::current().id());
-        assert_eq!(pool.stats().hook_panics, 0);
-    });
+    let steps = Journal::new();
+    let pool = counting(&steps).build().unwrap();
+    for call in 0..3 {
+        assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, call));
+    }
+    end(&pool);
+    let entries = steps.entries();
+    let [(Made, 0, made), (Dropped, 0, dropped)] = entries[..] else {
+        panic!("{entries:?}");
+    };
+    assert_eq!(made, dropped);
+    assert_ne!(made, thread::current().id());
+    assert_eq!(pool.stats().hook_panics, 0);
 }
 
-#[test]
+#[testkit::test]
 fn each_worker_has_a_state_of_its_own() {
-    bounded(|| {
-        let (steps, gate) = (Journal::new(), Gate::new());
-        let all = gate.clone();
-        let pool = FuncPool::builder_with_state(numbered(&steps), move |state, ()| {
-            all.wait();
-            (state.number, current().worker())
-        });
-        let pool = pool.capacity(3).build().unwrap();
-        let calls: Vec<_> = (0..3).map(|_| pool.spawn(()).unwrap()).collect();
-        gate.wait_for_arrivals(3);
-        gate.open();
-        let mut got: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
-        got.sort_unstable();
-        let numbers: Vec<_> = got.iter().map(|(number, _)| *number).collect();
-        assert_eq!(numbers, [0, 1, 2]);
-        end(&pool);
-        assert_eq!(steps.len(), 6, "all are gone when the pool has ended");
+    let (steps, gate) = (Journal::new(), Gate::new());
+    let all = gate.clone();
+    let pool = FuncPool::builder_with_state(numbered(&steps), move |state, ()| {
+        all.wait();
+        (state.number, current().worker())
     });
+    let pool = pool.capacity(3).build().unwrap();
+    let calls: Vec<_> = (0..3).map(|_| pool.spawn(()).unwrap()).collect();
+    gate.wait_for_arrivals(3);
+    gate.open();
+    let mut got: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
+    got.sort_unstable();
+    let numbers: Vec<_> = got.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [0, 1, 2]);
+    end(&pool);
+    assert_eq!(steps.len(), 6, "all are gone when the pool has ended");
 }
 
-#[test]
+#[testkit::test]
 fn the_state_is_made_after_the_start_hook_and_dropped_before_the_stop_hook() {
-    bounded(|| {
-        let steps = Journal::new();
-        let (at_start, at_stop) = (steps.clone(), steps.clone());
-        let here = || thread::current().id();
-        let pool = counting(&steps)
-            .prestart(1)
-            .start_hook(move || at_start.write((Made, 100, here())))
-            .stop_hook(move || at_stop.write((Dropped, 100, here())));
-        let pool = pool.build().unwrap();
-        until(|| steps.len() == 2); // No task has come.
-        end(&pool);
-        assert_eq!(
-            states(&steps),
-            [(Made, 100), (Made, 0), (Dropped, 0), (Dropped, 100)]
-        );
-    });
+    let steps = Journal::new();
+    let (at_start, at_stop) = (steps.clone(), steps.clone());
+    let here = || thread::current().id();
+    let pool = counting(&steps)
+        .prestart(1)
+        .start_hook(move || at_start.write((Made, 100, here())))
+        .stop_hook(move || at_stop.write((Dropped, 100, here())));
+    let pool = pool.build().unwrap();
+    until(|| steps.len() == 2); // No task has come.
+    end(&pool);
+    assert_eq!(
+        states(&steps),
+        [(Made, 100), (Made, 0), (Dropped, 0), (Dropped, 100)]
+    );
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_comes_while_a_worker_makes_its_state_gets_another_worker() {
-    bounded(|| {
-        let (gate, makes) = (Gate::new(), AtomicUsize::new(0));
-        let first = gate.clone();
-        let make = move || {
-            if makes.fetch_add(1, SeqCst) == 0 {
-                first.wait();
-            }
-        };
-        let pool = FuncPool::builder_with_state(make, |(), n: u32| n);
-        let pool = pool.capacity(2).prestart(1).build().unwrap();
-        gate.wait_for_arrivals(1);
-        assert_eq!(pool.spawn(7).unwrap().join().unwrap(), 7);
-        gate.open();
-    });
+    let (gate, makes) = (Gate::new(), AtomicUsize::new(0));
+    let first = gate.clone();
+    let make = move || {
+        if makes.fetch_add(1, SeqCst) == 0 {
+            first.wait();
+        }
+    };
+    let pool = FuncPool::builder_with_state(make, |(), n: u32| n);
+    let pool = pool.capacity(2).prestart(1).build().unwrap();
+    gate.wait_for_arrivals(1);
+    assert_eq!(pool.spawn(7).unwrap().join().unwrap(), 7);
+    gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_was_to_end_and_stays_makes_a_new_state() {
-    bounded(|| {
-        let (steps, gate) = (Journal::new(), Gate::new());
-        let stopping = gate.clone();
-        let pool = counting(&steps)
-            .keep_alive(Duration::ZERO)
-            .stop_hook(move || stopping.wait());
-        let pool = pool.build().unwrap();
-        assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, 0));
-        gate.wait_for_arrivals(1);
-        let second = pool.try_spawn(false).unwrap();
-        assert_eq!(states(&steps), [(Made, 0), (Dropped, 0)]);
-        gate.open();
-        assert_eq!(second.join().unwrap(), (1, 0));
-        assert_eq!(pool.stats().threads_started, 1);
-    });
+    let (steps, gate) = (Journal::new(), Gate::new());
+    let stopping = gate.clone();
+    let pool = counting(&steps)
+        .keep_alive(Duration::ZERO)
+        .stop_hook(move || stopping.wait());
+    let pool = pool.build().unwrap();
+    assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, 0));
+    gate.wait_for_arrivals(1);
+    let second = pool.try_spawn(false).unwrap();
+    assert_eq!(states(&steps), [(Made, 0), (Dropped, 0)]);
+    gate.open();
+    assert_eq!(second.join().unwrap(), (1, 0));
+    assert_eq!(pool.stats().threads_started, 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_call_that_panics_drops_its_state_and_the_next_one_makes_another() {
-    bounded(|| {
-        let steps = Journal::new();
-        let pool = counting(&steps).build().unwrap();
-        assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, 0));
-        let panicked = pool.spawn(true).unwrap().join();
-        let Err(JoinError::Panicked(panic)) = panicked else {
-            panic!("{panicked:?}");
-        };
-        assert_eq!(panic.message(), Some("as asked"));
-        assert_eq!(states(&steps), [(Made, 0), (Dropped, 0)]);
-        assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (1, 0));
-        assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (1, 1));
-        assert_eq!((pool.stats().panicked, pool.stats().hook_panics), (1, 0));
-    });
+    let steps = Journal::new();
+    let pool = counting(&steps).build().unwrap();
+    assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, 0));
+    let panicked = pool.spawn(true).unwrap().join();
+    let Err(JoinError::Panicked(panic)) = panicked else {
+        panic!("{panicked:?}");
+    };
+    assert_eq!(panic.message(), Some("as asked"));
+    assert_eq!(states(&steps), [(Made, 0), (Dropped, 0)]);
+    assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (1, 0));
+    assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (1, 1));
+    assert_eq!((pool.stats().panicked, pool.stats().hook_panics), (1, 0));
 }
 
-#[test]
+#[testkit::test]
 fn a_state_that_cannot_be_made_is_tried_again_by_each_call_which_says_so() {
-    bounded(|| {
-        let tries = AtomicUsize::new(0);
-        let make = move || {
-            let number = tries.fetch_add(1, SeqCst);
-            assert!(number >= 2, "try {number}");
-            number
-        };
-        let pool = FuncPool::builder_with_state(make, |state: &mut usize, ()| *state);
-        let pool = pool.capacity(1).build().unwrap();
-        let refused = pool.spawn(()).unwrap().join(); // The worker's start has failed as well.
-        assert_eq!(pool.stats().hook_panics, 1);
-        let Err(JoinError::Panicked(panic)) = refused else {
-            panic!("{refused:?}");
-        };
-        assert_eq!(panic.message(), Some("try 1"));
-        assert_eq!(pool.spawn(()).unwrap().join().unwrap(), 2);
-        assert_eq!(pool.spawn(()).unwrap().join().unwrap(), 2);
-        assert_eq!(pool.stats().hook_panics, 1);
-    });
+    let tries = AtomicUsize::new(0);
+    let make = move || {
+        let number = tries.fetch_add(1, SeqCst);
+        assert!(number >= 2, "try {number}");
+        number
+    };
+    let pool = FuncPool::builder_with_state(make, |state: &mut usize, ()| *state);
+    let pool = pool.capacity(1).build().unwrap();
+    let refused = pool.spawn(()).unwrap().join(); // The worker's start has failed as well.
+    assert_eq!(pool.stats().hook_panics, 1);
+    let Err(JoinError::Panicked(panic)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(panic.message(), Some("try 1"));
+    assert_eq!(pool.spawn(()).unwrap().join().unwrap(), 2);
+    assert_eq!(pool.spawn(()).unwrap().join().unwrap(), 2);
+    assert_eq!(pool.stats().hook_panics, 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_state_whose_drop_panics_is_counted_at_its_workers_end_and_ignored_after_a_panic() {
-    bounded(|| {
-        let function = |_: &mut PanicOnDrop, panics: bool| assert!(!panics, "the task's");
-        let pool = FuncPool::builder_with_state(|| PanicOnDrop::nested(2), function);
-        let pool = pool.capacity(1).build().unwrap();
-        pool.spawn(false).unwrap().join().unwrap();
-        let panicked = pool.spawn(true).unwrap().join();
-        let Err(JoinError::Panicked(panic)) = panicked else {
-            panic!("{panicked:?}");
-        };
-        assert_eq!(panic.message(), Some("the task's"));
-        assert_eq!(pool.stats().hook_panics, 0);
-        pool.spawn(false).unwrap().join().unwrap();
-        end(&pool);
-        assert_eq!(pool.stats().hook_panics, 1);
-    });
+    let function = |_: &mut PanicOnDrop, panics: bool| assert!(!panics, "the task's");
+    let pool = FuncPool::builder_with_state(|| PanicOnDrop::nested(2), function);
+    let pool = pool.capacity(1).build().unwrap();
+    pool.spawn(false).unwrap().join().unwrap();
+    let panicked = pool.spawn(true).unwrap().join();
+    let Err(JoinError::Panicked(panic)) = panicked else {
+        panic!("{panicked:?}");
+    };
+    assert_eq!(panic.message(), Some("the task's"));
+    assert_eq!(pool.stats().hook_panics, 0);
+    pool.spawn(false).unwrap().join().unwrap();
+    end(&pool);
+    assert_eq!(pool.stats().hook_panics, 1);
 }
 
 /// A pool of one whose call of `n` joins one of `n - 1`, and gives the numbers of the states.
@@ -246,25 +230,23 @@ fn descending(steps: &Steps) -> FuncPool<u32, Vec<usize>> {
     pool
 }
 
-#[test]
+#[testkit::test]
 fn a_call_inside_another_gets_a_second_state_which_its_worker_keeps() {
-    bounded(|| {
-        let steps = Journal::new();
-        let pool = descending(&steps);
-        assert_eq!(pool.spawn(2).unwrap().join().unwrap(), [0, 1, 2]);
-        let again = pool.spawn(2).unwrap().join().unwrap();
-        assert_eq!(again.len(), 3);
-        assert_eq!(states(&steps), [(Made, 0), (Made, 1), (Made, 2)]);
-        end(&pool);
-        let dropped = &steps.entries()[3..];
-        let worker = steps.entries()[0].2;
-        assert_eq!(dropped.len(), 3);
-        assert!(
-            dropped
-                .iter()
-                .all(|(step, _, at)| (*step, *at) == (Dropped, worker))
-        );
-    });
+    let steps = Journal::new();
+    let pool = descending(&steps);
+    assert_eq!(pool.spawn(2).unwrap().join().unwrap(), [0, 1, 2]);
+    let again = pool.spawn(2).unwrap().join().unwrap();
+    assert_eq!(again.len(), 3);
+    assert_eq!(states(&steps), [(Made, 0), (Made, 1), (Made, 2)]);
+    end(&pool);
+    let dropped = &steps.entries()[3..];
+    let worker = steps.entries()[0].2;
+    assert_eq!(dropped.len(), 3);
+    assert!(
+        dropped
+            .iter()
+            .all(|(step, _, at)| (*step, *at) == (Dropped, worker))
+    );
 }
 
 /// A pool whose worker is at a call until the gate opens, so that the next run in their callers. Each
@@ -292,53 +274,49 @@ fn busy(steps: &Steps) -> Busy {
     Busy { pool, gate, holds }
 }
 
-#[test]
+#[testkit::test]
 fn a_call_in_its_caller_gets_a_state_that_is_made_and_dropped_with_it() {
-    bounded(|| {
-        let steps = Journal::new();
-        let Busy { pool, gate, holds } = busy(&steps);
-        for number in 1..3 {
-            let here = pool.spawn(false).unwrap();
-            assert_eq!(here.join().unwrap(), number);
-        }
-        let ours = thread::current().id();
-        let expected = [
-            (Made, 1, ours),
-            (Dropped, 1, ours),
-            (Made, 2, ours),
-            (Dropped, 2, ours),
-        ];
-        assert_eq!(steps.entries()[1..], expected);
-        gate.open();
-        assert_eq!(holds.join().unwrap(), 0);
-    });
+    let steps = Journal::new();
+    let Busy { pool, gate, holds } = busy(&steps);
+    for number in 1..3 {
+        let here = pool.spawn(false).unwrap();
+        assert_eq!(here.join().unwrap(), number);
+    }
+    let ours = thread::current().id();
+    let expected = [
+        (Made, 1, ours),
+        (Dropped, 1, ours),
+        (Made, 2, ours),
+        (Dropped, 2, ours),
+    ];
+    assert_eq!(steps.entries()[1..], expected);
+    gate.open();
+    assert_eq!(holds.join().unwrap(), 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_gives_its_state_to_no_call_of_another_pool() {
-    bounded(|| {
-        let steps = Journal::new();
-        let Busy {
-            pool: other,
-            gate,
-            holds,
-        } = busy(&steps);
-        // Of the same types, and from a worker that has a state in use and, inside it, none free.
-        let pool = {
-            let other = other.clone();
-            let own = Journal::new();
-            FuncPool::builder_with_state(numbered(&own), move |_, ()| {
-                other.spawn(false).unwrap().join().unwrap()
-            })
-        };
-        let pool = pool.capacity(1).build().unwrap();
-        for number in 1..3 {
-            assert_eq!(pool.spawn(()).unwrap().join().unwrap(), number);
-        }
-        assert_eq!(steps.len(), 5, "each was dropped with its call");
-        gate.open();
-        holds.join().unwrap();
-    });
+    let steps = Journal::new();
+    let Busy {
+        pool: other,
+        gate,
+        holds,
+    } = busy(&steps);
+    // Of the same types, and from a worker that has a state in use and, inside it, none free.
+    let pool = {
+        let other = other.clone();
+        let own = Journal::new();
+        FuncPool::builder_with_state(numbered(&own), move |_, ()| {
+            other.spawn(false).unwrap().join().unwrap()
+        })
+    };
+    let pool = pool.capacity(1).build().unwrap();
+    for number in 1..3 {
+        assert_eq!(pool.spawn(()).unwrap().join().unwrap(), number);
+    }
+    assert_eq!(steps.len(), 5, "each was dropped with its call");
+    gate.open();
+    holds.join().unwrap();
 }
 
 /// Calls a pool in its caller as it is dropped.
@@ -351,62 +329,58 @@ impl Drop for CallsAtDrop {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_with_a_free_state_gives_it_to_no_call_of_another_pool() {
-    bounded(|| {
-        let got = Journal::new();
-        let Busy {
-            pool: other,
-            gate,
-            holds,
-        } = busy(&Journal::new());
-        let pool = {
-            let (other, got) = (other.clone(), got.clone());
-            // The value is dropped on the worker, after the call.
-            FuncPool::builder_with_state(numbered(&Journal::new()), move |_, ()| {
-                CallsAtDrop(other.clone(), got.clone())
-            })
-        };
-        let pool = pool.capacity(1).build().unwrap();
-        pool.submit(()).unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(got.entries(), [1]);
-        gate.open();
-        holds.join().unwrap();
-    });
+    let got = Journal::new();
+    let Busy {
+        pool: other,
+        gate,
+        holds,
+    } = busy(&Journal::new());
+    let pool = {
+        let (other, got) = (other.clone(), got.clone());
+        // The value is dropped on the worker, after the call.
+        FuncPool::builder_with_state(numbered(&Journal::new()), move |_, ()| {
+            CallsAtDrop(other.clone(), got.clone())
+        })
+    };
+    let pool = pool.capacity(1).build().unwrap();
+    pool.submit(()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(got.entries(), [1]);
+    gate.open();
+    holds.join().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_call_in_a_stop_hook_has_a_state_that_goes_with_it() {
-    bounded(|| {
-        let (steps, own) = (Journal::new(), OnceLock::<WeakFuncPool<_, _>>::new());
-        let own = Arc::new(own);
-        let (journal, weak) = (steps.clone(), Arc::clone(&own));
-        let hook = move || {
-            let Some(pool) = weak.get().and_then(WeakFuncPool::upgrade) else {
-                return;
-            };
-            if journal.len() == 2 {
-                let inside = pool.spawn(false).unwrap();
-                assert_eq!(inside.join().unwrap(), (1, 0));
-                journal.write((Made, 100, thread::current().id()));
-            }
+    let (steps, own) = (Journal::new(), OnceLock::<WeakFuncPool<_, _>>::new());
+    let own = Arc::new(own);
+    let (journal, weak) = (steps.clone(), Arc::clone(&own));
+    let hook = move || {
+        let Some(pool) = weak.get().and_then(WeakFuncPool::upgrade) else {
+            return;
         };
-        let pool = counting(&steps).keep_alive(Duration::ZERO).stop_hook(hook);
-        let pool = pool.build().unwrap();
-        own.set(pool.downgrade()).unwrap();
-        assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, 0));
-        until(|| pool.running() == 0);
-        assert_eq!(
-            states(&steps),
-            [
-                (Made, 0),
-                (Dropped, 0),
-                (Made, 1),
-                (Dropped, 1),
-                (Made, 100)
-            ]
-        );
-        assert_eq!(pool.stats().hook_panics, 0);
-    });
+        if journal.len() == 2 {
+            let inside = pool.spawn(false).unwrap();
+            assert_eq!(inside.join().unwrap(), (1, 0));
+            journal.write((Made, 100, thread::current().id()));
+        }
+    };
+    let pool = counting(&steps).keep_alive(Duration::ZERO).stop_hook(hook);
+    let pool = pool.build().unwrap();
+    own.set(pool.downgrade()).unwrap();
+    assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, 0));
+    until(|| pool.running() == 0);
+    assert_eq!(
+        states(&steps),
+        [
+            (Made, 0),
+            (Dropped, 0),
+            (Made, 1),
+            (Dropped, 1),
+            (Made, 100)
+        ]
+    );
+    assert_eq!(pool.stats().hook_panics, 0);
 }

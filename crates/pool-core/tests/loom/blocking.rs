@@ -5,7 +5,7 @@ use sync_shim::model::spawn;
 
 use pool_core::{Builder, Closures, Pool, blocking};
 
-use super::{Runs, check, end, untimed};
+use super::{Runs, end, untimed};
 
 /// One worker, and one more while a task blocks.
 fn compensating() -> Builder<Closures> {
@@ -30,77 +30,53 @@ fn submit_one_that_blocks_for_the_next(pool: &Pool, runs: &Runs) {
 }
 
 /// The second task is queued behind the first before that blocks, or comes while it does.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_task_behind_one_that_blocks_for_it_is_run() {
-    check(
-        "a_task_behind_one_that_blocks_for_it_is_run",
-        Some(2),
-        || {
-            let pool = compensating().queue_depth(1).build().unwrap();
-            let runs = Runs::new();
-            submit_one_that_blocks_for_the_next(&pool, &runs);
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 2);
-            end(&pool);
-        },
-    );
+    let pool = compensating().queue_depth(1).build().unwrap();
+    let runs = Runs::new();
+    submit_one_that_blocks_for_the_next(&pool, &runs);
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    end(&pool);
 }
 
 /// The pool is full: the second task waits for room, and gets what the first gives as it blocks.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_waiter_for_room_racing_a_task_that_blocks_gets_it() {
-    check(
-        "a_waiter_for_room_racing_a_task_that_blocks_gets_it",
-        Some(2),
-        || {
-            let pool = compensating().build().unwrap();
-            let runs = Runs::new();
-            submit_one_that_blocks_for_the_next(&pool, &runs);
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 2);
-            end(&pool);
-        },
-    );
+    let pool = compensating().build().unwrap();
+    let runs = Runs::new();
+    submit_one_that_blocks_for_the_next(&pool, &runs);
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    end(&pool);
 }
 
 /// The task blocks no more while a worker is being started for the next one: that finds itself one too
 /// many, and the next task is run by either.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_blockers_return_racing_the_start_of_its_extra_worker_strands_no_task() {
-    check(
-        "a_blockers_return_racing_the_start_of_its_extra_worker_strands_no_task",
-        Some(3),
-        || {
-            let pool = compensating().queue_depth(1).build().unwrap();
-            let runs = Runs::new();
-            let task = runs.task();
-            pool.submit(move || blocking(task)).unwrap();
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 2);
-            end(&pool);
-        },
-    );
+    let pool = compensating().queue_depth(1).build().unwrap();
+    let runs = Runs::new();
+    let task = runs.task();
+    pool.submit(move || blocking(task)).unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    end(&pool);
 }
 
 /// What the pool accepted before its release is run, also what the task that blocks waits for.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_release_racing_a_task_that_blocks_runs_what_it_waits_for() {
-    check(
-        "a_release_racing_a_task_that_blocks_runs_what_it_waits_for",
-        Some(2),
-        || {
-            let pool = compensating().queue_depth(1).build().unwrap();
-            let runs = Runs::new();
-            submit_one_that_blocks_for_the_next(&pool, &runs);
-            let releases = {
-                let pool = pool.clone();
-                spawn(move || pool.release())
-            };
-            pool.wait_released().unwrap();
-            assert!(releases.join().unwrap());
-            assert_eq!(runs.count(), 2);
-            end(&pool);
-        },
-    );
+    let pool = compensating().queue_depth(1).build().unwrap();
+    let runs = Runs::new();
+    submit_one_that_blocks_for_the_next(&pool, &runs);
+    let releases = {
+        let pool = pool.clone();
+        spawn(move || pool.release())
+    };
+    pool.wait_released().unwrap();
+    assert!(releases.join().unwrap());
+    assert_eq!(runs.count(), 2);
+    end(&pool);
 }

@@ -6,202 +6,148 @@ use pool_core::{CancelToken, JoinError, SubmitError, current};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::spawn;
 
-use super::{Runs, check, end, untimed};
+use super::{Runs, end, untimed};
 
 /// Wait against cancel: the waiter is woken, and sees what was done before the cancelling.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_wait_for_a_token_racing_its_cancelling_ends() {
-    check(
-        "a_wait_for_a_token_racing_its_cancelling_ends",
-        Some(3),
-        || {
-            let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
-            let child = token.child();
-            let canceller = {
-                let written = Arc::clone(&written);
-                spawn(move || {
-                    written.store(7, Relaxed);
-                    assert!(token.cancel());
-                })
-            };
-            child.wait();
-            assert_eq!(written.load(Relaxed), 7);
-            canceller.join().unwrap();
-        },
-    );
+    let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
+    let child = token.child();
+    let canceller = {
+        let written = Arc::clone(&written);
+        spawn(move || {
+            written.store(7, Relaxed);
+            assert!(token.cancel());
+        })
+    };
+    child.wait();
+    assert_eq!(written.load(Relaxed), 7);
+    canceller.join().unwrap();
 }
 
 /// A look against cancel: one that finds the token cancelled sees what was done before.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_look_that_finds_a_token_cancelled_sees_what_came_before() {
-    check(
-        "a_look_that_finds_a_token_cancelled_sees_what_came_before",
-        Some(3),
-        || {
-            let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
-            let looker = {
-                let (token, written) = (token.clone(), Arc::clone(&written));
-                spawn(move || {
-                    // One look, and no loop: after a yield a model's thread sees no old values.
-                    if token.is_cancelled() {
-                        assert_eq!(written.load(Relaxed), 7);
-                    }
-                })
-            };
-            written.store(7, Relaxed);
-            token.cancel();
-            looker.join().unwrap();
-        },
-    );
+    let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
+    let looker = {
+        let (token, written) = (token.clone(), Arc::clone(&written));
+        spawn(move || {
+            // One look, and no loop: after a yield a model's thread sees no old values.
+            if token.is_cancelled() {
+                assert_eq!(written.load(Relaxed), 7);
+            }
+        })
+    };
+    written.store(7, Relaxed);
+    token.cancel();
+    looker.join().unwrap();
 }
 
 /// A future's registration against cancel: it is woken.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_awaited_token_racing_its_cancelling_resolves() {
-    check(
-        "an_awaited_token_racing_its_cancelling_resolves",
-        Some(3),
-        || {
-            let token = CancelToken::new();
-            let canceller = {
-                let token = token.clone();
-                spawn(move || token.cancel())
-            };
-            loom::future::block_on(token.cancelled());
-            canceller.join().unwrap();
-        },
-    );
+    let token = CancelToken::new();
+    let canceller = {
+        let token = token.clone();
+        spawn(move || token.cancel())
+    };
+    loom::future::block_on(token.cancelled());
+    canceller.join().unwrap();
 }
 
 /// A new child against cancel: no child escapes. And one that goes at the same time.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_child_made_while_its_parent_is_cancelled_is_cancelled() {
-    check(
-        "a_child_made_while_its_parent_is_cancelled_is_cancelled",
-        Some(3),
-        || {
-            let token = CancelToken::new();
-            let going = token.child();
-            let canceller = {
-                let token = token.clone();
-                spawn(move || token.cancel())
-            };
-            let child = token.child();
-            drop(going);
-            canceller.join().unwrap();
-            assert!(child.is_cancelled());
-        },
-    );
+    let token = CancelToken::new();
+    let going = token.child();
+    let canceller = {
+        let token = token.clone();
+        spawn(move || token.cancel())
+    };
+    let child = token.child();
+    drop(going);
+    canceller.join().unwrap();
+    assert!(child.is_cancelled());
 }
 
 /// Cancel against start: the task runs or is counted as cancelled, and its handle says which.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_token_cancelled_as_its_task_starts_leaves_one_outcome() {
-    check(
-        "a_token_cancelled_as_its_task_starts_leaves_one_outcome",
-        Some(2),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let token = CancelToken::new();
-            let task = pool.task().cancelled_by(&token);
-            let handle = task.spawn(runs.task()).unwrap();
-            token.cancel();
-            match handle.join() {
-                Ok(()) => assert_eq!(runs.count(), 1),
-                Err(JoinError::Cancelled) => {
-                    assert_eq!((runs.count(), pool.stats().cancelled), (0, 1));
-                }
-                Err(other) => panic!("{other}"),
-            }
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let token = CancelToken::new();
+    let task = pool.task().cancelled_by(&token);
+    let handle = task.spawn(runs.task()).unwrap();
+    token.cancel();
+    match handle.join() {
+        Ok(()) => assert_eq!(runs.count(), 1),
+        Err(JoinError::Cancelled) => {
+            assert_eq!((runs.count(), pool.stats().cancelled), (0, 1));
+        }
+        Err(other) => panic!("{other}"),
+    }
+    end(&pool);
 }
 
 /// A handle that asks, against the task that takes its token: the task hears of it.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_task_that_takes_its_token_while_its_handle_asks_hears_of_it() {
-    check(
-        "a_task_that_takes_its_token_while_its_handle_asks_hears_of_it",
-        Some(2),
-        || {
-            let pool = untimed(1).build().unwrap();
-            let handle = pool.spawn(|| current().token().wait()).unwrap();
-            let taken_back = handle.cancel();
-            match handle.join() {
-                Ok(is_cancelled) => assert!(is_cancelled && !taken_back),
-                Err(JoinError::Cancelled) => assert!(taken_back),
-                Err(other) => panic!("{other}"),
-            }
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    let handle = pool.spawn(|| current().token().wait()).unwrap();
+    let taken_back = handle.cancel();
+    match handle.join() {
+        Ok(is_cancelled) => assert!(is_cancelled && !taken_back),
+        Err(JoinError::Cancelled) => assert!(taken_back),
+        Err(other) => panic!("{other}"),
+    }
+    end(&pool);
 }
 
 /// A `release_now` against the task that takes its token: the task hears of it.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_task_that_takes_its_token_while_its_pool_is_released_hears_of_it() {
-    check(
-        "a_task_that_takes_its_token_while_its_pool_is_released_hears_of_it",
-        Some(2),
-        || {
-            let pool = untimed(1).build().unwrap();
-            pool.submit(|| current().token().wait()).unwrap();
-            pool.release_now();
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    pool.submit(|| current().token().wait()).unwrap();
+    pool.release_now();
+    end(&pool);
 }
 
 /// A waiting submit given up, against room that comes: accepted or given back, and woken.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_submit_given_up_by_its_token_racing_room_has_one_answer() {
-    check(
-        "a_submit_given_up_by_its_token_racing_room_has_one_answer",
-        Some(2),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            pool.submit(runs.task()).unwrap();
-            let token = CancelToken::new();
-            let submitter = {
-                let (pool, token, task) = (pool.clone(), token.clone(), runs.task());
-                spawn(
-                    move || match pool.task().cancelled_by(&token).submit(task) {
-                        Ok(()) => true,
-                        Err(SubmitError::Cancelled(_)) => false,
-                        Err(other) => panic!("{other}"),
-                    },
-                )
-            };
-            token.cancel();
-            let accepted = submitter.join().unwrap();
-            pool.wait_idle().unwrap();
-            let ran = runs.count() + usize::try_from(pool.stats().cancelled).unwrap();
-            assert_eq!(ran, 1 + usize::from(accepted));
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    let token = CancelToken::new();
+    let submitter = {
+        let (pool, token, task) = (pool.clone(), token.clone(), runs.task());
+        spawn(
+            move || match pool.task().cancelled_by(&token).submit(task) {
+                Ok(()) => true,
+                Err(SubmitError::Cancelled(_)) => false,
+                Err(other) => panic!("{other}"),
+            },
+        )
+    };
+    token.cancel();
+    let accepted = submitter.join().unwrap();
+    pool.wait_idle().unwrap();
+    let ran = runs.count() + usize::try_from(pool.stats().cancelled).unwrap();
+    assert_eq!(ran, 1 + usize::from(accepted));
+    end(&pool);
 }
 
 /// A submit that sleeps at a pool where no room comes: the cancelling wakes it.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_submit_that_sleeps_is_woken_by_its_token() {
-    check(
-        "a_submit_that_sleeps_is_woken_by_its_token",
-        Some(2),
-        || {
-            let pool = untimed(1).build().unwrap();
-            let (block, token) = (CancelToken::new(), CancelToken::new());
-            let held = block.clone();
-            pool.submit(move || held.wait()).unwrap();
-            let submitter = {
-                let (pool, token) = (pool.clone(), token.clone());
-                spawn(move || pool.task().cancelled_by(&token).submit(|| ()).is_err())
-            };
-            token.cancel();
-            assert!(submitter.join().unwrap());
-            block.cancel();
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    let (block, token) = (CancelToken::new(), CancelToken::new());
+    let held = block.clone();
+    pool.submit(move || held.wait()).unwrap();
+    let submitter = {
+        let (pool, token) = (pool.clone(), token.clone());
+        spawn(move || pool.task().cancelled_by(&token).submit(|| ()).is_err())
+    };
+    token.cancel();
+    assert!(submitter.join().unwrap());
+    block.cancel();
+    end(&pool);
 }

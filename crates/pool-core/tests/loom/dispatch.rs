@@ -9,7 +9,7 @@ use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::spawn;
 
-use super::{Runs, check, end, untimed};
+use super::{Runs, end, untimed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,450 +28,356 @@ fn parked(workers: usize, capacity: usize) -> Pool {
 }
 
 /// A submit against a worker going to park: no wake-up is lost, and none is needed from a timer.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_submit_racing_a_parking_worker_is_run() {
-    check("a_submit_racing_a_parking_worker_is_run", Some(3), || {
-        let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
-        pool.submit(runs.task()).unwrap();
-        pool.submit(runs.task()).unwrap();
-        pool.wait_idle().unwrap();
-        pool.submit(runs.task()).unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(runs.count(), 3);
-        end(&pool);
-    });
+    let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 3);
+    end(&pool);
 }
 
 /// Two submitters against one worker going to park.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn two_submits_racing_a_parking_worker_are_both_run() {
-    check(
-        "two_submits_racing_a_parking_worker_are_both_run",
-        Some(2),
-        || {
-            let (pool, runs) = (untimed(1).queue_depth(2).build().unwrap(), Runs::new());
-            pool.submit(runs.task()).unwrap();
-            let other = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || pool.submit(task).unwrap())
-            };
-            pool.submit(runs.task()).unwrap();
-            other.join().unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 3);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).queue_depth(2).build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    let other = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || pool.submit(task).unwrap())
+    };
+    pool.submit(runs.task()).unwrap();
+    other.join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 3);
+    end(&pool);
 }
 
 /// A task that waits for the next one, while a second worker may be had: the second task does
 /// not sit behind the first. Covers growth at submit and the last searcher that finds work.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_task_does_not_sit_behind_one_that_waits_for_it() {
-    check(
-        "a_task_does_not_sit_behind_one_that_waits_for_it",
-        Some(2),
-        || {
-            let pool = untimed(2).build().unwrap();
-            let gate = Parker::new();
-            let shut = gate.clone();
-            pool.submit(move || shut.park()).unwrap();
-            pool.submit(move || gate.unpark()).unwrap();
-            pool.wait_idle().unwrap();
-            end(&pool);
-        },
-    );
+    let pool = untimed(2).build().unwrap();
+    let gate = Parker::new();
+    let shut = gate.clone();
+    pool.submit(move || shut.park()).unwrap();
+    pool.submit(move || gate.unpark()).unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
 /// The same with both workers parked before: the first woken one finds work as the last searcher
 /// and must pass the wake-up on.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn the_last_searcher_that_finds_work_wakes_the_next() {
-    check(
-        "the_last_searcher_that_finds_work_wakes_the_next",
-        Some(2),
-        || {
-            let pool = untimed(2).min_workers(2).build().unwrap();
-            let gate = Parker::new();
-            let shut = gate.clone();
-            pool.submit(move || shut.park()).unwrap();
-            pool.submit(move || gate.unpark()).unwrap();
-            pool.wait_idle().unwrap();
-            end(&pool);
-        },
-    );
+    let pool = untimed(2).min_workers(2).build().unwrap();
+    let gate = Parker::new();
+    let shut = gate.clone();
+    pool.submit(move || shut.park()).unwrap();
+    pool.submit(move || gate.unpark()).unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
 /// A submit against a worker that was called for the task before, whether it is there already or
 /// not: another one is called, for the two tasks wait for each other.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_submit_racing_a_called_worker_gets_a_worker_of_its_own() {
-    check(
-        "a_submit_racing_a_called_worker_gets_a_worker_of_its_own",
-        Some(2),
-        || {
-            let pool = parked(2, 2);
-            let gates = [Parker::new(), Parker::new()];
-            for (mine, other) in [(0, 1), (1, 0)] {
-                let (mine, other) = (gates[mine].clone(), gates[other].clone());
-                pool.submit(move || {
-                    other.unpark();
-                    mine.park();
-                })
-                .unwrap();
-            }
-            pool.wait_idle().unwrap();
-            end(&pool);
-        },
-    );
+    let pool = parked(2, 2);
+    let gates = [Parker::new(), Parker::new()];
+    for (mine, other) in [(0, 1), (1, 0)] {
+        let (mine, other) = (gates[mine].clone(), gates[other].clone());
+        pool.submit(move || {
+            other.unpark();
+            mine.park();
+        })
+        .unwrap();
+    }
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
 /// A worker that was called arrives while a submit finds that none need be called, or that it
 /// must call another. Whichever it was, none is on the way any more when all is done: the next
 /// submit calls one again.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_submit_racing_an_arriving_worker_is_run_and_so_is_the_next() {
-    check(
-        "a_submit_racing_an_arriving_worker_is_run_and_so_is_the_next",
-        Some(2),
-        || {
-            let (pool, runs) = (parked(2, 2), Runs::new());
-            pool.submit(runs.task()).unwrap();
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 2);
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 3);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (parked(2, 2), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 3);
+    end(&pool);
+}
+
+/// Explores a model of which at least one execution must show something.
+fn shown_once(name: &str, bound: Option<usize>, body: fn(&OnceLock<()>)) {
+    let shown = Arc::new(OnceLock::new());
+    let seen = Arc::clone(&shown);
+    crate::check(name, bound, move || body(&seen));
+    assert!(shown.get().is_some(), "no execution has shown it");
 }
 
 /// A burst against the first worker that is called for it, which may be long on its way: the
 /// others are called meanwhile. Not each execution shows it, but one must: before any worker took a
 /// task, both that slept are called, so that a third one is started.
-#[test]
-fn a_burst_racing_its_first_called_worker_does_not_wait_for_it() {
-    let shown = Arc::new(OnceLock::new());
-    let seen = Arc::clone(&shown);
-    check(
-        "a_burst_racing_its_first_called_worker_does_not_wait_for_it",
-        Some(1),
-        move || {
-            let (pool, runs) = (parked(2, 3), Runs::new());
-            for _ in 0..3 {
-                pool.submit(runs.task()).unwrap();
-            }
-            let stats = pool.stats();
-            if (stats.queued, stats.live) == (3, 3) {
-                // Discarded: another execution may have seen it before.
-                let _ = seen.set(());
-            }
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 3);
-            end(&pool);
-        },
-    );
-    assert!(shown.get().is_some(), "they waited for the first one");
+#[testkit::model(preemptions = 1, check = shown_once)]
+fn a_burst_racing_its_first_called_worker_does_not_wait_for_it(shown: &OnceLock<()>) {
+    let (pool, runs) = (parked(2, 3), Runs::new());
+    for _ in 0..3 {
+        pool.submit(runs.task()).unwrap();
+    }
+    let stats = pool.stats();
+    if (stats.queued, stats.live) == (3, 3) {
+        // Discarded: another execution may have seen it before.
+        let _ = shown.set(());
+    }
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 3);
+    end(&pool);
 }
 
 /// Expiry against a submit: a worker that is being retired is not handed a task, and an accepted
 /// task is not left without a worker.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn an_expiring_worker_racing_a_submit_leaves_no_task_behind() {
-    check(
-        "an_expiring_worker_racing_a_submit_leaves_no_task_behind",
-        Some(2),
-        || {
-            let clock = ManualClock::new();
-            let pool = untimed(1)
-                .keep_alive(SECOND)
-                .clock(clock.clone())
-                .build()
-                .unwrap();
-            let runs = Runs::new();
-            pool.submit(runs.task()).unwrap();
-            let time = spawn(move || clock.advance(SECOND));
-            pool.wait_idle().unwrap();
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 2);
-            time.join().unwrap();
-            end(&pool);
-        },
-    );
+    let clock = ManualClock::new();
+    let pool = untimed(1)
+        .keep_alive(SECOND)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let runs = Runs::new();
+    pool.submit(runs.task()).unwrap();
+    let time = spawn(move || clock.advance(SECOND));
+    pool.wait_idle().unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    time.join().unwrap();
+    end(&pool);
 }
 
 /// One worker's time-out retires another that is just being woken for work.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn an_expiry_of_two_racing_a_submit_runs_the_task() {
-    check(
-        "an_expiry_of_two_racing_a_submit_runs_the_task",
-        Some(1),
-        || {
-            let clock = ManualClock::new();
-            let pool = untimed(2)
-                .keep_alive(SECOND)
-                .prestart(2)
-                .clock(clock.clone())
-                .build()
-                .unwrap();
-            let runs = Runs::new();
-            let time = spawn(move || clock.advance(SECOND));
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
-            time.join().unwrap();
-            end(&pool);
-        },
-    );
+    let clock = ManualClock::new();
+    let pool = untimed(2)
+        .keep_alive(SECOND)
+        .prestart(2)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let runs = Runs::new();
+    let time = spawn(move || clock.advance(SECOND));
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    time.join().unwrap();
+    end(&pool);
 }
 
 /// A panicking task against a waiter: the room is freed all the same.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_panicking_task_frees_its_room_for_a_waiter() {
-    check(
-        "a_panicking_task_frees_its_room_for_a_waiter",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            // Not `panic!`, which would print a message per execution.
-            pool.submit(|| resume_unwind(Box::new(()))).unwrap();
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!((runs.count(), pool.stats().panicked), (1, 1));
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    // Not `panic!`, which would print a message per execution.
+    pool.submit(|| resume_unwind(Box::new(()))).unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!((runs.count(), pool.stats().panicked), (1, 1));
+    end(&pool);
 }
 
 /// Growth that the system refuses, while the only live worker goes idle: the queued task is run
 /// by the one that lives.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_refused_growth_leaves_the_task_to_the_live_worker() {
-    check(
-        "a_refused_growth_leaves_the_task_to_the_live_worker",
-        Some(3),
-        || {
-            use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-            let asked = AtomicUsize::new(0);
-            let only_one = move || match asked.fetch_add(1, Relaxed) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::from(std::io::ErrorKind::WouldBlock)),
-            };
-            let pool = untimed(2).thread_gate(only_one).build().unwrap();
-            let runs = Runs::new();
-            pool.submit(runs.task()).unwrap();
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 2);
-            end(&pool);
-        },
-    );
+    use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+    let asked = AtomicUsize::new(0);
+    let only_one = move || match asked.fetch_add(1, Relaxed) {
+        0 => Ok(()),
+        _ => Err(std::io::Error::from(std::io::ErrorKind::WouldBlock)),
+    };
+    let pool = untimed(2).thread_gate(only_one).build().unwrap();
+    let runs = Runs::new();
+    pool.submit(runs.task()).unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    end(&pool);
 }
 
 /// Growth that was refused is tried again when a task ends: the next task does not sit behind
 /// one that waits for it.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn a_refused_growth_is_tried_again_at_a_task_end() {
-    check(
-        "a_refused_growth_is_tried_again_at_a_task_end",
-        Some(1),
-        || {
-            use sync_shim::atomic::{AtomicUsize, Ordering::SeqCst};
-            let allowed = std::sync::Arc::new(AtomicUsize::new(1));
-            let quota = std::sync::Arc::clone(&allowed);
-            let gate = move || match quota.load(SeqCst) {
-                0 => Err(std::io::Error::from(std::io::ErrorKind::WouldBlock)),
-                left => {
-                    quota.store(left - 1, SeqCst);
-                    Ok(())
-                }
-            };
-            let pool = untimed(2).queue_depth(1).thread_gate(gate).build().unwrap();
-            let [first, second] = [(); 2].map(|()| Parker::new());
-            let (shut, waits) = (first.clone(), second.clone());
-            pool.submit(move || shut.park()).unwrap();
-            pool.submit(move || waits.park()).unwrap();
-            pool.submit(move || second.unpark()).unwrap();
-            allowed.store(1, SeqCst);
-            first.unpark();
-            pool.wait_idle().unwrap();
-            end(&pool);
-        },
-    );
+    use sync_shim::atomic::{AtomicUsize, Ordering::SeqCst};
+    let allowed = std::sync::Arc::new(AtomicUsize::new(1));
+    let quota = std::sync::Arc::clone(&allowed);
+    let gate = move || match quota.load(SeqCst) {
+        0 => Err(std::io::Error::from(std::io::ErrorKind::WouldBlock)),
+        left => {
+            quota.store(left - 1, SeqCst);
+            Ok(())
+        }
+    };
+    let pool = untimed(2).queue_depth(1).thread_gate(gate).build().unwrap();
+    let [first, second] = [(); 2].map(|()| Parker::new());
+    let (shut, waits) = (first.clone(), second.clone());
+    pool.submit(move || shut.park()).unwrap();
+    pool.submit(move || waits.park()).unwrap();
+    pool.submit(move || second.unpark()).unwrap();
+    allowed.store(1, SeqCst);
+    first.unpark();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
 /// The capacity shrinks while a worker is being started: it comes as one too many, and seems to
 /// look for work. What was queued because of that goes to the one that is parked.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_worker_too_many_passes_its_wake_up_on() {
-    check("a_worker_too_many_passes_its_wake_up_on", Some(2), || {
-        let (pool, runs) = (untimed(2).queue_depth(2).build().unwrap(), Runs::new());
-        pool.submit(runs.task()).unwrap();
-        let tuner = {
-            let (pool, task) = (pool.clone(), runs.task());
-            spawn(move || {
-                pool.tune(1).unwrap();
-                pool.submit(task).unwrap();
-            })
-        };
-        pool.submit(runs.task()).unwrap();
-        tuner.join().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(runs.count(), 3);
-        end(&pool);
-    });
+    let (pool, runs) = (untimed(2).queue_depth(2).build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    let tuner = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || {
+            pool.tune(1).unwrap();
+            pool.submit(task).unwrap();
+        })
+    };
+    pool.submit(runs.task()).unwrap();
+    tuner.join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 3);
+    end(&pool);
 }
 
 /// A busy pool is tuned down: its surplus worker does not go on to the next task.
-#[test]
+// Two take minutes: three threads and four tasks.
+#[testkit::model(preemptions = 1)]
 fn a_surplus_worker_racing_a_queued_task_leaves_it_to_the_other() {
-    check(
-        "a_surplus_worker_racing_a_queued_task_leaves_it_to_the_other",
-        Some(1), // Two take minutes: three threads and four tasks.
-        || {
-            let pool = untimed(2).queue_depth(2).build().unwrap();
-            let running = Arc::new(AtomicUsize::new(0));
-            let gates = [Parker::new(), Parker::new()];
-            for gate in gates.clone() {
-                let arrived = Parker::new();
-                let here = arrived.clone();
-                pool.submit(move || {
-                    here.unpark();
-                    gate.park();
-                })
-                .unwrap();
-                arrived.park();
-            }
-            for _ in 0..2 {
-                let running = Arc::clone(&running);
-                let alone = move || {
-                    assert_eq!(running.fetch_add(1, Relaxed), 0, "beside another");
-                    running.fetch_sub(1, Relaxed);
-                };
-                pool.try_submit(alone).unwrap();
-            }
-            pool.tune(1).unwrap();
-            for gate in gates {
-                gate.unpark();
-            }
-            pool.wait_idle().unwrap();
-            assert_eq!(pool.stats().panicked, 0);
-            end(&pool);
-        },
-    );
+    let pool = untimed(2).queue_depth(2).build().unwrap();
+    let running = Arc::new(AtomicUsize::new(0));
+    let gates = [Parker::new(), Parker::new()];
+    for gate in gates.clone() {
+        let arrived = Parker::new();
+        let here = arrived.clone();
+        pool.submit(move || {
+            here.unpark();
+            gate.park();
+        })
+        .unwrap();
+        arrived.park();
+    }
+    for _ in 0..2 {
+        let running = Arc::clone(&running);
+        let alone = move || {
+            assert_eq!(running.fetch_add(1, Relaxed), 0, "beside another");
+            running.fetch_sub(1, Relaxed);
+        };
+        pool.try_submit(alone).unwrap();
+    }
+    pool.tune(1).unwrap();
+    for gate in gates {
+        gate.unpark();
+    }
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats().panicked, 0);
+    end(&pool);
 }
 
 /// A worker in its start hook counts as busy: a task that the hook submits and waits for gets a
 /// worker of its own, which is started for it.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn a_start_hook_that_waits_for_a_task_of_its_own_pool_gets_it_run() {
-    check(
-        "a_start_hook_that_waits_for_a_task_of_its_own_pool_gets_it_run",
-        Some(1),
-        || {
-            let own = Arc::new(OnceLock::<pool_core::WeakPool>::new());
-            let [known, done] = [(); 2].map(|()| Parker::new());
-            let hook = {
-                let (weak, calls) = (Arc::clone(&own), AtomicUsize::new(0));
-                let (known, done) = (known.clone(), done.clone());
-                move || {
-                    if calls.fetch_add(1, Relaxed) == 0 {
-                        known.park();
-                        let pool = weak.get().unwrap().upgrade().unwrap();
-                        let gate = Parker::new();
-                        let shut = gate.clone();
-                        pool.submit(move || gate.unpark()).unwrap();
-                        shut.park();
-                        done.unpark();
-                    }
-                }
-            };
-            let pool = untimed(2).queue_depth(1).prestart(1).start_hook(hook);
-            let pool = pool.build().unwrap();
-            own.set(pool.downgrade()).unwrap();
-            known.unpark();
-            done.park();
-            pool.wait_idle().unwrap();
-            end(&pool);
-        },
-    );
+    let own = Arc::new(OnceLock::<pool_core::WeakPool>::new());
+    let [known, done] = [(); 2].map(|()| Parker::new());
+    let hook = {
+        let (weak, calls) = (Arc::clone(&own), AtomicUsize::new(0));
+        let (known, done) = (known.clone(), done.clone());
+        move || {
+            if calls.fetch_add(1, Relaxed) == 0 {
+                known.park();
+                let pool = weak.get().unwrap().upgrade().unwrap();
+                let gate = Parker::new();
+                let shut = gate.clone();
+                pool.submit(move || gate.unpark()).unwrap();
+                shut.park();
+                done.unpark();
+            }
+        }
+    };
+    let pool = untimed(2).queue_depth(1).prestart(1).start_hook(hook);
+    let pool = pool.build().unwrap();
+    own.set(pool.downgrade()).unwrap();
+    known.unpark();
+    done.park();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
 /// A worker whose time is up while the pool keeps it has no time-out any more: it would wait for a
 /// time that has passed, over and over.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn a_kept_worker_racing_its_time_out_does_not_wait_for_it_again() {
-    check(
-        "a_kept_worker_racing_its_time_out_does_not_wait_for_it_again",
-        Some(1),
-        || {
-            let clock = ManualClock::new();
-            let pool = untimed(2)
-                .keep_alive(SECOND)
-                .min_workers(1)
-                .prestart(2)
-                .clock(clock.clone())
-                .build()
-                .unwrap();
-            clock.wait_for_sleepers(2);
-            clock.advance(SECOND);
-            let runs = Runs::new();
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
-            end(&pool);
-        },
-    );
+    let clock = ManualClock::new();
+    let pool = untimed(2)
+        .keep_alive(SECOND)
+        .min_workers(1)
+        .prestart(2)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    clock.wait_for_sleepers(2);
+    clock.advance(SECOND);
+    let runs = Runs::new();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    end(&pool);
 }
 
 /// A batch of two sections against a worker that parks between them, and a second that may wake.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_batch_racing_a_parking_worker_is_run_whole() {
-    check(
-        "a_batch_racing_a_parking_worker_is_run_whole",
-        Some(2),
-        || {
-            let pool = untimed(2)
-                .queue_depth(QueueDepth::Unlimited)
-                .build()
-                .unwrap();
-            let runs = Runs::new();
-            pool.submit(runs.task()).unwrap();
-            let tasks = (0..3).map(|_| runs.task());
-            assert_eq!(pool.submit_batch(tasks).unwrap(), 3);
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 4);
-            end(&pool);
-        },
-    );
+    let pool = untimed(2)
+        .queue_depth(QueueDepth::Unlimited)
+        .build()
+        .unwrap();
+    let runs = Runs::new();
+    pool.submit(runs.task()).unwrap();
+    let tasks = (0..3).map(|_| runs.task());
+    assert_eq!(pool.submit_batch(tasks).unwrap(), 3);
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 4);
+    end(&pool);
 }
 
 /// Two batches race for room that is enough for one task: each is accepted in part, and what comes
 /// back was not run.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn two_batches_racing_for_room_run_what_they_say() {
-    check(
-        "two_batches_racing_for_room_run_what_they_say",
-        Some(1),
-        || {
-            let pool = untimed(1).queue_depth(1).build().unwrap();
-            let runs = Runs::new();
-            let (other, theirs) = (pool.clone(), runs.clone());
-            let batch = move || {
-                let tasks: Vec<_> = (0..2).map(|_| theirs.task()).collect();
-                other
-                    .try_submit_batch(tasks)
-                    .unwrap_or_else(|refused| refused.submitted())
-            };
-            let other = spawn(batch.clone());
-            let ours = batch();
-            let theirs = other.join().unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), ours + theirs);
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).queue_depth(1).build().unwrap();
+    let runs = Runs::new();
+    let (other, theirs) = (pool.clone(), runs.clone());
+    let batch = move || {
+        let tasks: Vec<_> = (0..2).map(|_| theirs.task()).collect();
+        other
+            .try_submit_batch(tasks)
+            .unwrap_or_else(|refused| refused.submitted())
+    };
+    let other = spawn(batch.clone());
+    let ours = batch();
+    let theirs = other.join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), ours + theirs);
+    end(&pool);
 }

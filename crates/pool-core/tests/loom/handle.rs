@@ -9,7 +9,7 @@ use pool_core::JoinError;
 use sync_shim::Parker;
 use sync_shim::model::spawn;
 
-use super::{Runs, check, end, untimed};
+use super::{Runs, end, untimed};
 
 /// A waker that does something when it is woken.
 struct Once<F>(Mutex<Option<F>>);
@@ -30,147 +30,113 @@ impl<F: FnOnce() + Send + 'static> Wake for Once<F> {
 }
 
 /// Finish against join: the joiner gets the value.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_join_racing_the_finish_gets_the_value() {
-    check("a_join_racing_the_finish_gets_the_value", Some(3), || {
-        let pool = untimed(1).build().unwrap();
-        let handle = pool.spawn(|| 7).unwrap();
-        assert_eq!(handle.join().unwrap(), 7);
-        // The figures show the end, and there is room, by the time the join returns.
-        assert_eq!(pool.stats().completed, 1);
-        pool.try_submit(|| {}).unwrap();
-        pool.wait_idle().unwrap();
-        end(&pool);
-    });
+    let pool = untimed(1).build().unwrap();
+    let handle = pool.spawn(|| 7).unwrap();
+    assert_eq!(handle.join().unwrap(), 7);
+    // The figures show the end, and there is room, by the time the join returns.
+    assert_eq!(pool.stats().completed, 1);
+    pool.try_submit(|| {}).unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
 /// Finish against the registration of a waker.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_awaited_handle_racing_the_finish_gets_the_value() {
-    check(
-        "an_awaited_handle_racing_the_finish_gets_the_value",
-        Some(3),
-        || {
-            let pool = untimed(1).build().unwrap();
-            let handle = pool.spawn(|| 7).unwrap();
-            assert_eq!(loom::future::block_on(handle).unwrap(), 7);
-            assert_eq!(pool.stats().completed, 1);
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    let handle = pool.spawn(|| 7).unwrap();
+    assert_eq!(loom::future::block_on(handle).unwrap(), 7);
+    assert_eq!(pool.stats().completed, 1);
+    end(&pool);
 }
 
 /// Cancel against start: exactly one wins, and the handle says who.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_cancel_racing_the_start_has_one_winner() {
-    check("a_cancel_racing_the_start_has_one_winner", Some(3), || {
-        let (pool, runs, kept) = (untimed(1).build().unwrap(), Runs::new(), Arc::new(()));
-        let (task, held) = (runs.task(), Arc::clone(&kept));
-        let handle = pool
-            .spawn(move || {
-                task();
-                drop(held);
-            })
-            .unwrap();
-        let cancelled = handle.cancel();
-        match handle.join() {
-            Ok(()) => assert!(!cancelled),
-            Err(JoinError::Cancelled) => {
-                assert!(cancelled);
-                assert_eq!(Arc::strong_count(&kept), 1, "captures are dropped at once");
-            }
-            Err(other) => panic!("{other:?}"),
+    let (pool, runs, kept) = (untimed(1).build().unwrap(), Runs::new(), Arc::new(()));
+    let (task, held) = (runs.task(), Arc::clone(&kept));
+    let handle = pool
+        .spawn(move || {
+            task();
+            drop(held);
+        })
+        .unwrap();
+    let cancelled = handle.cancel();
+    match handle.join() {
+        Ok(()) => assert!(!cancelled),
+        Err(JoinError::Cancelled) => {
+            assert!(cancelled);
+            assert_eq!(Arc::strong_count(&kept), 1, "captures are dropped at once");
         }
-        pool.wait_idle().unwrap();
-        assert_eq!(runs.count(), usize::from(!cancelled));
-        assert_eq!(pool.stats().cancelled, u64::from(cancelled));
-        end(&pool);
-    });
+        Err(other) => panic!("{other:?}"),
+    }
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), usize::from(!cancelled));
+    assert_eq!(pool.stats().cancelled, u64::from(cancelled));
+    end(&pool);
 }
 
 /// `release_now` against start: the task runs or its handle ends with `Released`.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_release_now_racing_the_start_has_one_winner() {
-    check(
-        "a_release_now_racing_the_start_has_one_winner",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let handle = pool.spawn(runs.task()).unwrap();
-            let released = pool.release_now();
-            match handle.join() {
-                Ok(()) => assert_eq!(released, 0),
-                Err(JoinError::Released) => assert_eq!(released, 1),
-                Err(other) => panic!("{other:?}"),
-            }
-            end(&pool);
-            assert_eq!(runs.count(), 1 - released);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let handle = pool.spawn(runs.task()).unwrap();
+    let released = pool.release_now();
+    match handle.join() {
+        Ok(()) => assert_eq!(released, 0),
+        Err(JoinError::Released) => assert_eq!(released, 1),
+        Err(other) => panic!("{other:?}"),
+    }
+    end(&pool);
+    assert_eq!(runs.count(), 1 - released);
 }
 
 /// A handle dropped against the finish: the value is dropped once, by the last of the two.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_dropped_handle_racing_the_finish_drops_the_value_once() {
-    check(
-        "a_dropped_handle_racing_the_finish_drops_the_value_once",
-        Some(3),
-        || {
-            let (pool, value) = (untimed(1).build().unwrap(), Arc::new(()));
-            let made = Arc::clone(&value);
-            drop(pool.spawn(move || made).unwrap());
-            end(&pool);
-            assert_eq!(Arc::strong_count(&value), 1);
-        },
-    );
+    let (pool, value) = (untimed(1).build().unwrap(), Arc::new(()));
+    let made = Arc::clone(&value);
+    drop(pool.spawn(move || made).unwrap());
+    end(&pool);
+    assert_eq!(Arc::strong_count(&value), 1);
 }
 
 /// A task joins one that it spawned, while another worker may start it: it runs once, and the
 /// join ends even if every worker is the joiner.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_join_in_a_task_racing_a_worker_runs_the_task_once() {
-    check(
-        "a_join_in_a_task_racing_a_worker_runs_the_task_once",
-        Some(2),
-        || {
-            let pool = untimed(1).queue_depth(1).build().unwrap();
-            let runs = Runs::new();
-            let (inner, task) = (pool.downgrade(), runs.task());
-            let outer = pool
-                .spawn(move || {
-                    let pool = inner.upgrade().unwrap();
-                    pool.spawn(task).unwrap().join().unwrap();
-                })
-                .unwrap();
-            let tuner = {
-                let pool = pool.clone();
-                spawn(move || pool.tune(2).unwrap())
-            };
-            outer.join().unwrap();
-            assert_eq!(runs.count(), 1);
-            tuner.join().unwrap();
-            pool.wait_idle().unwrap();
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).queue_depth(1).build().unwrap();
+    let runs = Runs::new();
+    let (inner, task) = (pool.downgrade(), runs.task());
+    let outer = pool
+        .spawn(move || {
+            let pool = inner.upgrade().unwrap();
+            pool.spawn(task).unwrap().join().unwrap();
+        })
+        .unwrap();
+    let tuner = {
+        let pool = pool.clone();
+        spawn(move || pool.tune(2).unwrap())
+    };
+    outer.join().unwrap();
+    assert_eq!(runs.count(), 1);
+    tuner.join().unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
 /// `is_finished` against the finish: a thread that sees the end sees what the task did.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_finished_handle_publishes_what_the_task_wrote() {
-    check(
-        "a_finished_handle_publishes_what_the_task_wrote",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let handle = pool.spawn(runs.task()).unwrap();
-            if handle.is_finished() {
-                assert_eq!(runs.count(), 1);
-            }
-            handle.join().unwrap();
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let handle = pool.spawn(runs.task()).unwrap();
+    if handle.is_finished() {
+        assert_eq!(runs.count(), 1);
+    }
+    handle.join().unwrap();
+    end(&pool);
 }
 
 /// A handle that is polled with a waker which waits for another task, submitted before the poll or
@@ -210,180 +176,136 @@ fn waker_waits_for_a_task(submitted_before: bool) {
 
 /// A waker that comes as its task ends: whether it is known when the value arises, or only when
 /// the worker holds the next task already, the worker runs it with no task in its hand.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_waker_racing_the_finish_does_not_hold_the_next_task() {
-    check(
-        "a_waker_racing_the_finish_does_not_hold_the_next_task",
-        Some(2),
-        || waker_waits_for_a_task(true),
-    );
+    waker_waits_for_a_task(true);
 }
 
 /// The same of a worker that has found nothing to do: it does not count as searching meanwhile.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_waker_racing_the_finish_does_not_run_on_a_searching_worker() {
-    check(
-        "a_waker_racing_the_finish_does_not_run_on_a_searching_worker",
-        Some(2),
-        || waker_waits_for_a_task(false),
-    );
+    waker_waits_for_a_task(false);
 }
 
 /// A handle dropped against the finish: a wait for rest that begins after the drop finds the value
 /// gone, for its drop is a part of the task, or of the handle's.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_dropped_handle_racing_the_finish_leaves_no_value_behind_a_wait_for_rest() {
-    check(
-        "a_dropped_handle_racing_the_finish_leaves_no_value_behind_a_wait_for_rest",
-        Some(3),
-        || {
-            let (pool, value) = (untimed(1).build().unwrap(), Arc::new(()));
-            let made = Arc::clone(&value);
-            drop(pool.spawn(move || made).unwrap());
-            pool.wait_idle().unwrap();
-            assert_eq!(Arc::strong_count(&value), 1);
-            end(&pool);
-        },
-    );
+    let (pool, value) = (untimed(1).build().unwrap(), Arc::new(()));
+    let made = Arc::clone(&value);
+    drop(pool.spawn(move || made).unwrap());
+    pool.wait_idle().unwrap();
+    assert_eq!(Arc::strong_count(&value), 1);
+    end(&pool);
 }
 
 /// Cancel against one that waits for room, with every worker held: the waiter gets the room, so
 /// its submit returns before any worker is free.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_a_waiter_gives_it_the_room() {
-    check(
-        "a_cancel_racing_a_waiter_gives_it_the_room",
-        Some(2),
-        || {
-            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
-            let gate = Parker::new();
-            let held = gate.clone();
-            pool.submit(move || held.park()).unwrap();
-            let queued = pool.spawn(runs.task()).unwrap();
-            let waiter = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || pool.submit(task).unwrap())
-            };
-            assert!(queued.cancel(), "the only worker is held");
-            assert_eq!(pool.stats().cancelled, 1);
-            waiter.join().unwrap();
-            gate.unpark();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+    let gate = Parker::new();
+    let held = gate.clone();
+    pool.submit(move || held.park()).unwrap();
+    let queued = pool.spawn(runs.task()).unwrap();
+    let waiter = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || pool.submit(task).unwrap())
+    };
+    assert!(queued.cancel(), "the only worker is held");
+    assert_eq!(pool.stats().cancelled, 1);
+    waiter.join().unwrap();
+    gate.unpark();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    end(&pool);
 }
 
 /// Cancel against the worker that pops the entry: the room is given back once, by one of them.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_cancel_racing_the_worker_that_pops_the_entry_frees_the_room_once() {
-    check(
-        "a_cancel_racing_the_worker_that_pops_the_entry_frees_the_room_once",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let handle = pool.spawn(runs.task()).unwrap();
-            if handle.cancel() {
-                let stats = pool.stats();
-                assert_eq!((stats.in_flight, stats.queued, stats.cancelled), (0, 0, 1));
-                pool.try_submit(runs.task()).unwrap();
-            } else {
-                handle.join().unwrap();
-            }
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let handle = pool.spawn(runs.task()).unwrap();
+    if handle.cancel() {
+        let stats = pool.stats();
+        assert_eq!((stats.in_flight, stats.queued, stats.cancelled), (0, 0, 1));
+        pool.try_submit(runs.task()).unwrap();
+    } else {
+        handle.join().unwrap();
+    }
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    end(&pool);
 }
 
 /// Cancel against `release_now`: one of them ends the task, and it is counted once.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_a_release_now_has_one_winner() {
-    check(
-        "a_cancel_racing_a_release_now_has_one_winner",
-        Some(2),
-        || {
-            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
-            let gate = Parker::new();
-            let held = gate.clone();
-            pool.submit(move || held.park()).unwrap();
-            let queued = pool.spawn(runs.task()).unwrap();
-            let other = {
-                let pool = pool.clone();
-                spawn(move || pool.release_now())
-            };
-            let cancelled = queued.cancel();
-            let released = other.join().unwrap();
-            // The first task may have been released, too: then nothing is held.
-            match queued.join() {
-                Err(JoinError::Cancelled) => assert!(cancelled),
-                Err(JoinError::Released) => assert!(!cancelled && released > 0),
-                other => panic!("{other:?}"),
-            }
-            gate.unpark();
-            end(&pool);
-            let stats = pool.stats();
-            assert_eq!(stats.cancelled, u64::from(cancelled));
-            assert_eq!(stats.released, released as u64);
-            assert_eq!(runs.count(), 0);
-        },
-    );
+    let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+    let gate = Parker::new();
+    let held = gate.clone();
+    pool.submit(move || held.park()).unwrap();
+    let queued = pool.spawn(runs.task()).unwrap();
+    let other = {
+        let pool = pool.clone();
+        spawn(move || pool.release_now())
+    };
+    let cancelled = queued.cancel();
+    let released = other.join().unwrap();
+    // The first task may have been released, too: then nothing is held.
+    match queued.join() {
+        Err(JoinError::Cancelled) => assert!(cancelled),
+        Err(JoinError::Released) => assert!(!cancelled && released > 0),
+        other => panic!("{other:?}"),
+    }
+    gate.unpark();
+    end(&pool);
+    let stats = pool.stats();
+    assert_eq!(stats.cancelled, u64::from(cancelled));
+    assert_eq!(stats.released, released as u64);
+    assert_eq!(runs.count(), 0);
 }
 
 /// The sweep of tombstones against the worker that pops: a task among them is neither lost nor run
 /// twice.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_sweep_racing_a_worker_takes_no_living_task() {
-    check(
-        "a_sweep_racing_a_worker_takes_no_living_task",
-        Some(2),
-        || {
-            let (pool, runs) = (untimed(1).queue_depth(5).build().unwrap(), Runs::new());
-            let first = [(); 3].map(|()| pool.spawn(|| ()).unwrap());
-            pool.submit(runs.task()).unwrap();
-            let last = pool.spawn(|| ()).unwrap();
-            let cancelled = first.iter().chain([&last]).filter(|task| task.cancel());
-            let cancelled = cancelled.count() as u64;
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
-            let stats = pool.stats();
-            assert_eq!(
-                (stats.cancelled, stats.completed),
-                (cancelled, 5 - cancelled)
-            );
-            end(&pool);
-        },
+    let (pool, runs) = (untimed(1).queue_depth(5).build().unwrap(), Runs::new());
+    let first = [(); 3].map(|()| pool.spawn(|| ()).unwrap());
+    pool.submit(runs.task()).unwrap();
+    let last = pool.spawn(|| ()).unwrap();
+    let cancelled = first.iter().chain([&last]).filter(|task| task.cancel());
+    let cancelled = cancelled.count() as u64;
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    let stats = pool.stats();
+    assert_eq!(
+        (stats.cancelled, stats.completed),
+        (cancelled, 5 - cancelled)
     );
+    end(&pool);
 }
 
 /// A join in place against one that waits for room: the waiter gets the room of the task that was
 /// joined, while the task that joined it still runs.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_join_in_place_racing_a_waiter_gives_it_the_room() {
-    check(
-        "a_join_in_place_racing_a_waiter_gives_it_the_room",
-        Some(2),
-        || {
-            let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
-            let gate = Parker::new();
-            let (inner, child, held) = (pool.downgrade(), runs.task(), gate.clone());
-            let outer = pool.spawn(move || {
-                let pool = inner.upgrade().unwrap();
-                pool.spawn(child).unwrap().join().unwrap();
-                held.park();
-            });
-            let waiter = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || pool.submit(task).unwrap())
-            };
-            waiter.join().unwrap();
-            gate.unpark();
-            outer.unwrap().join().unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 2);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+    let gate = Parker::new();
+    let (inner, child, held) = (pool.downgrade(), runs.task(), gate.clone());
+    let outer = pool.spawn(move || {
+        let pool = inner.upgrade().unwrap();
+        pool.spawn(child).unwrap().join().unwrap();
+        held.park();
+    });
+    let waiter = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || pool.submit(task).unwrap())
+    };
+    waiter.join().unwrap();
+    gate.unpark();
+    outer.unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    end(&pool);
 }

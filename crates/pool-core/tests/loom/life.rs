@@ -8,378 +8,284 @@ use pool_core::{ManualClock, SubmitError, WaitError};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::spawn;
 
-use super::{Runs, check, end, untimed};
+use super::{Runs, end, untimed};
 
 /// `wait_idle` against the last task's end: the waiter is woken.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_wait_for_rest_racing_the_last_task_ends() {
-    check("a_wait_for_rest_racing_the_last_task_ends", Some(3), || {
-        let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-        pool.submit(runs.task()).unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(runs.count(), 1);
-        end(&pool);
-    });
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    end(&pool);
 }
 
 /// `wait_idle` against the last task's end, on a thread to which another wait has left a token.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_wait_for_rest_racing_the_last_task_does_not_end_by_a_token_of_another_wait() {
-    check(
-        "a_wait_for_rest_racing_the_last_task_does_not_end_by_a_token_of_another_wait",
-        Some(2),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            pool.submit(runs.task()).unwrap();
-            sync_shim::Parker::of_thread().unpark();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    sync_shim::Parker::of_thread().unpark();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    end(&pool);
 }
 
 /// A `wait_idle`'s time-out against the last task's end.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_timed_wait_for_rest_racing_the_last_task_tells_the_truth() {
-    check(
-        "a_timed_wait_for_rest_racing_the_last_task_tells_the_truth",
-        Some(2),
-        || {
-            let clock = ManualClock::new();
-            let pool = untimed(1).clock(clock.clone()).build().unwrap();
-            let runs = Runs::new();
-            pool.submit(runs.task()).unwrap();
-            let time = spawn(move || clock.advance(Duration::from_secs(1)));
-            match pool.wait_idle_timeout(Duration::from_secs(1)) {
-                Ok(()) => assert_eq!(runs.count(), 1),
-                Err(error) => assert_eq!(error, WaitError::TimedOut),
-            }
-            pool.wait_idle().unwrap();
-            time.join().unwrap();
-            end(&pool);
-        },
-    );
+    let clock = ManualClock::new();
+    let pool = untimed(1).clock(clock.clone()).build().unwrap();
+    let runs = Runs::new();
+    pool.submit(runs.task()).unwrap();
+    let time = spawn(move || clock.advance(Duration::from_secs(1)));
+    match pool.wait_idle_timeout(Duration::from_secs(1)) {
+        Ok(()) => assert_eq!(runs.count(), 1),
+        Err(error) => assert_eq!(error, WaitError::TimedOut),
+    }
+    pool.wait_idle().unwrap();
+    time.join().unwrap();
+    end(&pool);
 }
 
 /// `wait_released` against the last worker: it returns once the worker is gone, not before.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_wait_for_the_end_racing_the_last_worker_sees_it_gone() {
-    check(
-        "a_wait_for_the_end_racing_the_last_worker_sees_it_gone",
-        Some(3),
-        || {
-            let stopped = Arc::new(AtomicUsize::new(0));
-            let hook = Arc::clone(&stopped);
-            let pool = untimed(1)
-                .stop_hook(move || _ = hook.fetch_add(1, Relaxed))
-                .build()
-                .unwrap();
-            pool.submit(|| {}).unwrap();
-            pool.release();
-            pool.wait_released().unwrap();
-            assert_eq!(stopped.load(Relaxed), 1);
-            assert_eq!(pool.running(), 0);
-        },
-    );
+    let stopped = Arc::new(AtomicUsize::new(0));
+    let hook = Arc::clone(&stopped);
+    let pool = untimed(1)
+        .stop_hook(move || _ = hook.fetch_add(1, Relaxed))
+        .build()
+        .unwrap();
+    pool.submit(|| {}).unwrap();
+    pool.release();
+    pool.wait_released().unwrap();
+    assert_eq!(stopped.load(Relaxed), 1);
+    assert_eq!(pool.running(), 0);
 }
 
 /// Two threads wait for the end: one joins the last worker, the other is woken.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn two_waits_for_the_end_both_return() {
-    check("two_waits_for_the_end_both_return", Some(2), || {
-        let pool = untimed(1).build().unwrap();
-        pool.submit(|| {}).unwrap();
-        pool.release();
-        let other = {
-            let pool = pool.clone();
-            spawn(move || {
-                pool.wait_released().unwrap();
-                assert_eq!(pool.stats().ending, 0, "its thread is gone");
-            })
-        };
-        pool.wait_released().unwrap();
-        assert_eq!(pool.stats().ending, 0);
-        other.join().unwrap();
-        assert_eq!(pool.running(), 0);
-    });
+    let pool = untimed(1).build().unwrap();
+    pool.submit(|| {}).unwrap();
+    pool.release();
+    let other = {
+        let pool = pool.clone();
+        spawn(move || {
+            pool.wait_released().unwrap();
+            assert_eq!(pool.stats().ending, 0, "its thread is gone");
+        })
+    };
+    pool.wait_released().unwrap();
+    assert_eq!(pool.stats().ending, 0);
+    other.join().unwrap();
+    assert_eq!(pool.running(), 0);
 }
 
 /// Reboot against a late worker of the old generation: it goes on or is replaced, counted either
 /// way.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_reboot_racing_a_late_worker_serves_the_new_generation() {
-    check(
-        "a_reboot_racing_a_late_worker_serves_the_new_generation",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            pool.submit(runs.task()).unwrap();
-            pool.release();
-            assert!(pool.reboot());
-            pool.submit(runs.task()).unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 2);
-            assert!(pool.running() <= 1);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    pool.release();
+    assert!(pool.reboot());
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    assert!(pool.running() <= 1);
+    end(&pool);
 }
 
 /// Reboot against a wait for the end: the waiter returns, with the end or with `Rebooted`.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_reboot_racing_a_wait_for_the_end_lets_it_return() {
-    check(
-        "a_reboot_racing_a_wait_for_the_end_lets_it_return",
-        Some(2),
-        || {
-            let pool = untimed(1).build().unwrap();
-            pool.submit(|| {}).unwrap();
-            pool.release();
-            let waiter = {
-                let pool = pool.clone();
-                spawn(move || match pool.wait_released() {
-                    Ok(()) | Err(WaitError::Rebooted) => {}
-                    Err(other) => panic!("{other:?}"),
-                })
-            };
-            assert!(pool.reboot());
-            // Before the end: a release must not be what lets it return. But a waiter that came
-            // after the reboot waits for the next end.
-            pool.submit(|| {}).unwrap();
-            pool.wait_idle().unwrap();
-            pool.release();
-            waiter.join().unwrap();
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    pool.submit(|| {}).unwrap();
+    pool.release();
+    let waiter = {
+        let pool = pool.clone();
+        spawn(move || match pool.wait_released() {
+            Ok(()) | Err(WaitError::Rebooted) => {}
+            Err(other) => panic!("{other:?}"),
+        })
+    };
+    assert!(pool.reboot());
+    // Before the end: a release must not be what lets it return. But a waiter that came
+    // after the reboot waits for the next end.
+    pool.submit(|| {}).unwrap();
+    pool.wait_idle().unwrap();
+    pool.release();
+    waiter.join().unwrap();
+    end(&pool);
 }
 
 /// The last handle's drop against the worker: accepted tasks run, and every thread ends (or the
 /// model deadlocks).
-#[test]
+#[testkit::model(preemptions = 3)]
 fn dropping_the_last_handle_racing_the_worker_drains() {
-    check(
-        "dropping_the_last_handle_racing_the_worker_drains",
-        Some(3),
-        || {
-            let runs = Runs::new();
-            let done = sync_shim::Parker::new();
-            let told = done.clone();
-            {
-                let pool = untimed(1).build().unwrap();
-                let task = runs.task();
-                pool.submit(move || {
-                    task();
-                    told.unpark();
-                })
-                .unwrap();
-            }
-            done.park();
-            assert_eq!(runs.count(), 1);
-        },
-    );
+    let runs = Runs::new();
+    let done = sync_shim::Parker::new();
+    let told = done.clone();
+    {
+        let pool = untimed(1).build().unwrap();
+        let task = runs.task();
+        pool.submit(move || {
+            task();
+            told.unpark();
+        })
+        .unwrap();
+    }
+    done.park();
+    assert_eq!(runs.count(), 1);
 }
 
 /// A failed start against a release: the end is announced although the worker never came.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_refused_start_racing_a_release_ends_the_pool() {
-    check(
-        "a_refused_start_racing_a_release_ends_the_pool",
-        Some(3),
-        || {
-            let refuse = || Err(std::io::Error::from(std::io::ErrorKind::WouldBlock));
-            let pool = untimed(1).thread_gate(refuse).build().unwrap();
-            let submitter = {
-                let pool = pool.clone();
-                spawn(move || assert!(pool.submit(|| {}).is_err()))
-            };
-            pool.release();
-            pool.wait_released().unwrap();
-            submitter.join().unwrap();
-        },
-    );
+    let refuse = || Err(std::io::Error::from(std::io::ErrorKind::WouldBlock));
+    let pool = untimed(1).thread_gate(refuse).build().unwrap();
+    let submitter = {
+        let pool = pool.clone();
+        spawn(move || assert!(pool.submit(|| {}).is_err()))
+    };
+    pool.release();
+    pool.wait_released().unwrap();
+    submitter.join().unwrap();
 }
 
 /// A release against a wait for the end, of a pool that never had a worker.
-#[test]
+#[testkit::model]
 fn a_release_racing_a_wait_for_the_end_of_a_pool_without_workers_ends_it() {
-    check(
-        "a_release_racing_a_wait_for_the_end_of_a_pool_without_workers_ends_it",
-        None,
-        || {
-            let pool = untimed(1).build().unwrap();
-            let waiter = {
-                let pool = pool.clone();
-                spawn(move || pool.wait_released().unwrap())
-            };
-            pool.release();
-            waiter.join().unwrap();
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    let waiter = {
+        let pool = pool.clone();
+        spawn(move || pool.wait_released().unwrap())
+    };
+    pool.release();
+    waiter.join().unwrap();
 }
 
 /// A reboot while a thread waits for an end that does not come, because a task holds its worker:
 /// the waiter returns at once.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_reboot_racing_a_wait_for_the_end_ends_the_wait_at_once() {
-    check(
-        "a_reboot_racing_a_wait_for_the_end_ends_the_wait_at_once",
-        Some(2),
-        || {
-            let pool = untimed(1).build().unwrap();
-            let gate = sync_shim::Parker::new();
-            let shut = gate.clone();
-            pool.submit(move || shut.park()).unwrap();
-            let waiter = {
-                let pool = pool.clone();
-                spawn(move || pool.release_timeout(Duration::MAX))
-            };
-            while !pool.reboot() {
-                sync_shim::thread::yield_now();
-            }
-            assert_eq!(waiter.join().unwrap(), Err(WaitError::Rebooted));
-            gate.unpark();
-            pool.wait_idle().unwrap();
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    let gate = sync_shim::Parker::new();
+    let shut = gate.clone();
+    pool.submit(move || shut.park()).unwrap();
+    let waiter = {
+        let pool = pool.clone();
+        spawn(move || pool.release_timeout(Duration::MAX))
+    };
+    while !pool.reboot() {
+        sync_shim::thread::yield_now();
+    }
+    assert_eq!(waiter.join().unwrap(), Err(WaitError::Rebooted));
+    gate.unpark();
+    pool.wait_idle().unwrap();
+    end(&pool);
 }
 
 /// `release_now` against a wait for rest, and against the last running task: the last to end
 /// wakes the waiter.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_release_now_racing_a_wait_for_rest_ends_it() {
-    check(
-        "a_release_now_racing_a_wait_for_rest_ends_it",
-        Some(2),
-        || {
-            let pool = untimed(1).queue_depth(1).build().unwrap();
-            let gate = sync_shim::Parker::new();
-            let shut = gate.clone();
-            pool.submit(move || shut.park()).unwrap();
-            pool.submit(|| {}).unwrap();
-            let waiter = {
-                let pool = pool.clone();
-                spawn(move || pool.wait_idle().unwrap())
-            };
-            gate.unpark();
-            pool.release_now();
-            waiter.join().unwrap();
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).queue_depth(1).build().unwrap();
+    let gate = sync_shim::Parker::new();
+    let shut = gate.clone();
+    pool.submit(move || shut.park()).unwrap();
+    pool.submit(|| {}).unwrap();
+    let waiter = {
+        let pool = pool.clone();
+        spawn(move || pool.wait_idle().unwrap())
+    };
+    gate.unpark();
+    pool.release_now();
+    waiter.join().unwrap();
+    end(&pool);
 }
 
 /// A release against a waiter whose room does not come, because a task holds its worker.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_release_rings_a_waiter_whose_room_never_comes() {
-    check(
-        "a_release_rings_a_waiter_whose_room_never_comes",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let gate = sync_shim::Parker::new();
-            let shut = gate.clone();
-            pool.submit(move || shut.park()).unwrap();
-            let waiter = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || pool.submit(task).is_err_and(|error| error.is_released()))
-            };
-            pool.release();
-            assert!(waiter.join().unwrap());
-            gate.unpark();
-            end(&pool);
-            assert_eq!(runs.count(), 0);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let gate = sync_shim::Parker::new();
+    let shut = gate.clone();
+    pool.submit(move || shut.park()).unwrap();
+    let waiter = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || pool.submit(task).is_err_and(|error| error.is_released()))
+    };
+    pool.release();
+    assert!(waiter.join().unwrap());
+    gate.unpark();
+    end(&pool);
+    assert_eq!(runs.count(), 0);
 }
 
 /// Workers that end one after the other, of which the later ones join the earlier or wait at their
 /// place for them to be gone: who waits for the end sees all of them gone, and none ends twice.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn workers_that_end_one_after_another_are_all_gone_at_the_end() {
-    check(
-        "workers_that_end_one_after_another_are_all_gone_at_the_end",
-        Some(1),
-        || {
-            let pool = untimed(1).keep_alive(Duration::ZERO).build().unwrap();
-            for _ in 0..2 {
-                pool.submit(|| {}).unwrap();
-                pool.wait_idle().unwrap();
-            }
-            end(&pool);
-            assert_eq!(pool.stats().ending, 0);
-        },
-    );
+    let pool = untimed(1).keep_alive(Duration::ZERO).build().unwrap();
+    for _ in 0..2 {
+        pool.submit(|| {}).unwrap();
+        pool.wait_idle().unwrap();
+    }
+    end(&pool);
+    assert_eq!(pool.stats().ending, 0);
 }
 
 /// A worker that may not end before another's thread is gone, against that thread's last act: it gets
 /// away, though only the end of the pool would wait for that thread.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_worker_that_waits_at_its_place_racing_a_threads_last_act_gets_away() {
-    check(
-        "a_worker_that_waits_at_its_place_racing_a_threads_last_act_gets_away",
-        Some(2),
-        || {
-            let pool = untimed(1).keep_alive(Duration::ZERO).build().unwrap();
-            for _ in 0..2 {
-                pool.submit(|| {}).unwrap();
-                block_on(pool.wait_idle_async()).unwrap();
-            }
-            pool.release();
-            block_on(pool.wait_released_async()).unwrap(); // Joins nothing.
-            end(&pool);
-            assert_eq!(pool.stats().ending, 0);
-        },
-    );
+    let pool = untimed(1).keep_alive(Duration::ZERO).build().unwrap();
+    for _ in 0..2 {
+        pool.submit(|| {}).unwrap();
+        block_on(pool.wait_idle_async()).unwrap();
+    }
+    pool.release();
+    block_on(pool.wait_released_async()).unwrap(); // Joins nothing.
+    end(&pool);
+    assert_eq!(pool.stats().ending, 0);
 }
 
 /// A release ends two workers at once, neither of which joins the other: who waits for the end
 /// joins both.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn two_workers_that_leave_at_once_are_both_gone_at_the_end() {
-    check(
-        "two_workers_that_leave_at_once_are_both_gone_at_the_end",
-        Some(1),
-        || {
-            let pool = untimed(2).prestart(2).build().unwrap();
-            pool.submit(|| {}).unwrap();
-            pool.wait_idle().unwrap();
-            end(&pool);
-            assert_eq!(pool.stats().ending, 0);
-        },
-    );
+    let pool = untimed(2).prestart(2).build().unwrap();
+    pool.submit(|| {}).unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
+    assert_eq!(pool.stats().ending, 0);
 }
 
 /// A submit with a time limit against the start of the first worker by another, and against the
 /// time: it is accepted, or refused because the time is up.
-#[test]
+#[testkit::model(preemptions = 1)]
 fn a_timed_submit_racing_anothers_start_is_accepted_or_told_so() {
-    check(
-        "a_timed_submit_racing_anothers_start_is_accepted_or_told_so",
-        Some(1),
-        || {
-            let clock = ManualClock::new();
-            let pool = untimed(2).clock(clock.clone()).build().unwrap();
-            let runs = Runs::new();
-            let starter = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || pool.submit(task).unwrap())
-            };
-            let time = spawn(move || clock.advance(Duration::from_secs(1)));
-            let accepted = match pool.submit_timeout(runs.task(), Duration::from_secs(1)) {
-                Ok(()) => 1,
-                Err(error) => {
-                    assert!(matches!(error, SubmitError::TimedOut(_)), "{error:?}");
-                    0
-                }
-            };
-            starter.join().unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1 + accepted);
-            time.join().unwrap();
-            end(&pool);
-        },
-    );
+    let clock = ManualClock::new();
+    let pool = untimed(2).clock(clock.clone()).build().unwrap();
+    let runs = Runs::new();
+    let starter = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || pool.submit(task).unwrap())
+    };
+    let time = spawn(move || clock.advance(Duration::from_secs(1)));
+    let accepted = match pool.submit_timeout(runs.task(), Duration::from_secs(1)) {
+        Ok(()) => 1,
+        Err(error) => {
+            assert!(matches!(error, SubmitError::TimedOut(_)), "{error:?}");
+            0
+        }
+    };
+    starter.join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1 + accepted);
+    time.join().unwrap();
+    end(&pool);
 }

@@ -4,85 +4,67 @@
 use pool_core::{JoinError, OnFull, Pool, Submit};
 use sync_shim::model::spawn;
 
-use super::{Runs, check, end, untimed};
+use super::{Runs, end, untimed};
 
 /// The oldest is taken out as the worker, done with the one before, comes for it.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_discard_of_the_oldest_racing_its_worker_ends_each_task_once() {
-    check(
-        "a_discard_of_the_oldest_racing_its_worker_ends_each_task_once",
-        Some(3),
-        || {
-            let (pool, runs) = (discards(), Runs::new());
-            pool.submit(runs.task()).unwrap();
-            let second = pool.spawn(runs.task()).unwrap();
-            pool.submit_with(runs.task(), OnFull::DiscardOldest)
-                .unwrap();
-            let joined = second.join();
-            pool.wait_idle().unwrap();
-            // The oldest is the first, if its worker has not come to it yet.
-            let discarded = usize::try_from(pool.stats().discarded).unwrap();
-            match joined {
-                Ok(()) => {}
-                Err(JoinError::Discarded) => assert_eq!(discarded, 1),
-                Err(other) => panic!("{other}"),
-            }
-            assert_eq!(runs.count(), 3 - discarded);
-            end_with(&pool, discarded);
-        },
-    );
+    let (pool, runs) = (discards(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    let second = pool.spawn(runs.task()).unwrap();
+    pool.submit_with(runs.task(), OnFull::DiscardOldest)
+        .unwrap();
+    let joined = second.join();
+    pool.wait_idle().unwrap();
+    // The oldest is the first, if its worker has not come to it yet.
+    let discarded = usize::try_from(pool.stats().discarded).unwrap();
+    match joined {
+        Ok(()) => {}
+        Err(JoinError::Discarded) => assert_eq!(discarded, 1),
+        Err(other) => panic!("{other}"),
+    }
+    assert_eq!(runs.count(), 3 - discarded);
+    end_with(&pool, discarded);
 }
 
 /// The handle's cancel against the discard: one of them has the task, and its room is given once.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_discard_of_the_oldest_racing_its_cancel_has_one_winner() {
-    check(
-        "a_discard_of_the_oldest_racing_its_cancel_has_one_winner",
-        Some(2),
-        || {
-            let (pool, runs) = (discards(), Runs::new());
-            pool.submit(runs.task()).unwrap();
-            let second = pool.spawn(runs.task()).unwrap();
-            let cancels = spawn(move || (second.cancel(), second.join()));
-            pool.submit_with(runs.task(), OnFull::DiscardOldest)
-                .unwrap();
-            let (cancelled, joined) = cancels.join().unwrap();
-            pool.wait_idle().unwrap();
-            let discarded = usize::try_from(pool.stats().discarded).unwrap();
-            match joined {
-                Ok(()) => assert!(!cancelled),
-                Err(JoinError::Cancelled) => assert!(cancelled),
-                Err(JoinError::Discarded) => assert!(!cancelled && discarded == 1),
-                Err(other) => panic!("{other}"),
-            }
-            assert_eq!(runs.count(), 3 - discarded - usize::from(cancelled));
-            end_with(&pool, discarded);
-        },
-    );
+    let (pool, runs) = (discards(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    let second = pool.spawn(runs.task()).unwrap();
+    let cancels = spawn(move || (second.cancel(), second.join()));
+    pool.submit_with(runs.task(), OnFull::DiscardOldest)
+        .unwrap();
+    let (cancelled, joined) = cancels.join().unwrap();
+    pool.wait_idle().unwrap();
+    let discarded = usize::try_from(pool.stats().discarded).unwrap();
+    match joined {
+        Ok(()) => assert!(!cancelled),
+        Err(JoinError::Cancelled) => assert!(cancelled),
+        Err(JoinError::Discarded) => assert!(!cancelled && discarded == 1),
+        Err(other) => panic!("{other}"),
+    }
+    assert_eq!(runs.count(), 3 - discarded - usize::from(cancelled));
+    end_with(&pool, discarded);
 }
 
 /// The caller's task is in flight: a wait for rest waits for it, also where the workers have ended
 /// theirs.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_wait_for_rest_racing_a_task_in_its_caller_waits_for_it() {
-    check(
-        "a_wait_for_rest_racing_a_task_in_its_caller_waits_for_it",
-        Some(2),
-        || {
-            let pool = untimed(1).on_full(OnFull::RunInCaller).build().unwrap();
-            let runs = Runs::new();
-            pool.submit(runs.task()).unwrap();
-            let (ours, second) = (pool.clone(), runs.task());
-            let caller = spawn(move || ours.submit(second).unwrap());
-            pool.wait_idle().unwrap();
-            let stats = pool.stats();
-            assert_eq!(stats.completed + stats.in_flight as u64, stats.submitted);
-            caller.join().unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 2);
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).on_full(OnFull::RunInCaller).build().unwrap();
+    let runs = Runs::new();
+    pool.submit(runs.task()).unwrap();
+    let (ours, second) = (pool.clone(), runs.task());
+    let caller = spawn(move || ours.submit(second).unwrap());
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!(stats.completed + stats.in_flight as u64, stats.submitted);
+    caller.join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    end(&pool);
 }
 
 /// One worker, room for one behind it, and a hook that a call may discard before.

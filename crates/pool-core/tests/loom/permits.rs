@@ -8,217 +8,163 @@ use std::time::Duration;
 use pool_core::ManualClock;
 use sync_shim::model::spawn;
 
-use super::{Runs, check, end, untimed};
+use super::{Runs, end, untimed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A permit's drop against a submit that meets the pool which it fills: the submit finds the room,
 /// or is given it.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_dropped_permit_racing_a_submit_gives_it_the_room() {
-    check(
-        "a_dropped_permit_racing_a_submit_gives_it_the_room",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let permit = pool.reserve().unwrap();
-            let submitter = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || pool.submit(task).unwrap())
-            };
-            drop(permit);
-            submitter.join().unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!((runs.count(), pool.stats().reserved), (1, 0));
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let permit = pool.reserve().unwrap();
+    let submitter = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || pool.submit(task).unwrap())
+    };
+    drop(permit);
+    submitter.join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!((runs.count(), pool.stats().reserved), (1, 0));
+    end(&pool);
 }
 
 /// Two that reserve the one room, and a task of each: neither is forgotten, and the room is never
 /// held twice.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn two_reservations_racing_for_one_room_have_it_one_after_the_other() {
-    check(
-        "two_reservations_racing_for_one_room_have_it_one_after_the_other",
-        Some(2),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let other = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || {
-                    let permit = pool.reserve().unwrap();
-                    let stats = pool.stats();
-                    assert_eq!((stats.reserved, stats.in_flight), (1, 0));
-                    permit.submit(task);
-                })
-            };
-            drop(pool.reserve().unwrap());
-            other.join().unwrap();
-            pool.wait_idle().unwrap();
-            assert_eq!((runs.count(), pool.stats().reserved), (1, 0));
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let other = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || {
+            let permit = pool.reserve().unwrap();
+            let stats = pool.stats();
+            assert_eq!((stats.reserved, stats.in_flight), (1, 0));
+            permit.submit(task);
+        })
+    };
+    drop(pool.reserve().unwrap());
+    other.join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!((runs.count(), pool.stats().reserved), (1, 0));
+    end(&pool);
 }
 
 /// A permit's task against the worker that is about to park: one of them finds the other.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_used_permit_racing_a_parking_worker_is_run() {
-    check(
-        "a_used_permit_racing_a_parking_worker_is_run",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let permit = pool.reserve().unwrap(); // Its start: the worker searches.
-            permit.submit(runs.task());
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let permit = pool.reserve().unwrap(); // Its start: the worker searches.
+    permit.submit(runs.task());
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    end(&pool);
 }
 
 /// A permit's task against a release: it runs, and the pool ends after it.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_used_permit_racing_a_release_runs_its_task() {
-    check(
-        "a_used_permit_racing_a_release_runs_its_task",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let permit = pool.reserve().unwrap();
-            let releaser = {
-                let pool = pool.clone();
-                spawn(move || {
-                    pool.release();
-                    pool.wait_released().unwrap();
-                })
-            };
-            permit.submit(runs.task());
-            releaser.join().unwrap();
-            assert_eq!(runs.count(), 1);
-            end(&pool);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let permit = pool.reserve().unwrap();
+    let releaser = {
+        let pool = pool.clone();
+        spawn(move || {
+            pool.release();
+            pool.wait_released().unwrap();
+        })
+    };
+    permit.submit(runs.task());
+    releaser.join().unwrap();
+    assert_eq!(runs.count(), 1);
+    end(&pool);
 }
 
 /// The last permit's drop against a release: the worker that it kept goes, whichever comes first.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_dropped_permit_racing_a_release_ends_the_pool() {
-    check(
-        "a_dropped_permit_racing_a_release_ends_the_pool",
-        Some(3),
-        || {
-            let pool = untimed(1).build().unwrap();
-            let permit = pool.reserve().unwrap();
-            let releaser = {
-                let pool = pool.clone();
-                spawn(move || {
-                    pool.release();
-                    pool.wait_released().unwrap();
-                })
-            };
-            drop(permit);
-            releaser.join().unwrap();
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    let permit = pool.reserve().unwrap();
+    let releaser = {
+        let pool = pool.clone();
+        spawn(move || {
+            pool.release();
+            pool.wait_released().unwrap();
+        })
+    };
+    drop(permit);
+    releaser.join().unwrap();
+    end(&pool);
 }
 
 /// A reservation against the expiry of the only worker: it stays for the permit, or another one is
 /// started for it. In any case the task finds a worker.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_reservation_racing_an_expiring_worker_has_one() {
-    check(
-        "a_reservation_racing_an_expiring_worker_has_one",
-        Some(3),
-        || {
-            let clock = ManualClock::new();
-            let pool = untimed(1).keep_alive(SECOND).clock(clock.clone());
-            let (pool, runs) = (pool.build().unwrap(), Runs::new());
-            pool.submit(|| {}).unwrap();
-            pool.wait_idle().unwrap();
-            clock.advance(SECOND); // It expires, if it has parked by now.
-            let permit = pool.reserve().unwrap();
-            assert_eq!(pool.running(), 1);
-            permit.submit(runs.task());
-            pool.wait_idle().unwrap();
-            assert_eq!(runs.count(), 1);
-            end(&pool);
-        },
-    );
+    let clock = ManualClock::new();
+    let pool = untimed(1).keep_alive(SECOND).clock(clock.clone());
+    let (pool, runs) = (pool.build().unwrap(), Runs::new());
+    pool.submit(|| {}).unwrap();
+    pool.wait_idle().unwrap();
+    clock.advance(SECOND); // It expires, if it has parked by now.
+    let permit = pool.reserve().unwrap();
+    assert_eq!(pool.running(), 1);
+    permit.submit(runs.task());
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 1);
+    end(&pool);
 }
 
 /// A future that waits for a permit, dropped, against the hand-over: the room is not lost.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_dropped_reservation_racing_the_hand_over_loses_no_room() {
-    check(
-        "a_dropped_reservation_racing_the_hand_over_loses_no_room",
-        Some(3),
-        || {
-            let pool = untimed(1).build().unwrap();
-            let permit = pool.reserve().unwrap();
-            let other = spawn(move || drop(permit));
-            {
-                let mut future = pin!(pool.reserve_async());
-                let mut context = Context::from_waker(Waker::noop());
-                // Discarded: it waits, or has its permit.
-                let _ = future.as_mut().poll(&mut context);
-            }
-            other.join().unwrap();
-            let stats = pool.stats();
-            assert_eq!((stats.reserved, stats.waiting), (0, 0));
-            drop(pool.try_reserve().unwrap());
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    let permit = pool.reserve().unwrap();
+    let other = spawn(move || drop(permit));
+    {
+        let mut future = pin!(pool.reserve_async());
+        let mut context = Context::from_waker(Waker::noop());
+        // Discarded: it waits, or has its permit.
+        let _ = future.as_mut().poll(&mut context);
+    }
+    other.join().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.reserved, stats.waiting), (0, 0));
+    drop(pool.try_reserve().unwrap());
+    end(&pool);
 }
 
 /// A waiting future is polled against the hand-over: it is woken, or finds its permit.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_poll_for_a_permit_racing_the_hand_over_is_woken() {
-    check(
-        "a_poll_for_a_permit_racing_the_hand_over_is_woken",
-        Some(2),
-        || {
-            let pool = untimed(1).build().unwrap();
-            let permit = pool.reserve().unwrap();
-            let other = spawn(move || drop(permit));
-            let permit = loom::future::block_on(pool.reserve_async()).unwrap();
-            other.join().unwrap();
-            assert_eq!(pool.stats().reserved, 1);
-            drop(permit);
-            end(&pool);
-        },
-    );
+    let pool = untimed(1).build().unwrap();
+    let permit = pool.reserve().unwrap();
+    let other = spawn(move || drop(permit));
+    let permit = loom::future::block_on(pool.reserve_async()).unwrap();
+    other.join().unwrap();
+    assert_eq!(pool.stats().reserved, 1);
+    drop(permit);
+    end(&pool);
 }
 
 /// A reservation against a release: it is refused, or its permit is honoured.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_reservation_racing_a_release_is_honoured_or_refused() {
-    check(
-        "a_reservation_racing_a_release_is_honoured_or_refused",
-        Some(3),
-        || {
-            let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-            let reserver = {
-                let (pool, task) = (pool.clone(), runs.task());
-                spawn(move || match pool.reserve() {
-                    Ok(permit) => {
-                        permit.submit(task);
-                        1
-                    }
-                    Err(refused) => {
-                        assert!(refused.is_released(), "{refused:?}");
-                        0
-                    }
-                })
-            };
-            pool.release();
-            let accepted = reserver.join().unwrap();
-            end(&pool);
-            assert_eq!(runs.count(), accepted);
-        },
-    );
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let reserver = {
+        let (pool, task) = (pool.clone(), runs.task());
+        spawn(move || match pool.reserve() {
+            Ok(permit) => {
+                permit.submit(task);
+                1
+            }
+            Err(refused) => {
+                assert!(refused.is_released(), "{refused:?}");
+                0
+            }
+        })
+    };
+    pool.release();
+    let accepted = reserver.join().unwrap();
+    end(&pool);
+    assert_eq!(runs.count(), accepted);
 }

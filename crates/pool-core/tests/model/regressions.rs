@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use pool_core::{ManualClock, Pool, WaitError};
-use testkit::{CountingWaker, Gate, LIMIT, PanicOnDrop, waker_fn, watchdog};
+use testkit::{CountingWaker, Gate, PanicOnDrop, waker_fn};
 
 /// Yields until it holds.
 fn until(holds: impl Fn() -> bool) {
@@ -18,81 +18,77 @@ fn until(holds: impl Fn() -> bool) {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_task_handed_over_while_a_start_is_failing_goes_to_a_parked_worker() {
-    watchdog(LIMIT, || {
-        let answer = Gate::new();
-        let clock = ManualClock::new();
-        let pool = Pool::builder()
-            .capacity(2)
-            .clock(clock.clone())
-            .thread_gate({
-                let (answer, asked) = (answer.clone(), AtomicBool::new(false));
-                move || {
-                    if !asked.swap(true, Relaxed) {
-                        return Ok(()); // The first one.
-                    }
-                    answer.wait();
-                    Err(io::ErrorKind::WouldBlock.into())
+    let answer = Gate::new();
+    let clock = ManualClock::new();
+    let pool = Pool::builder()
+        .capacity(2)
+        .clock(clock.clone())
+        .thread_gate({
+            let (answer, asked) = (answer.clone(), AtomicBool::new(false));
+            move || {
+                if !asked.swap(true, Relaxed) {
+                    return Ok(()); // The first one.
                 }
-            })
-            .build()
-            .unwrap();
-        let first = Gate::new();
-        let held = first.clone();
-        pool.submit(move || held.wait()).unwrap();
-        // Its submitter is about to learn that there is no second thread.
-        let submitter = thread::spawn({
-            let pool = pool.clone();
-            move || pool.submit(|| ()).unwrap()
-        });
-        answer.wait_for_arrivals(1);
-        first.open();
-        pool.wait_idle().unwrap();
-        clock.wait_for_sleepers(1); // The worker has parked.
-        pool.submit(|| ()).unwrap();
-        answer.open();
-        submitter.join().unwrap();
-        pool.wait_idle().unwrap();
-        assert_eq!(pool.stats().completed, 3);
+                answer.wait();
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+        })
+        .build()
+        .unwrap();
+    let first = Gate::new();
+    let held = first.clone();
+    pool.submit(move || held.wait()).unwrap();
+    // Its submitter is about to learn that there is no second thread.
+    let submitter = thread::spawn({
+        let pool = pool.clone();
+        move || pool.submit(|| ()).unwrap()
     });
+    answer.wait_for_arrivals(1);
+    first.open();
+    pool.wait_idle().unwrap();
+    clock.wait_for_sleepers(1); // The worker has parked.
+    pool.submit(|| ()).unwrap();
+    answer.open();
+    submitter.join().unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats().completed, 3);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_left_by_a_worker_that_started_as_the_capacity_shrank_goes_to_a_parked_one() {
-    watchdog(LIMIT, || {
-        let (start, hook) = (Gate::new(), Gate::new());
-        let clock = ManualClock::new();
-        let pool = Pool::builder()
-            .capacity(2)
-            .clock(clock.clone())
-            .thread_gate(second_time(&start))
-            .start_hook({
-                let held = second_time(&hook);
-                move || held().unwrap()
-            })
-            .build()
-            .unwrap();
-        let first = Gate::new();
-        let held = first.clone();
-        pool.submit(move || held.wait()).unwrap();
-        // Its submitter is starting the second worker; the first runs the task.
-        let submitter = thread::spawn({
-            let pool = pool.clone();
-            move || pool.submit(|| ()).unwrap()
-        });
-        start.wait_for_arrivals(1);
-        first.open();
-        pool.wait_idle().unwrap();
-        clock.wait_for_sleepers(1); // The first worker has parked.
-        pool.tune(1).unwrap();
-        start.open();
-        hook.wait_for_arrivals(1); // One too many, which seems to look for work.
-        pool.submit(|| ()).unwrap();
-        hook.open();
-        pool.wait_idle().unwrap();
-        submitter.join().unwrap();
+    let (start, hook) = (Gate::new(), Gate::new());
+    let clock = ManualClock::new();
+    let pool = Pool::builder()
+        .capacity(2)
+        .clock(clock.clone())
+        .thread_gate(second_time(&start))
+        .start_hook({
+            let held = second_time(&hook);
+            move || held().unwrap()
+        })
+        .build()
+        .unwrap();
+    let first = Gate::new();
+    let held = first.clone();
+    pool.submit(move || held.wait()).unwrap();
+    // Its submitter is starting the second worker; the first runs the task.
+    let submitter = thread::spawn({
+        let pool = pool.clone();
+        move || pool.submit(|| ()).unwrap()
     });
+    start.wait_for_arrivals(1);
+    first.open();
+    pool.wait_idle().unwrap();
+    clock.wait_for_sleepers(1); // The first worker has parked.
+    pool.tune(1).unwrap();
+    start.open();
+    hook.wait_for_arrivals(1); // One too many, which seems to look for work.
+    pool.submit(|| ()).unwrap();
+    hook.open();
+    pool.wait_idle().unwrap();
+    submitter.join().unwrap();
 }
 
 /// Lets the first call through, and waits at the gate in those after it.
@@ -106,35 +102,33 @@ fn second_time(gate: &Gate) -> impl Fn() -> io::Result<()> + Send + Sync + 'stat
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_release_tells_every_waiter_though_one_drops_anothers_future_and_that_panics() {
-    watchdog(LIMIT, || {
-        let pool = Pool::builder().capacity(1).build().unwrap();
-        let gate = Gate::new();
-        let held = gate.clone();
-        pool.submit(move || held.wait()).unwrap();
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    let gate = Gate::new();
+    let held = gate.clone();
+    pool.submit(move || held.wait()).unwrap();
 
-        let silent = Waker::noop();
-        let slot = Arc::new(Mutex::new(None));
-        let emptied = Arc::clone(&slot);
-        let dropper = waker_fn(move || drop(emptied.lock().unwrap().take()));
-        let mut first = pool.submit_async(|| ());
-        assert!(poll(&mut first, &dropper).is_none());
-        let bomb = PanicOnDrop::new();
-        let mut second = pool.submit_async(move || drop(bomb));
-        assert!(poll(&mut second, silent).is_none());
-        *slot.lock().unwrap() = Some(second);
-        let bell = CountingWaker::new();
-        let mut third = pool.submit_async(|| ());
-        assert!(poll(&mut third, &bell.waker()).is_none());
+    let silent = Waker::noop();
+    let slot = Arc::new(Mutex::new(None));
+    let emptied = Arc::clone(&slot);
+    let dropper = waker_fn(move || drop(emptied.lock().unwrap().take()));
+    let mut first = pool.submit_async(|| ());
+    assert!(poll(&mut first, &dropper).is_none());
+    let bomb = PanicOnDrop::new();
+    let mut second = pool.submit_async(move || drop(bomb));
+    assert!(poll(&mut second, silent).is_none());
+    *slot.lock().unwrap() = Some(second);
+    let bell = CountingWaker::new();
+    let mut third = pool.submit_async(|| ());
+    assert!(poll(&mut third, &bell.waker()).is_none());
 
-        assert!(pool.release());
-        assert_eq!(bell.wakes(), 1);
-        let back = poll(&mut third, silent).expect("it is released");
-        assert!(back.unwrap_err().is_released());
-        gate.open();
-        pool.wait_released().unwrap();
-    });
+    assert!(pool.release());
+    assert_eq!(bell.wakes(), 1);
+    let back = poll(&mut third, silent).expect("it is released");
+    assert!(back.unwrap_err().is_released());
+    gate.open();
+    pool.wait_released().unwrap();
 }
 
 fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Option<F::Output> {
@@ -144,87 +138,81 @@ fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Option<F::Output> {
     }
 }
 
-#[test]
+#[testkit::test]
 fn workers_started_ahead_may_expire_at_once() {
-    watchdog(LIMIT, || {
-        // Each start but the first waits until the worker before has come to its end.
-        let (stops, starts) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
-        let stopped = Arc::clone(&stops);
-        let pool = Pool::builder()
-            .capacity(16)
-            .prestart(16)
-            .keep_alive(Duration::ZERO)
-            .stop_hook(move || _ = stopped.fetch_add(1, Relaxed))
-            .thread_gate(move || {
-                let started = starts.fetch_add(1, Relaxed);
-                until(|| stops.load(Relaxed) == started);
-                Ok(())
-            })
-            .build()
-            .unwrap();
-        assert_eq!(pool.stats().threads_started, 16);
-        pool.release();
-        pool.wait_released().unwrap();
-    });
+    // Each start but the first waits until the worker before has come to its end.
+    let (stops, starts) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    let stopped = Arc::clone(&stops);
+    let pool = Pool::builder()
+        .capacity(16)
+        .prestart(16)
+        .keep_alive(Duration::ZERO)
+        .stop_hook(move || _ = stopped.fetch_add(1, Relaxed))
+        .thread_gate(move || {
+            let started = starts.fetch_add(1, Relaxed);
+            until(|| stops.load(Relaxed) == started);
+            Ok(())
+        })
+        .build()
+        .unwrap();
+    assert_eq!(pool.stats().threads_started, 16);
+    pool.release();
+    pool.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn the_end_comes_only_after_the_last_unstarted_task_is_disposed_of() {
-    watchdog(LIMIT, || {
-        struct HeldInDrop(Gate);
-        impl Drop for HeldInDrop {
-            fn drop(&mut self) {
-                self.0.wait();
-            }
+    struct HeldInDrop(Gate);
+    impl Drop for HeldInDrop {
+        fn drop(&mut self) {
+            self.0.wait();
         }
-        let pool = Pool::builder()
-            .capacity(1)
-            .queue_depth(1)
-            .clock(ManualClock::new())
-            .build()
-            .unwrap();
-        let (running, disposing) = (Gate::new(), Gate::new());
-        let (held, capture) = (running.clone(), HeldInDrop(disposing.clone()));
-        pool.submit(move || held.wait()).unwrap();
-        running.wait_for_arrivals(1);
-        pool.submit(move || drop(capture)).unwrap();
-        let releaser = thread::spawn({
-            let pool = pool.clone();
-            move || pool.release_now()
-        });
-        disposing.wait_for_arrivals(1);
-        running.open();
-        until(|| pool.running() == 0);
-        assert_eq!(pool.in_flight(), 1);
-        let early = pool.wait_released_timeout(Duration::ZERO);
-        assert_eq!(early, Err(WaitError::TimedOut));
-        disposing.open();
-        assert_eq!(releaser.join().unwrap(), 1);
-        pool.wait_released().unwrap();
-        assert_eq!(pool.in_flight(), 0);
+    }
+    let pool = Pool::builder()
+        .capacity(1)
+        .queue_depth(1)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let (running, disposing) = (Gate::new(), Gate::new());
+    let (held, capture) = (running.clone(), HeldInDrop(disposing.clone()));
+    pool.submit(move || held.wait()).unwrap();
+    running.wait_for_arrivals(1);
+    pool.submit(move || drop(capture)).unwrap();
+    let releaser = thread::spawn({
+        let pool = pool.clone();
+        move || pool.release_now()
     });
+    disposing.wait_for_arrivals(1);
+    running.open();
+    until(|| pool.running() == 0);
+    assert_eq!(pool.in_flight(), 1);
+    let early = pool.wait_released_timeout(Duration::ZERO);
+    assert_eq!(early, Err(WaitError::TimedOut));
+    disposing.open();
+    assert_eq!(releaser.join().unwrap(), 1);
+    pool.wait_released().unwrap();
+    assert_eq!(pool.in_flight(), 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_value_that_nobody_gets_because_the_spawns_future_was_dropped_harms_no_worker() {
-    watchdog(LIMIT, || {
-        let pool = Pool::builder().capacity(1).build().unwrap();
-        let (first, second) = (Gate::new(), Gate::new());
-        let held = first.clone();
-        pool.submit(move || held.wait()).unwrap();
-        let held = second.clone();
-        let mut spawn = pool.spawn_async(move || {
-            held.wait();
-            PanicOnDrop::new()
-        });
-        assert!(poll(&mut spawn, Waker::noop()).is_none());
-        first.open();
-        second.wait_for_arrivals(1);
-        drop(spawn); // Accepted, and its handle never asked for.
-        second.open();
-        assert_eq!(pool.spawn(|| 5).unwrap().join().unwrap(), 5);
-        pool.release();
-        pool.wait_released().unwrap();
-        assert_eq!(pool.stats().threads_started, 1);
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    let (first, second) = (Gate::new(), Gate::new());
+    let held = first.clone();
+    pool.submit(move || held.wait()).unwrap();
+    let held = second.clone();
+    let mut spawn = pool.spawn_async(move || {
+        held.wait();
+        PanicOnDrop::new()
     });
+    assert!(poll(&mut spawn, Waker::noop()).is_none());
+    first.open();
+    second.wait_for_arrivals(1);
+    drop(spawn); // Accepted, and its handle never asked for.
+    second.open();
+    assert_eq!(pool.spawn(|| 5).unwrap().join().unwrap(), 5);
+    pool.release();
+    pool.wait_released().unwrap();
+    assert_eq!(pool.stats().threads_started, 1);
 }

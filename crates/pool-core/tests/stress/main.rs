@@ -27,7 +27,7 @@ use std::thread;
 use std::time::Duration;
 
 use pool_core::Pool;
-use testkit::{LIMIT, PanicOnDrop, Rng, watchdog, watchdog_of};
+use testkit::{LIMIT, PanicOnDrop, Rng, Watchdog, watchdog};
 
 use setup::Setup;
 
@@ -87,7 +87,8 @@ fn a_task_that_comes_as_the_last_worker_goes_is_run() {
 
 /// Ends the process if the round does not.
 fn guarded(told: &str, round: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> {
-    watchdog_of(told, LIMIT, || catch_unwind(AssertUnwindSafe(round)))
+    let _watchdog = Watchdog::start(told, LIMIT);
+    catch_unwind(AssertUnwindSafe(round))
 }
 
 /// Past the test harness, which captures what the macros print and would swallow it at an abort.

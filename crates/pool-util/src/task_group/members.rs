@@ -161,7 +161,7 @@ mod tests {
         cells.collect()
     }
 
-    #[test]
+    #[testkit::test]
     fn tasks_leave_from_anywhere_and_the_others_keep_their_order() {
         let pool = Pool::builder().capacity(1).start_paused(true);
         let pool = pool.queue_depth(QueueDepth::Unlimited).build();

@@ -495,24 +495,22 @@ mod tests {
         pool.expect("it has a capacity")
     }
 
-    #[test]
+    #[testkit::test]
     fn nothing_is_kept_of_a_submitted_task_that_has_ended_well() {
-        testkit::watchdog(testkit::LIMIT, || {
-            let pool = pool(&ManualClock::new());
-            let group = pool.group::<()>();
-            for _ in 0..100 {
-                group.submit(|| [0_u8; 64]).expect("it waits for room");
-            }
-            let shared = &group.shared().state;
-            while shared.lock().pending > 0 {
-                std::thread::yield_now();
-            }
-            let state = shared.lock();
-            assert!(state.members.is_empty() && state.ended.is_empty());
-        });
+        let pool = pool(&ManualClock::new());
+        let group = pool.group::<()>();
+        for _ in 0..100 {
+            group.submit(|| [0_u8; 64]).expect("it waits for room");
+        }
+        let shared = &group.shared().state;
+        while shared.lock().pending > 0 {
+            std::thread::yield_now();
+        }
+        let state = shared.lock();
+        assert!(state.members.is_empty() && state.ended.is_empty());
     }
 
-    #[test]
+    #[testkit::test]
     fn waits_that_give_up_leave_nothing_behind_however_many_wait() {
         const WAITS: usize = 20_000;
         let clock = ManualClock::new();
@@ -559,29 +557,27 @@ mod tests {
         gate.open();
     }
 
-    #[test]
+    #[testkit::test]
     fn a_worker_notes_that_it_has_woken_a_groups_owner() {
-        testkit::watchdog(testkit::LIMIT, || {
-            let pool = pool(&ManualClock::new());
-            let (tell, told) = std::sync::mpsc::channel();
-            let (mut yields, mut has_woken) = (0, false);
-            while !has_woken {
-                let (gate, group) = (Gate::new(), pool.group::<()>());
-                let held = gate.clone();
-                group.spawn(move || held.wait()).expect("it is open");
-                std::thread::scope(|scope| {
-                    scope.spawn(|| group.next().expect("a task").expect("it does not panic"));
-                    gate.wait_for_arrivals(1);
-                    let tell = tell.clone();
-                    let next = move || tell.send(pool_core::internals::take_woken_joiner());
-                    pool.submit(next).expect("it is open");
-                    // More each time, so that the owner sleeps in the end.
-                    (0..yields).for_each(|_| std::thread::yield_now());
-                    gate.open();
-                });
-                has_woken = told.recv().expect("the task runs");
-                yields += 1;
-            }
-        });
+        let pool = pool(&ManualClock::new());
+        let (tell, told) = std::sync::mpsc::channel();
+        let (mut yields, mut has_woken) = (0, false);
+        while !has_woken {
+            let (gate, group) = (Gate::new(), pool.group::<()>());
+            let held = gate.clone();
+            group.spawn(move || held.wait()).expect("it is open");
+            std::thread::scope(|scope| {
+                scope.spawn(|| group.next().expect("a task").expect("it does not panic"));
+                gate.wait_for_arrivals(1);
+                let tell = tell.clone();
+                let next = move || tell.send(pool_core::internals::take_woken_joiner());
+                pool.submit(next).expect("it is open");
+                // More each time, so that the owner sleeps in the end.
+                (0..yields).for_each(|_| std::thread::yield_now());
+                gate.open();
+            });
+            has_woken = told.recv().expect("the task runs");
+            yields += 1;
+        }
     }
 }

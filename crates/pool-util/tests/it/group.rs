@@ -7,17 +7,13 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::Duration;
 
 use pool_core::{
     CancelToken, Clock, JoinError, ManualClock, Pool, QueueDepth, SubmitError, WaitError,
     WithinWorker, current,
 };
 use pool_util::{MapError, PoolExt, TaskGroup};
-use testkit::{CountingWaker, DropCounter, Gate, watchdog};
-
-/// Only a net.
-const LIMIT: Duration = Duration::from_secs(60);
+use testkit::{CountingWaker, DropCounter, Gate};
 
 fn pool(capacity: usize) -> Pool {
     let pool = Pool::builder()
@@ -35,7 +31,7 @@ fn held() -> (Pool, Gate) {
     (pool, gate)
 }
 
-#[test]
+#[testkit::test]
 fn values_come_in_the_order_of_their_ends_and_then_none() {
     let pool = pool(2);
     let (group, gate) = (pool.group(), Gate::new());
@@ -60,36 +56,34 @@ fn values_come_in_the_order_of_their_ends_and_then_none() {
     assert!(group_of_values.next().is_none() && group_of_values.is_empty());
 }
 
-#[test]
+#[testkit::test]
 fn tasks_are_handed_over_from_sixteen_threads_while_four_take_values() {
-    watchdog(LIMIT, || {
-        let (pool, taken, left) = (pool(2), AtomicUsize::new(0), AtomicUsize::new(0));
-        let group: TaskGroup<usize> = pool.group();
-        thread::scope(|threads| {
-            for _ in 0..16 {
-                threads.spawn(|| {
-                    for n in 0..200 {
-                        left.fetch_add(1, SeqCst);
-                        group.spawn(move || n).expect("there is room");
+    let (pool, taken, left) = (pool(2), AtomicUsize::new(0), AtomicUsize::new(0));
+    let group: TaskGroup<usize> = pool.group();
+    thread::scope(|threads| {
+        for _ in 0..16 {
+            threads.spawn(|| {
+                for n in 0..200 {
+                    left.fetch_add(1, SeqCst);
+                    group.spawn(move || n).expect("there is room");
+                }
+            });
+        }
+        for _ in 0..4 {
+            threads.spawn(|| {
+                while taken.load(SeqCst) < 16 * 200 {
+                    match group.next() {
+                        Some(value) => _ = value.map(|_| taken.fetch_add(1, SeqCst)),
+                        None => thread::yield_now(),
                     }
-                });
-            }
-            for _ in 0..4 {
-                threads.spawn(|| {
-                    while taken.load(SeqCst) < 16 * 200 {
-                        match group.next() {
-                            Some(value) => _ = value.map(|_| taken.fetch_add(1, SeqCst)),
-                            None => thread::yield_now(),
-                        }
-                    }
-                });
-            }
-        });
-        assert_eq!((taken.into_inner(), group.len()), (3_200, 0));
+                }
+            });
+        }
     });
+    assert_eq!((taken.into_inner(), group.len()), (3_200, 0));
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_returns_the_first_error_once_all_have_ended() {
     let (pool, ended) = (pool(2), Arc::new(AtomicUsize::new(0)));
     let group = pool.group();
@@ -107,7 +101,7 @@ fn a_wait_returns_the_first_error_once_all_have_ended() {
     assert!(group.wait().is_ok(), "nothing is left");
 }
 
-#[test]
+#[testkit::test]
 fn a_cancel_takes_back_what_has_not_started_and_frees_its_room() {
     let (pool, gate) = held();
     let group = pool.group();
@@ -123,7 +117,7 @@ fn a_cancel_takes_back_what_has_not_started_and_frees_its_room() {
     gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn the_first_error_cancels_the_rest_and_what_comes_later_if_asked() {
     let (pool, gate) = held();
     let group = pool.group().cancel_on_error();
@@ -151,7 +145,7 @@ fn the_first_error_cancels_the_rest_and_what_comes_later_if_asked() {
     assert!(cancelled >= 9, "{cancelled}");
 }
 
-#[test]
+#[testkit::test]
 fn dropping_it_cancels_what_has_not_started_and_detaches_what_runs() {
     let (pool, gate) = (pool(1), Gate::new());
     let (sender, receiver) = mpsc::channel();
@@ -173,7 +167,7 @@ fn dropping_it_cancels_what_has_not_started_and_detaches_what_runs() {
     assert_eq!(receiver.iter().collect::<Vec<_>>(), ["ran"]);
 }
 
-#[test]
+#[testkit::test]
 fn a_captures_drop_may_hand_a_task_to_the_same_group() {
     struct Spawns(Arc<TaskGroup<u32>>);
     impl Drop for Spawns {
@@ -199,37 +193,35 @@ fn a_captures_drop_may_hand_a_task_to_the_same_group() {
     assert_eq!(values, [None, Some(7)]);
 }
 
-#[test]
+#[testkit::test]
 fn on_the_pools_only_worker_a_group_runs_its_tasks_in_place() {
-    watchdog(LIMIT, || {
-        for policy in [
-            WithinWorker::RunInPlace,
-            WithinWorker::Block,
-            WithinWorker::Refuse,
-        ] {
-            let pool = Pool::builder()
-                .capacity(1)
-                .queue_depth(QueueDepth::Unlimited);
-            let pool = pool
-                .within_worker(policy)
-                .build()
-                .expect("it has a capacity");
-            let inner = pool.clone();
-            let outer = pool.spawn(move || {
-                let group = inner.group();
-                for n in 0..10_u32 {
-                    group.spawn(move || n).expect("there is room");
-                }
-                std::iter::from_fn(|| group.next())
-                    .map(|value| value.expect("it runs"))
-                    .sum::<u32>()
-            });
-            assert_eq!(outer.expect("there is room").join().expect("it ends"), 45);
-        }
-    });
+    for policy in [
+        WithinWorker::RunInPlace,
+        WithinWorker::Block,
+        WithinWorker::Refuse,
+    ] {
+        let pool = Pool::builder()
+            .capacity(1)
+            .queue_depth(QueueDepth::Unlimited);
+        let pool = pool
+            .within_worker(policy)
+            .build()
+            .expect("it has a capacity");
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let group = inner.group();
+            for n in 0..10_u32 {
+                group.spawn(move || n).expect("there is room");
+            }
+            std::iter::from_fn(|| group.next())
+                .map(|value| value.expect("it runs"))
+                .sum::<u32>()
+        });
+        assert_eq!(outer.expect("there is room").join().expect("it ends"), 45);
+    }
 }
 
-#[test]
+#[testkit::test]
 fn at_the_nesting_limit_a_task_that_has_not_started_is_given_up() {
     let pool = Pool::builder()
         .capacity(1)
@@ -245,7 +237,7 @@ fn at_the_nesting_limit_a_task_that_has_not_started_is_given_up() {
     assert!(matches!(refused, Some(Err(JoinError::WouldDeadlock))) && over);
 }
 
-#[test]
+#[testkit::test]
 fn a_deadline_passes_by_the_pools_clock_and_the_tasks_stay() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).clock(clock.clone()).build();
@@ -270,7 +262,7 @@ impl Wake for Counts {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_future_is_woken_once_for_each_time_that_it_waits_however_often_it_is_polled() {
     let (pool, gate) = held();
     let group = pool.group();
@@ -294,7 +286,7 @@ fn a_future_is_woken_once_for_each_time_that_it_waits_however_often_it_is_polled
     ));
 }
 
-#[test]
+#[testkit::test]
 fn a_group_that_is_dropped_drops_its_owners_wakers_and_not_the_last_task_that_ends() {
     let (pool, gate) = (pool(1), Gate::new());
     let group = pool.group();
@@ -316,7 +308,7 @@ fn a_group_that_is_dropped_drops_its_owners_wakers_and_not_the_last_task_that_en
     assert_eq!(counts.0.load(SeqCst), 0);
 }
 
-#[test]
+#[testkit::test]
 fn two_futures_of_a_group_are_both_woken_by_an_end() {
     let (pool, gate) = held();
     let group = pool.group();
@@ -336,7 +328,7 @@ fn two_futures_of_a_group_are_both_woken_by_an_end() {
     assert_eq!(both.map(|counts| counts.0.load(SeqCst)), [1, 1]);
 }
 
-#[test]
+#[testkit::test]
 fn a_refused_task_comes_back_and_is_no_part_of_the_group() {
     let pool = pool(1);
     pool.release();
@@ -371,7 +363,7 @@ fn group_of_a_full_pool() -> Pool {
     pool
 }
 
-#[test]
+#[testkit::test]
 fn of_several_tasks_the_first_that_succeeds_is_taken_and_the_rest_cancelled() {
     let (pool, gate) = (pool(1), Gate::new());
     let ran = Arc::new(AtomicUsize::new(0));
@@ -403,200 +395,184 @@ fn of_several_tasks_the_first_that_succeeds_is_taken_and_the_rest_cancelled() {
     ));
 }
 
-#[test]
+#[testkit::test]
 fn a_submitted_task_is_counted_and_waited_for_and_next_has_nothing_to_say_of_its_end() {
-    watchdog(LIMIT, || {
-        let (pool, gate) = held();
-        let (group, ran) = (pool.group(), Arc::new(AtomicUsize::new(0)));
-        for _ in 0..3 {
-            let ran = Arc::clone(&ran);
-            group
-                .submit(move || ran.fetch_add(1, SeqCst))
-                .expect("there is room");
-        }
-        group.spawn(|| "a value").expect("there is room");
-        assert_eq!((group.len(), group.is_empty()), (4, false));
-        gate.open();
-        assert_eq!(group.next().and_then(Result::ok), Some("a value"));
-        assert!(group.next().is_none() && group.is_empty());
-        assert_eq!(ran.load(SeqCst), 3);
-        let later = Arc::clone(&ran);
+    let (pool, gate) = held();
+    let (group, ran) = (pool.group(), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..3 {
+        let ran = Arc::clone(&ran);
         group
-            .submit(move || later.store(0, SeqCst))
+            .submit(move || ran.fetch_add(1, SeqCst))
             .expect("there is room");
-        group.wait().expect("it ends well");
-        assert_eq!(ran.load(SeqCst), 0, "it was waited for");
-    });
+    }
+    group.spawn(|| "a value").expect("there is room");
+    assert_eq!((group.len(), group.is_empty()), (4, false));
+    gate.open();
+    assert_eq!(group.next().and_then(Result::ok), Some("a value"));
+    assert!(group.next().is_none() && group.is_empty());
+    assert_eq!(ran.load(SeqCst), 3);
+    let later = Arc::clone(&ran);
+    group
+        .submit(move || later.store(0, SeqCst))
+        .expect("there is room");
+    group.wait().expect("it ends well");
+    assert_eq!(ran.load(SeqCst), 0, "it was waited for");
 }
 
-#[test]
+#[testkit::test]
 fn what_a_submitted_task_returns_is_dropped_as_a_part_of_it_and_an_err_is_no_error() {
-    watchdog(LIMIT, || {
-        let (pool, drops) = (pool(1), DropCounter::new());
-        let group = pool.group::<Result<(), String>>().cancel_on_failure();
-        let token = drops.token();
-        group.submit(move || token).expect("there is room");
-        group
-            .submit(|| Err::<u8, _>("ignored"))
-            .expect("there is room");
-        pool.wait_idle().expect("it is no worker");
-        assert_eq!(drops.alive(), 0);
-        assert!(group.next().is_none() && group.is_empty());
-        group.spawn(|| Ok(())).expect("there is room");
-        assert!(group.try_wait().is_ok());
-    });
+    let (pool, drops) = (pool(1), DropCounter::new());
+    let group = pool.group::<Result<(), String>>().cancel_on_failure();
+    let token = drops.token();
+    group.submit(move || token).expect("there is room");
+    group
+        .submit(|| Err::<u8, _>("ignored"))
+        .expect("there is room");
+    pool.wait_idle().expect("it is no worker");
+    assert_eq!(drops.alive(), 0);
+    assert!(group.next().is_none() && group.is_empty());
+    group.spawn(|| Ok(())).expect("there is room");
+    assert!(group.try_wait().is_ok());
 }
 
-#[test]
+#[testkit::test]
 fn a_submitted_task_that_panics_is_an_error_of_the_group_and_cancels_the_rest_if_asked() {
-    watchdog(LIMIT, || {
-        let (pool, gate) = held();
-        let group = pool.group::<u8>().cancel_on_error();
-        group.submit(|| panic!("at once")).expect("there is room");
-        group.submit(|| 1).expect("there is room");
-        group.spawn(|| 2).expect("there is room");
-        gate.open();
-        let mut texts = Vec::new();
-        while let Some(ended) = group.next() {
-            texts.push(ended.expect_err("none has a value").to_string());
-        }
-        texts.sort();
-        let cancelled = JoinError::Cancelled.to_string();
-        assert_eq!(texts[1..], [cancelled.clone(), cancelled]);
-        assert!(texts[0].contains("at once"), "{texts:?}");
+    let (pool, gate) = held();
+    let group = pool.group::<u8>().cancel_on_error();
+    group.submit(|| panic!("at once")).expect("there is room");
+    group.submit(|| 1).expect("there is room");
+    group.spawn(|| 2).expect("there is room");
+    gate.open();
+    let mut texts = Vec::new();
+    while let Some(ended) = group.next() {
+        texts.push(ended.expect_err("none has a value").to_string());
+    }
+    texts.sort();
+    let cancelled = JoinError::Cancelled.to_string();
+    assert_eq!(texts[1..], [cancelled.clone(), cancelled]);
+    assert!(texts[0].contains("at once"), "{texts:?}");
 
-        let group = pool.group::<u8>();
-        group.submit(|| panic!("again")).expect("there is room");
-        group.submit(|| ()).expect("there is room");
-        let first = group.wait().expect_err("one has panicked");
-        assert!(matches!(first, JoinError::Panicked(_)), "{first}");
-    });
+    let group = pool.group::<u8>();
+    group.submit(|| panic!("again")).expect("there is room");
+    group.submit(|| ()).expect("there is room");
+    let first = group.wait().expect_err("one has panicked");
+    assert!(matches!(first, JoinError::Panicked(_)), "{first}");
 }
 
-#[test]
+#[testkit::test]
 fn submitted_tasks_are_taken_back_by_a_cancel_a_deadline_and_the_groups_drop() {
-    watchdog(LIMIT, || {
-        let clock = ManualClock::new();
-        let pool = Pool::builder().capacity(1).queue_depth(9);
-        let pool = pool.clock(clock.clone()).keep_alive(None).build();
-        let (pool, gate) = (pool.expect("the settings are sound"), Gate::new());
-        let held = gate.clone();
-        pool.submit(move || held.wait()).expect("there is room");
-        gate.wait_for_arrivals(1);
-        let never = || unreachable!("it was taken back");
-        let group = pool.group::<()>();
-        group.submit(never).expect("there is room");
-        assert_eq!((group.cancel(), pool.queued()), (1, 0));
-        assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
+    let clock = ManualClock::new();
+    let pool = Pool::builder().capacity(1).queue_depth(9);
+    let pool = pool.clock(clock.clone()).keep_alive(None).build();
+    let (pool, gate) = (pool.expect("the settings are sound"), Gate::new());
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    let never = || unreachable!("it was taken back");
+    let group = pool.group::<()>();
+    group.submit(never).expect("there is room");
+    assert_eq!((group.cancel(), pool.queued()), (1, 0));
+    assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
 
-        let group = pool.group::<()>().cancel_at(clock.now());
-        group.submit(never).expect("there is room");
-        assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
+    let group = pool.group::<()>().cancel_at(clock.now());
+    group.submit(never).expect("there is room");
+    assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
 
-        let group = pool.group::<()>();
-        group.submit(never).expect("there is room");
-        drop(group);
-        assert_eq!((pool.queued(), pool.stats().cancelled), (0, 3));
-        gate.open();
-    });
+    let group = pool.group::<()>();
+    group.submit(never).expect("there is room");
+    drop(group);
+    assert_eq!((pool.queued(), pool.stats().cancelled), (0, 3));
+    gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn an_owner_is_woken_when_the_last_submitted_task_has_ended_and_not_before() {
-    watchdog(LIMIT, || {
-        let (pool, waker) = (pool(1), CountingWaker::new());
-        let (group, gates) = (pool.group::<()>(), [Gate::new(), Gate::new()]);
-        for gate in &gates {
-            let gate = gate.clone();
-            group.submit(move || gate.wait()).expect("there is room");
-        }
-        let task = waker.waker();
-        let mut context = Context::from_waker(&task);
-        assert!(group.poll_next(&mut context).is_pending());
-        gates[0].open();
-        gates[1].wait_for_arrivals(1);
-        assert_eq!((waker.wakes(), group.len()), (0, 1));
-        gates[1].open();
-        waker.wait_for_wakes(1);
-        assert!(matches!(group.poll_next(&mut context), Poll::Ready(None)));
-    });
+    let (pool, waker) = (pool(1), CountingWaker::new());
+    let (group, gates) = (pool.group::<()>(), [Gate::new(), Gate::new()]);
+    for gate in &gates {
+        let gate = gate.clone();
+        group.submit(move || gate.wait()).expect("there is room");
+    }
+    let task = waker.waker();
+    let mut context = Context::from_waker(&task);
+    assert!(group.poll_next(&mut context).is_pending());
+    gates[0].open();
+    gates[1].wait_for_arrivals(1);
+    assert_eq!((waker.wakes(), group.len()), (0, 1));
+    gates[1].open();
+    waker.wait_for_wakes(1);
+    assert!(matches!(group.poll_next(&mut context), Poll::Ready(None)));
 }
 
-#[test]
+#[testkit::test]
 fn a_refused_submit_into_a_group_gives_the_task_back_and_is_none_of_the_groups() {
-    watchdog(LIMIT, || {
-        let pool = Pool::builder().capacity(1).start_paused(true).build();
-        let pool = pool.expect("it has a capacity");
-        let group = pool.group::<()>();
-        group.try_submit(|| 1).expect("there is room");
-        match group.try_submit(|| 7) {
-            Err(SubmitError::Full(task)) => assert_eq!(task(), 7),
-            other => panic!("{other:?}"),
-        }
-        match group.task().name("late").try_submit(|| 8) {
-            Err(SubmitError::Full(task)) => assert_eq!(task(), 8),
-            other => panic!("{other:?}"),
-        }
-        let large = [9_u8; 2_000];
-        match testkit::block_on(async {
-            pool.release();
-            group.submit_async(move || large[1_999]).await
-        }) {
-            Err(SubmitError::Released(task)) => assert_eq!(task(), 9),
-            other => panic!("{other:?}"),
-        }
-        group.wait().expect("the one that was accepted has run");
-        assert!(group.is_empty());
-    });
+    let pool = Pool::builder().capacity(1).start_paused(true).build();
+    let pool = pool.expect("it has a capacity");
+    let group = pool.group::<()>();
+    group.try_submit(|| 1).expect("there is room");
+    match group.try_submit(|| 7) {
+        Err(SubmitError::Full(task)) => assert_eq!(task(), 7),
+        other => panic!("{other:?}"),
+    }
+    match group.task().name("late").try_submit(|| 8) {
+        Err(SubmitError::Full(task)) => assert_eq!(task(), 8),
+        other => panic!("{other:?}"),
+    }
+    let large = [9_u8; 2_000];
+    match testkit::block_on(async {
+        pool.release();
+        group.submit_async(move || large[1_999]).await
+    }) {
+        Err(SubmitError::Released(task)) => assert_eq!(task(), 9),
+        other => panic!("{other:?}"),
+    }
+    group.wait().expect("the one that was accepted has run");
+    assert!(group.is_empty());
 }
 
-#[test]
+#[testkit::test]
 fn a_submit_into_a_group_with_options_has_its_name_and_its_token_and_one_that_awaits_room_comes_in()
 {
-    watchdog(LIMIT, || {
-        let (pool, gate) = held();
-        let (group, token) = (pool.group::<()>(), CancelToken::new());
-        let (sender, names) = mpsc::channel();
-        let sends = group.task().name("named");
-        sends
-            .submit(move || sender.send(current().name().map(str::to_owned)))
-            .expect("there is room");
-        let never = group.task().cancelled_by(&token);
-        never
-            .submit(|| unreachable!("it is cancelled"))
-            .expect("there is room");
-        let later = Arc::new(AtomicUsize::new(0));
-        let ran = Arc::clone(&later);
-        let awaits = group.submit_async(move || ran.fetch_add(1, SeqCst));
-        assert_eq!(group.len(), 2, "nothing happens before the first poll");
-        testkit::block_on(awaits).expect("there is room");
-        assert_eq!(group.len(), 3);
-        token.cancel();
-        gate.open();
-        assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
-        assert_eq!(names.recv(), Ok(Some("named".to_owned())));
-        assert_eq!(later.load(SeqCst), 1);
-    });
+    let (pool, gate) = held();
+    let (group, token) = (pool.group::<()>(), CancelToken::new());
+    let (sender, names) = mpsc::channel();
+    let sends = group.task().name("named");
+    sends
+        .submit(move || sender.send(current().name().map(str::to_owned)))
+        .expect("there is room");
+    let never = group.task().cancelled_by(&token);
+    never
+        .submit(|| unreachable!("it is cancelled"))
+        .expect("there is room");
+    let later = Arc::new(AtomicUsize::new(0));
+    let ran = Arc::clone(&later);
+    let awaits = group.submit_async(move || ran.fetch_add(1, SeqCst));
+    assert_eq!(group.len(), 2, "nothing happens before the first poll");
+    testkit::block_on(awaits).expect("there is room");
+    assert_eq!(group.len(), 3);
+    token.cancel();
+    gate.open();
+    assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
+    assert_eq!(names.recv(), Ok(Some("named".to_owned())));
+    assert_eq!(later.load(SeqCst), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_that_waits_for_its_group_runs_what_was_submitted_in_place() {
-    watchdog(LIMIT, || {
-        let pool = pool(1);
-        let inner = pool.clone();
-        let outer = pool.spawn(move || {
-            let (group, here) = (inner.group::<()>(), thread::current().id());
-            let (sender, ran) = mpsc::channel();
-            for _ in 0..3 {
-                let sender = sender.clone();
-                let task = move || sender.send(thread::current().id());
-                group.submit(task).expect("there is room");
-            }
-            group.wait().expect("they end well");
-            assert!(ran.try_iter().take(3).all(|thread| thread == here));
-            group.len()
-        });
-        let left = outer.expect("there is room").join();
-        assert_eq!(left.expect("nothing panics there"), 0);
+    let pool = pool(1);
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let (group, here) = (inner.group::<()>(), thread::current().id());
+        let (sender, ran) = mpsc::channel();
+        for _ in 0..3 {
+            let sender = sender.clone();
+            let task = move || sender.send(thread::current().id());
+            group.submit(task).expect("there is room");
+        }
+        group.wait().expect("they end well");
+        assert!(ran.try_iter().take(3).all(|thread| thread == here));
+        group.len()
     });
+    let left = outer.expect("there is room").join();
+    assert_eq!(left.expect("nothing panics there"), 0);
 }

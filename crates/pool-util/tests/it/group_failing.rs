@@ -12,7 +12,7 @@ use pool_core::{Clock as _, JoinError, ManualClock, Pool, SubmitError, WaitError
 use pool_util::{MapError, PoolExt, TaskGroup};
 use testkit::{DropCounter, Gate, block_on};
 
-use crate::support::{bounded, hold};
+use crate::support::hold;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -21,164 +21,152 @@ fn pool(capacity: usize, depth: usize) -> Pool {
     pool.build().unwrap()
 }
 
-#[test]
+#[testkit::test]
 fn a_tasks_own_error_cancels_the_rest_if_asked_and_is_what_the_wait_says() {
-    bounded(|| {
-        let pool = pool(1, 9);
-        let gate = hold(&pool, 1);
-        let group = pool.group().cancel_on_failure();
-        group.spawn(|| Ok(1)).unwrap();
-        group.spawn(|| Err("the second")).unwrap();
-        for _ in 0..3 {
-            group.spawn(|| unreachable!("it is cancelled")).unwrap();
-        }
-        gate.open();
-        assert!(matches!(
-            group.try_wait(),
-            Err(MapError::Failed("the second"))
-        ));
-        assert_eq!(pool.stats().cancelled, 3);
-        // And what comes later, at once.
+    let pool = pool(1, 9);
+    let gate = hold(&pool, 1);
+    let group = pool.group().cancel_on_failure();
+    group.spawn(|| Ok(1)).unwrap();
+    group.spawn(|| Err("the second")).unwrap();
+    for _ in 0..3 {
         group.spawn(|| unreachable!("it is cancelled")).unwrap();
-        assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
-        assert!(matches!(block_on(group.try_wait_async()), Ok(())));
-    });
+    }
+    gate.open();
+    assert!(matches!(
+        group.try_wait(),
+        Err(MapError::Failed("the second"))
+    ));
+    assert_eq!(pool.stats().cancelled, 3);
+    // And what comes later, at once.
+    group.spawn(|| unreachable!("it is cancelled")).unwrap();
+    assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
+    assert!(matches!(block_on(group.try_wait_async()), Ok(())));
 }
 
 /// However idle the workers are.
-#[test]
+#[testkit::test]
 fn nothing_starts_that_is_handed_to_a_group_which_has_failed() {
     const TASKS: usize = 1_000;
-    bounded(|| {
-        let pool = pool(2, TASKS);
-        let group = pool.group().cancel_on_failure();
-        group.spawn(|| Err("at once")).unwrap();
-        assert!(group.try_wait().is_err());
-        let (ran, drops) = (Arc::new(AtomicUsize::new(0)), DropCounter::new());
-        let task = || {
-            let (ran, captured) = (Arc::clone(&ran), drops.token());
-            move || {
-                ran.fetch_add(1, SeqCst);
-                drop(captured);
-                Ok(())
-            }
-        };
-        for number in 0..TASKS {
-            match number % 4 {
-                0 => group.spawn(task()).unwrap(),
-                1 => group.submit(task()).unwrap(),
-                2 => group.task().name("late").spawn(task()).unwrap(),
-                _ => block_on(group.spawn_async(task())).unwrap(),
-            }
+    let pool = pool(2, TASKS);
+    let group = pool.group().cancel_on_failure();
+    group.spawn(|| Err("at once")).unwrap();
+    assert!(group.try_wait().is_err());
+    let (ran, drops) = (Arc::new(AtomicUsize::new(0)), DropCounter::new());
+    let task = || {
+        let (ran, captured) = (Arc::clone(&ran), drops.token());
+        move || {
+            ran.fetch_add(1, SeqCst);
+            drop(captured);
+            Ok(())
         }
-        for _ in 0..TASKS {
-            assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
+    };
+    for number in 0..TASKS {
+        match number % 4 {
+            0 => group.spawn(task()).unwrap(),
+            1 => group.submit(task()).unwrap(),
+            2 => group.task().name("late").spawn(task()).unwrap(),
+            _ => block_on(group.spawn_async(task())).unwrap(),
         }
-        assert!(group.is_empty());
-        assert_eq!((ran.load(SeqCst), drops.alive()), (0, 0));
-    });
+    }
+    for _ in 0..TASKS {
+        assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
+    }
+    assert!(group.is_empty());
+    assert_eq!((ran.load(SeqCst), drops.alive()), (0, 0));
 }
 
-#[test]
+#[testkit::test]
 fn a_tasks_own_error_is_a_value_if_nothing_else_is_asked() {
-    bounded(|| {
-        let pool = pool(1, 9);
-        let group = pool.group().cancel_on_error();
-        for result in [Ok(1), Err("first"), Ok(2), Err("second")] {
-            group.spawn(move || result).unwrap();
-        }
-        group.wait().unwrap();
-        assert_eq!(pool.stats().cancelled, 0);
-        for result in [Ok(1), Err("first"), Ok(2), Err("second")] {
-            group.spawn(move || result).unwrap();
-        }
-        assert!(matches!(
-            block_on(group.try_wait_async()),
-            Err(MapError::Failed("first"))
-        ));
-    });
+    let pool = pool(1, 9);
+    let group = pool.group().cancel_on_error();
+    for result in [Ok(1), Err("first"), Ok(2), Err("second")] {
+        group.spawn(move || result).unwrap();
+    }
+    group.wait().unwrap();
+    assert_eq!(pool.stats().cancelled, 0);
+    for result in [Ok(1), Err("first"), Ok(2), Err("second")] {
+        group.spawn(move || result).unwrap();
+    }
+    assert!(matches!(
+        block_on(group.try_wait_async()),
+        Err(MapError::Failed("first"))
+    ));
 }
 
-#[test]
+#[testkit::test]
 fn a_spawn_as_a_future_waits_for_room_and_is_of_the_group_then() {
-    bounded(|| {
-        let pool = pool(1, 1);
-        let gate = hold(&pool, 1);
-        let group = pool.group();
-        block_on(group.spawn_async(|| 1)).unwrap();
-        {
-            let mut second = pin!(group.spawn_async(|| 2));
-            let mut context = Context::from_waker(Waker::noop());
-            assert!(second.as_mut().poll(&mut context).is_pending());
-            assert_eq!(group.len(), 1, "it has not found room");
-            gate.open();
-            block_on(second).unwrap();
-        }
-        let values: Vec<_> = std::iter::from_fn(|| block_on(group.next_async())).collect();
-        assert!(
-            values
-                .iter()
-                .map(|value| value.as_ref().unwrap())
-                .eq(&[1, 2])
-        );
-        pool.release();
-        let refused = block_on(group.spawn_async(|| 3));
-        assert!(matches!(refused, Err(SubmitError::Released(_))));
-        assert!(group.is_empty());
-    });
+    let pool = pool(1, 1);
+    let gate = hold(&pool, 1);
+    let group = pool.group();
+    block_on(group.spawn_async(|| 1)).unwrap();
+    {
+        let mut second = pin!(group.spawn_async(|| 2));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert_eq!(group.len(), 1, "it has not found room");
+        gate.open();
+        block_on(second).unwrap();
+    }
+    let values: Vec<_> = std::iter::from_fn(|| block_on(group.next_async())).collect();
+    assert!(
+        values
+            .iter()
+            .map(|value| value.as_ref().unwrap())
+            .eq(&[1, 2])
+    );
+    pool.release();
+    let refused = block_on(group.spawn_async(|| 3));
+    assert!(matches!(refused, Err(SubmitError::Released(_))));
+    assert!(group.is_empty());
 }
 
-#[test]
+#[testkit::test]
 fn a_spawn_as_a_future_that_is_dropped_takes_its_task_back() {
-    bounded(|| {
-        let pool = pool(1, 0);
-        let gate = hold(&pool, 1);
-        let (group, ran) = (pool.group(), Arc::new(AtomicUsize::new(0)));
-        {
-            let held = Arc::clone(&ran);
-            let mut spawned = pin!(group.spawn_async(move || held.fetch_add(1, SeqCst)));
-            let mut context = Context::from_waker(Waker::noop());
-            assert!(matches!(spawned.as_mut().poll(&mut context), Poll::Pending));
-        }
-        assert_eq!(Arc::strong_count(&ran), 1, "what it captured is dropped");
-        gate.open();
-        pool.wait_idle().unwrap();
-        assert!(group.is_empty());
-    });
+    let pool = pool(1, 0);
+    let gate = hold(&pool, 1);
+    let (group, ran) = (pool.group(), Arc::new(AtomicUsize::new(0)));
+    {
+        let held = Arc::clone(&ran);
+        let mut spawned = pin!(group.spawn_async(move || held.fetch_add(1, SeqCst)));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(spawned.as_mut().poll(&mut context), Poll::Pending));
+    }
+    assert_eq!(Arc::strong_count(&ran), 1, "what it captured is dropped");
+    gate.open();
+    pool.wait_idle().unwrap();
+    assert!(group.is_empty());
 }
 
-#[test]
+#[testkit::test]
 fn of_several_tasks_the_first_that_succeeds_is_taken_as_a_future_too() {
-    bounded(|| {
-        let pool = pool(2, 1);
-        let gate = Gate::new();
-        let tasks = [Err("no"), Ok(7)].map(|result| {
-            let gate = gate.clone();
-            move || {
-                if result.is_err() {
-                    gate.wait();
-                }
-                result
+    let pool = pool(2, 1);
+    let gate = Gate::new();
+    let tasks = [Err("no"), Ok(7)].map(|result| {
+        let gate = gate.clone();
+        move || {
+            if result.is_err() {
+                gate.wait();
             }
-        });
-        // The other one runs still.
-        assert_eq!(block_on(pool.invoke_any_async(tasks)).unwrap(), Some(7));
-        gate.open();
-        let failing = ["first", "last"].map(|error| move || Err::<(), _>(error));
-        let pool = self::pool(1, 9);
-        assert!(matches!(
-            block_on(pool.invoke_any_async(failing)),
-            Err(MapError::Failed("last"))
-        ));
-        let none: [fn() -> Result<(), ()>; 0] = [];
-        assert!(matches!(block_on(pool.invoke_any_async(none)), Ok(None)));
-        pool.release();
-        let refused = block_on(pool.invoke_any_async([|| Ok::<_, ()>(())]));
-        assert!(matches!(
-            refused,
-            Err(MapError::Refused(SubmitError::Released(())))
-        ));
+            result
+        }
     });
+    // The other one runs still.
+    assert_eq!(block_on(pool.invoke_any_async(tasks)).unwrap(), Some(7));
+    gate.open();
+    let failing = ["first", "last"].map(|error| move || Err::<(), _>(error));
+    let pool = self::pool(1, 9);
+    assert!(matches!(
+        block_on(pool.invoke_any_async(failing)),
+        Err(MapError::Failed("last"))
+    ));
+    let none: [fn() -> Result<(), ()>; 0] = [];
+    assert!(matches!(block_on(pool.invoke_any_async(none)), Ok(None)));
+    pool.release();
+    let refused = block_on(pool.invoke_any_async([|| Ok::<_, ()>(())]));
+    assert!(matches!(
+        refused,
+        Err(MapError::Refused(SubmitError::Released(())))
+    ));
 }
 
 /// A group of one task that runs until it is asked to stop, and one behind it.
@@ -203,58 +191,52 @@ fn endless(clock: &ManualClock) -> (Pool, TaskGroup<bool>) {
     (pool, group)
 }
 
-#[test]
+#[testkit::test]
 fn a_groups_deadline_cancels_what_has_not_started_and_asks_what_runs_to_stop() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let (pool, group) = endless(&clock);
-        thread::scope(|threads| {
-            let waits = threads.spawn(|| [group.next(), group.next()]);
-            clock.wait_for_sleepers(1);
-            assert_eq!(pool.stats().cancelled, 0);
-            clock.advance(SECOND);
-            let ended = waits.join().unwrap();
-            let values = ended.iter().flatten().filter_map(|it| it.as_ref().ok());
-            assert!(values.eq(&[true]));
-        });
-        assert_eq!(pool.stats().cancelled, 1);
-        assert!(group.next().is_none());
-        // Once: what comes later is the caller's.
-        group.spawn(|| false).unwrap();
-        assert!(matches!(group.next(), Some(Ok(false))));
-    });
-}
-
-#[test]
-fn a_groups_deadline_is_seen_by_a_future_and_by_a_wait_that_comes_after_it() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let (_pool, group) = endless(&clock);
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(group.poll_next(&mut context).is_pending());
+    let clock = ManualClock::new();
+    let (pool, group) = endless(&clock);
+    thread::scope(|threads| {
+        let waits = threads.spawn(|| [group.next(), group.next()]);
+        clock.wait_for_sleepers(1);
+        assert_eq!(pool.stats().cancelled, 0);
         clock.advance(SECOND);
-        let ended = [block_on(group.next_async()), block_on(group.next_async())];
+        let ended = waits.join().unwrap();
         let values = ended.iter().flatten().filter_map(|it| it.as_ref().ok());
         assert!(values.eq(&[true]));
-        let (_pool, late) = endless(&clock);
-        clock.advance(SECOND);
-        assert!(matches!(late.wait(), Err(JoinError::Cancelled)));
     });
+    assert_eq!(pool.stats().cancelled, 1);
+    assert!(group.next().is_none());
+    // Once: what comes later is the caller's.
+    group.spawn(|| false).unwrap();
+    assert!(matches!(group.next(), Some(Ok(false))));
 }
 
-#[test]
+#[testkit::test]
+fn a_groups_deadline_is_seen_by_a_future_and_by_a_wait_that_comes_after_it() {
+    let clock = ManualClock::new();
+    let (_pool, group) = endless(&clock);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(group.poll_next(&mut context).is_pending());
+    clock.advance(SECOND);
+    let ended = [block_on(group.next_async()), block_on(group.next_async())];
+    let values = ended.iter().flatten().filter_map(|it| it.as_ref().ok());
+    assert!(values.eq(&[true]));
+    let (_pool, late) = endless(&clock);
+    clock.advance(SECOND);
+    assert!(matches!(late.wait(), Err(JoinError::Cancelled)));
+}
+
+#[testkit::test]
 fn a_wait_with_a_limit_of_its_own_ends_then_though_the_groups_is_later() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let (_pool, group) = endless(&clock);
-        let half = clock.now() + SECOND / 2;
-        thread::scope(|threads| {
-            let waits = threads.spawn(|| group.next_timeout(half));
-            clock.wait_for_sleepers(1);
-            clock.advance(SECOND / 2);
-            assert!(matches!(waits.join().unwrap(), Err(WaitError::TimedOut)));
-        });
+    let clock = ManualClock::new();
+    let (_pool, group) = endless(&clock);
+    let half = clock.now() + SECOND / 2;
+    thread::scope(|threads| {
+        let waits = threads.spawn(|| group.next_timeout(half));
+        clock.wait_for_sleepers(1);
         clock.advance(SECOND / 2);
-        assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
+        assert!(matches!(waits.join().unwrap(), Err(WaitError::TimedOut)));
     });
+    clock.advance(SECOND / 2);
+    assert!(matches!(group.wait(), Err(JoinError::Cancelled)));
 }

@@ -11,10 +11,7 @@ use std::time::Duration;
 
 use pool_core::{JoinError, ManualClock, Pool, QueueDepth, SubmitError, WithinWorker};
 use pool_util::{MapError, PoolExt};
-use testkit::{Gate, watchdog};
-
-/// Only a net.
-const LIMIT: Duration = Duration::from_secs(60);
+use testkit::Gate;
 
 fn pool(capacity: usize) -> Pool {
     let built = Pool::builder().capacity(capacity).build();
@@ -39,7 +36,7 @@ impl Census {
     }
 }
 
-#[test]
+#[testkit::test]
 fn results_come_in_the_items_order_however_they_end() {
     let pool = pool(4);
     // Each item waits for the one after it, as long as that is among those that run.
@@ -55,7 +52,7 @@ fn results_come_in_the_items_order_however_they_end() {
     assert_eq!(results, [0, 1, 2, 3]);
 }
 
-#[test]
+#[testkit::test]
 fn unordered_results_come_as_items_end() {
     let pool = pool(2);
     let gate = Gate::new();
@@ -72,7 +69,7 @@ fn unordered_results_come_as_items_end() {
     assert!(results.next().is_none() && results.next().is_none());
 }
 
-#[test]
+#[testkit::test]
 fn every_item_is_mapped_once_by_16_workers_and_a_window_of_every_size() {
     let pool = pool(16);
     for window in [1, 2, 3, 7, 64, 10_000] {
@@ -85,7 +82,7 @@ fn every_item_is_mapped_once_by_16_workers_and_a_window_of_every_size() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn nothing_is_pulled_before_a_result_is_asked_for_and_then_never_more_than_the_window() {
     let pool = pool(2);
     let (pulled, fetched) = (Cell::new(0_usize), Cell::new(0_usize));
@@ -99,7 +96,7 @@ fn nothing_is_pulled_before_a_result_is_asked_for_and_then_never_more_than_the_w
     }
 }
 
-#[test]
+#[testkit::test]
 fn no_more_items_run_at_a_time_than_the_pool_has_workers() {
     let (pool, census) = (pool(3), Census::default());
     let counted = census.clone();
@@ -108,7 +105,7 @@ fn no_more_items_run_at_a_time_than_the_pool_has_workers() {
     assert!(census.most() <= 3, "{}", census.most());
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_surfaces_at_its_item_and_the_others_go_on() {
     let pool = pool(2);
     let results = pool.map(0..10, |n| assert!(n != 3, "three"));
@@ -123,7 +120,7 @@ fn a_panic_surfaces_at_its_item_and_the_others_go_on() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn an_error_comes_after_the_results_before_it_and_ends_the_mapping() {
     let (pool, started) = (pool(2), Arc::new(AtomicUsize::new(0)));
     let counter = Arc::clone(&started);
@@ -153,7 +150,7 @@ fn counted(length: usize) -> (Arc<AtomicUsize>, impl Iterator<Item = usize> + Se
     (pulled, source)
 }
 
-#[test]
+#[testkit::test]
 fn nothing_starts_after_an_error_though_items_were_pulled() {
     let (pool, (pulled, source)) = (pool(1), counted(8));
     let started = Arc::new(AtomicUsize::new(0));
@@ -175,7 +172,7 @@ fn nothing_starts_after_an_error_though_items_were_pulled() {
     assert_eq!(started.load(SeqCst), 1);
 }
 
-#[test]
+#[testkit::test]
 fn unordered_results_of_a_mapping_that_may_fail_come_as_items_end() {
     let (pool, gate) = (pool(2), Gate::new());
     let held = gate.clone();
@@ -191,7 +188,7 @@ fn unordered_results_of_a_mapping_that_may_fail_come_as_items_end() {
     assert_eq!([next(), next()], [Some(0), None]);
 }
 
-#[test]
+#[testkit::test]
 fn the_first_error_or_panic_of_an_unordered_mapping_ends_it_though_items_were_pulled() {
     for panics in [false, true] {
         let (pool, (pulled, source)) = (pool(1), counted(8));
@@ -218,150 +215,140 @@ fn the_first_error_or_panic_of_an_unordered_mapping_ends_it_though_items_were_pu
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_waits_for_a_worker_comes_before_the_items_that_wait() {
-    watchdog(LIMIT, || {
-        let built = Pool::builder()
-            .capacity(1)
-            .queue_depth(QueueDepth::Unlimited)
-            .build();
-        let pool = built.expect("it has a capacity");
-        let (gate, (pulled, source)) = (Gate::new(), counted(1_000));
-        let ran = Arc::new(AtomicUsize::new(0));
-        let (counter, held) = (Arc::clone(&ran), gate.clone());
-        let results = pool.map(source, move |n| {
-            if n == 0 {
-                held.wait();
-            }
-            counter.fetch_add(1, SeqCst)
-        });
-        let mapping = std::thread::spawn(move || results.window(1_000).flatten().count());
-        while pulled.load(SeqCst) < 1_000 {
-            std::thread::yield_now();
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(QueueDepth::Unlimited)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let (gate, (pulled, source)) = (Gate::new(), counted(1_000));
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (counter, held) = (Arc::clone(&ran), gate.clone());
+    let results = pool.map(source, move |n| {
+        if n == 0 {
+            held.wait();
         }
-        let other = pool.spawn(move || ran.load(SeqCst)).expect("there is room");
-        gate.open();
-        assert_eq!(
-            other.join().expect("it ran"),
-            1,
-            "the first item's turn was over"
-        );
-        assert_eq!(mapping.join().expect("no panic"), 1_000);
+        counter.fetch_add(1, SeqCst)
     });
+    let mapping = std::thread::spawn(move || results.window(1_000).flatten().count());
+    while pulled.load(SeqCst) < 1_000 {
+        std::thread::yield_now();
+    }
+    let other = pool.spawn(move || ran.load(SeqCst)).expect("there is room");
+    gate.open();
+    assert_eq!(
+        other.join().expect("it ran"),
+        1,
+        "the first item's turn was over"
+    );
+    assert_eq!(mapping.join().expect("no panic"), 1_000);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_waits_comes_before_the_next_item_though_items_were_short_until_now() {
-    watchdog(LIMIT, || {
-        let clock = ManualClock::new();
-        let built = Pool::builder()
-            .capacity(1)
-            .queue_depth(QueueDepth::Unlimited)
-            .clock(clock.clone())
-            .build();
-        let pool = built.expect("it has a capacity");
-        let (gate, (pulled, source)) = (Gate::new(), counted(3_000));
-        let ran = Arc::new(AtomicUsize::new(0));
-        let (counter, held) = (Arc::clone(&ran), gate.clone());
-        // By the pool's clock 1,000 items take no time, so turns grow as long as they may be; then
-        // each takes longer than a turn should.
-        let results = pool.map(source, move |n| {
-            if n == 1_000 {
-                held.wait();
-            }
-            if n >= 1_000 {
-                clock.advance(Duration::from_millis(2));
-            }
-            counter.fetch_add(1, SeqCst)
-        });
-        let mapping = std::thread::spawn(move || results.window(3_000).flatten().count());
-        gate.wait_for_arrivals(1);
-        while pulled.load(SeqCst) < 3_000 {
-            std::thread::yield_now();
+    let clock = ManualClock::new();
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(QueueDepth::Unlimited)
+        .clock(clock.clone())
+        .build();
+    let pool = built.expect("it has a capacity");
+    let (gate, (pulled, source)) = (Gate::new(), counted(3_000));
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (counter, held) = (Arc::clone(&ran), gate.clone());
+    // By the pool's clock 1,000 items take no time, so turns grow as long as they may be; then
+    // each takes longer than a turn should.
+    let results = pool.map(source, move |n| {
+        if n == 1_000 {
+            held.wait();
         }
-        let other = pool.spawn(move || ran.load(SeqCst)).expect("there is room");
-        gate.open();
-        let before = other.join().expect("it ran");
-        assert_eq!(
-            before, 1_001,
-            "the item that ran was the last one before it"
-        );
-        assert_eq!(mapping.join().expect("no panic"), 3_000);
+        if n >= 1_000 {
+            clock.advance(Duration::from_millis(2));
+        }
+        counter.fetch_add(1, SeqCst)
     });
+    let mapping = std::thread::spawn(move || results.window(3_000).flatten().count());
+    gate.wait_for_arrivals(1);
+    while pulled.load(SeqCst) < 3_000 {
+        std::thread::yield_now();
+    }
+    let other = pool.spawn(move || ran.load(SeqCst)).expect("there is room");
+    gate.open();
+    let before = other.join().expect("it ran");
+    assert_eq!(
+        before, 1_001,
+        "the item that ran was the last one before it"
+    );
+    assert_eq!(mapping.join().expect("no panic"), 3_000);
 }
 
-#[test]
+#[testkit::test]
 fn a_pause_ends_a_turn_with_the_item_that_runs_though_items_were_short_until_now() {
-    watchdog(LIMIT, || {
-        let clock = ManualClock::new();
-        let built = Pool::builder().capacity(1).clock(clock.clone()).build();
-        let pool = built.expect("it has a capacity");
-        let (gate, ran) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
-        let (counter, held) = (Arc::clone(&ran), gate.clone());
-        let results = pool.map(0..2_000, move |n| {
-            if n == 1_000 {
-                held.wait();
-            }
-            if n >= 1_000 {
-                clock.advance(Duration::from_millis(2));
-            }
-            counter.fetch_add(1, SeqCst)
-        });
-        let mapping = std::thread::spawn(move || results.window(2_000).flatten().count());
-        gate.wait_for_arrivals(1);
-        pool.pause();
-        gate.open();
-        while pool.stats().busy > 0 {
-            std::thread::yield_now();
+    let clock = ManualClock::new();
+    let built = Pool::builder().capacity(1).clock(clock.clone()).build();
+    let pool = built.expect("it has a capacity");
+    let (gate, ran) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
+    let (counter, held) = (Arc::clone(&ran), gate.clone());
+    let results = pool.map(0..2_000, move |n| {
+        if n == 1_000 {
+            held.wait();
         }
-        assert_eq!(ran.load(SeqCst), 1_001);
-        pool.resume();
-        assert_eq!(mapping.join().expect("no panic"), 2_000);
+        if n >= 1_000 {
+            clock.advance(Duration::from_millis(2));
+        }
+        counter.fetch_add(1, SeqCst)
     });
+    let mapping = std::thread::spawn(move || results.window(2_000).flatten().count());
+    gate.wait_for_arrivals(1);
+    pool.pause();
+    gate.open();
+    while pool.stats().busy > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(ran.load(SeqCst), 1_001);
+    pool.resume();
+    assert_eq!(mapping.join().expect("no panic"), 2_000);
 }
 
-#[test]
+#[testkit::test]
 fn a_mapping_follows_the_size_of_its_pool_up() {
-    watchdog(LIMIT, || {
-        let (pool, gate) = (pool(1), Gate::new());
-        let (first, all) = (gate.clone(), Barrier::new(8));
-        // One worker's window has four items. The eight that wait for each other come when the
-        // mapping has had a chance to see the pool's new size.
-        let results = pool.map(0..12, move |n| match n {
-            0 => first.wait(),
-            1..4 => {}
-            _ => _ = all.wait(),
-        });
-        let consumer = std::thread::spawn(move || results.flatten().count());
-        gate.wait_for_arrivals(1);
-        pool.tune(8).expect("it may have eight");
-        gate.open();
-        assert_eq!(consumer.join().expect("no panic"), 12);
+    let (pool, gate) = (pool(1), Gate::new());
+    let (first, all) = (gate.clone(), Barrier::new(8));
+    // One worker's window has four items. The eight that wait for each other come when the
+    // mapping has had a chance to see the pool's new size.
+    let results = pool.map(0..12, move |n| match n {
+        0 => first.wait(),
+        1..4 => {}
+        _ => _ = all.wait(),
     });
+    let consumer = std::thread::spawn(move || results.flatten().count());
+    gate.wait_for_arrivals(1);
+    pool.tune(8).expect("it may have eight");
+    gate.open();
+    assert_eq!(consumer.join().expect("no panic"), 12);
 }
 
-#[test]
+#[testkit::test]
 fn a_mapping_follows_the_size_of_its_pool_down() {
-    watchdog(LIMIT, || {
-        let (pool, gate, census) = (pool(4), Gate::new(), Census::default());
-        let (held, counted) = (gate.clone(), census.clone());
-        let results = pool.map(0..200, move |n| {
-            if n < 4 {
-                held.wait();
-            } else {
-                counted.within(|| (0..10).for_each(|_| std::thread::yield_now()));
-            }
-        });
-        let consumer = std::thread::spawn(move || results.flatten().count());
-        gate.wait_for_arrivals(4);
-        pool.tune(1).expect("it may have one");
-        gate.open();
-        assert_eq!(consumer.join().expect("no panic"), 200);
-        assert_eq!(census.most(), 1);
+    let (pool, gate, census) = (pool(4), Gate::new(), Census::default());
+    let (held, counted) = (gate.clone(), census.clone());
+    let results = pool.map(0..200, move |n| {
+        if n < 4 {
+            held.wait();
+        } else {
+            counted.within(|| (0..10).for_each(|_| std::thread::yield_now()));
+        }
     });
+    let consumer = std::thread::spawn(move || results.flatten().count());
+    gate.wait_for_arrivals(4);
+    pool.tune(1).expect("it may have one");
+    gate.open();
+    assert_eq!(consumer.join().expect("no panic"), 200);
+    assert_eq!(census.most(), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_source_that_is_slower_than_the_workers_holds_up_no_result_that_is_ready() {
     let pool = pool(1);
     let (ended, pulled) = (Arc::new(AtomicUsize::new(0)), Cell::new(0));
@@ -385,7 +372,7 @@ fn a_source_that_is_slower_than_the_workers_holds_up_no_result_that_is_ready() {
     );
 }
 
-#[test]
+#[testkit::test]
 fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
 -> Result<(), Box<dyn Error>> {
     let (pool, census) = (pool(4), Census::default());
@@ -404,7 +391,7 @@ fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
     Ok(())
 }
 
-#[test]
+#[testkit::test]
 fn dropping_it_cancels_what_has_not_started_and_the_items_come_back_if_asked_for() {
     let pool = pool(1);
     let (gate, calls) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
@@ -431,7 +418,7 @@ fn dropping_it_cancels_what_has_not_started_and_the_items_come_back_if_asked_for
     assert_eq!(calls.load(SeqCst), 2);
 }
 
-#[test]
+#[testkit::test]
 fn values_that_end_after_the_mapping_was_dropped_are_dropped_on_their_worker() {
     struct Dropped(mpsc::Sender<bool>, Pool);
     impl Drop for Dropped {
@@ -459,7 +446,7 @@ fn values_that_end_after_the_mapping_was_dropped_are_dropped_on_their_worker() {
     assert_eq!(on_worker, [Ok(false), Ok(true)]);
 }
 
-#[test]
+#[testkit::test]
 fn a_source_that_panics_loses_no_result_and_may_be_pulled_again() {
     let pool = pool(2);
     let mut n = 0;
@@ -480,7 +467,7 @@ fn a_source_that_panics_loses_no_result_and_may_be_pulled_again() {
     assert_eq!((values, panics), (vec![1, 2, 3, 4, 6, 7, 8, 9], 1));
 }
 
-#[test]
+#[testkit::test]
 fn a_mapping_on_the_pools_only_worker_runs_there_however_deep() {
     for policy in [
         WithinWorker::RunInPlace,
@@ -508,31 +495,29 @@ fn a_mapping_on_the_pools_only_worker_runs_there_however_deep() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn workers_that_all_wait_for_mappings_of_their_own_do_not_deadlock() {
-    watchdog(LIMIT, || {
-        let built = Pool::builder()
-            .capacity(4)
-            .queue_depth(QueueDepth::Unlimited)
-            .build();
-        let pool = built.expect("it has a capacity");
-        let tasks: Vec<_> = (0..16_u64)
-            .map(|_| {
-                let inner = pool.clone();
-                let task = move || -> u64 {
-                    let results = inner.map(0..100_u64, |n| n).window(3);
-                    results.map(|result| result.expect("it runs")).sum()
-                };
-                pool.spawn(task).expect("there is room")
-            })
-            .collect();
-        for task in tasks {
-            assert_eq!(task.join().expect("it ends"), 4950);
-        }
-    });
+    let built = Pool::builder()
+        .capacity(4)
+        .queue_depth(QueueDepth::Unlimited)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let tasks: Vec<_> = (0..16_u64)
+        .map(|_| {
+            let inner = pool.clone();
+            let task = move || -> u64 {
+                let results = inner.map(0..100_u64, |n| n).window(3);
+                results.map(|result| result.expect("it runs")).sum()
+            };
+            pool.spawn(task).expect("there is room")
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.join().expect("it ends"), 4950);
+    }
 }
 
-#[test]
+#[testkit::test]
 fn at_the_nesting_limit_with_no_other_worker_the_mapping_says_that_the_pool_is_full() {
     let built = Pool::builder()
         .capacity(1)
@@ -549,41 +534,37 @@ fn at_the_nesting_limit_with_no_other_worker_the_mapping_says_that_the_pool_is_f
     ));
 }
 
-#[test]
+#[testkit::test]
 fn other_tasks_of_the_pool_get_their_turn_beside_an_endless_mapping() {
-    watchdog(LIMIT, || {
-        let built = Pool::builder()
-            .capacity(1)
-            .queue_depth(QueueDepth::Unlimited)
-            .build();
-        let pool = built.expect("it has a capacity");
-        let mut endless = pool.map(0_u64.., |n| n).window(1_000);
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(QueueDepth::Unlimited)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let mut endless = pool.map(0_u64.., |n| n).window(1_000);
+    endless.next().expect("it is endless").expect("it runs");
+    let other = pool.spawn(|| "ran").expect("there is room");
+    while !other.is_finished() {
         endless.next().expect("it is endless").expect("it runs");
-        let other = pool.spawn(|| "ran").expect("there is room");
-        while !other.is_finished() {
-            endless.next().expect("it is endless").expect("it runs");
-        }
-        assert_eq!(other.join().expect("it ran"), "ran");
-    });
+    }
+    assert_eq!(other.join().expect("it ran"), "ran");
 }
 
-#[test]
+#[testkit::test]
 fn a_caller_that_waits_for_room_is_let_in_beside_an_endless_mapping() {
-    watchdog(LIMIT, || {
-        let built = Pool::builder().capacity(2).queue_depth(0).build();
-        let pool = built.expect("it has a capacity");
-        let mut endless = pool.map(0_u64.., |n| n).window(64);
+    let built = Pool::builder().capacity(2).queue_depth(0).build();
+    let pool = built.expect("it has a capacity");
+    let mut endless = pool.map(0_u64.., |n| n).window(64);
+    endless.next().expect("it is endless").expect("it runs");
+    let caller = pool.clone();
+    let other = std::thread::spawn(move || caller.spawn(|| 7).expect("it is let in").join());
+    while !other.is_finished() {
         endless.next().expect("it is endless").expect("it runs");
-        let caller = pool.clone();
-        let other = std::thread::spawn(move || caller.spawn(|| 7).expect("it is let in").join());
-        while !other.is_finished() {
-            endless.next().expect("it is endless").expect("it runs");
-        }
-        assert_eq!(other.join().expect("no panic").expect("it ran"), 7);
-    });
+    }
+    assert_eq!(other.join().expect("no panic").expect("it ran"), 7);
 }
 
-#[test]
+#[testkit::test]
 fn a_full_pool_that_never_blocks_is_waited_for_all_the_same() {
     let built = Pool::builder()
         .capacity(1)
@@ -605,7 +586,7 @@ fn a_full_pool_that_never_blocks_is_waited_for_all_the_same() {
     });
 }
 
-#[test]
+#[testkit::test]
 fn a_released_pool_ends_the_mapping_with_the_reason_and_the_items_come_back() {
     let pool = pool(2);
     pool.release();
@@ -619,42 +600,40 @@ fn a_released_pool_ends_the_mapping_with_the_reason_and_the_items_come_back() {
     assert_eq!(results.into_unstarted().collect::<Vec<_>>(), [0]);
 }
 
-#[test]
+#[testkit::test]
 fn a_release_in_the_middle_loses_no_result_and_ends_the_mapping() {
-    watchdog(LIMIT, || {
-        for now in [false, true] {
-            let pool = pool(2);
-            let ours = pool.clone();
-            let results = pool.map(0_usize.., move |n| {
-                if n == 10 && now {
-                    ours.release_now();
-                } else if n == 10 {
-                    ours.release();
-                }
-                n
-            });
-            let mut results: Vec<_> = results.collect();
-            let last = results.pop();
-            assert!(matches!(
-                last,
-                Some(Err(MapError::Refused(SubmitError::Released(()))))
-            ));
-            assert!(results.len() > 10);
-            for (n, result) in results.into_iter().enumerate() {
-                assert_eq!(result.expect("it ran"), n);
+    for now in [false, true] {
+        let pool = pool(2);
+        let ours = pool.clone();
+        let results = pool.map(0_usize.., move |n| {
+            if n == 10 && now {
+                ours.release_now();
+            } else if n == 10 {
+                ours.release();
             }
-            pool.wait_released().expect("nothing runs any more");
+            n
+        });
+        let mut results: Vec<_> = results.collect();
+        let last = results.pop();
+        assert!(matches!(
+            last,
+            Some(Err(MapError::Refused(SubmitError::Released(()))))
+        ));
+        assert!(results.len() > 10);
+        for (n, result) in results.into_iter().enumerate() {
+            assert_eq!(result.expect("it ran"), n);
         }
-    });
+        pool.wait_released().expect("nothing runs any more");
+    }
 }
 
-#[test]
+#[testkit::test]
 fn the_pool_stays_open_as_long_as_a_mapping_has_items() {
     let results = pool(2).map(0..50, |n| n);
     assert_eq!(results.flatten().count(), 50);
 }
 
-#[test]
+#[testkit::test]
 fn the_panic_hook_sees_a_mappings_panic_and_the_error_goes_through_the_question_mark()
 -> Result<(), Box<dyn Error + Send + Sync>> {
     let seen = Arc::new(AtomicUsize::new(0));
@@ -672,7 +651,7 @@ fn the_panic_hook_sees_a_mappings_panic_and_the_error_goes_through_the_question_
     Ok(())
 }
 
-#[test]
+#[testkit::test]
 fn cancelled_from_elsewhere_it_gives_what_has_come_and_does_not_wait_for_what_runs() {
     let pool = pool(1);
     let (gate, (sender, receiver)) = (Gate::new(), mpsc::channel());
@@ -690,7 +669,7 @@ fn cancelled_from_elsewhere_it_gives_what_has_come_and_does_not_wait_for_what_ru
         canceller.cancel();
         canceller.cancel();
     });
-    let fetched = watchdog(LIMIT, || results.by_ref().flatten().count());
+    let fetched = results.by_ref().flatten().count();
     assert_eq!(fetched, 2);
     assert!(results.next().is_none());
     cancelling.join().expect("it does not panic");
@@ -700,7 +679,7 @@ fn cancelled_from_elsewhere_it_gives_what_has_come_and_does_not_wait_for_what_ru
     assert_eq!(receiver.into_iter().collect::<Vec<i32>>(), [0, 1, 2]);
 }
 
-#[test]
+#[testkit::test]
 fn as_many_results_as_are_ready_come_without_a_wait() {
     let pool = pool(1);
     let gate = Gate::new();
@@ -723,7 +702,7 @@ fn as_many_results_as_are_ready_come_without_a_wait() {
     assert_eq!([next(), next()], [(Some(2), 0), (None, 0)]);
 }
 
-#[test]
+#[testkit::test]
 fn a_canceller_keeps_neither_the_function_nor_the_items_alive() {
     let (pool, kept) = (pool(1), Arc::new(()));
     let held = Arc::clone(&kept);
@@ -736,7 +715,7 @@ fn a_canceller_keeps_neither_the_function_nor_the_items_alive() {
 }
 
 #[cfg(unix)]
-#[test]
+#[testkit::test]
 fn a_for_each_whose_source_forks_says_so_in_the_child() {
     let test = "map::a_for_each_whose_source_forks_says_so_in_the_child";
     let ended = testkit::in_child(test, || {
@@ -752,7 +731,7 @@ fn a_for_each_whose_source_forks_says_so_in_the_child() {
                 }
             }
         });
-        let ended = watchdog(LIMIT, || pool.for_each(source, move |_| held.wait()));
+        let ended = pool.for_each(source, move |_| held.wait());
         if std::process::id() != parent {
             let refused = matches!(ended, Err(MapError::Refused(SubmitError::Forked(()))));
             // SAFETY: ends the process and nothing else.
@@ -784,7 +763,7 @@ mod streams {
         }
     }
 
-    #[test]
+    #[testkit::test]
     fn a_stream_gives_every_result_in_order_on_a_pool_of_any_depth() {
         for depth in [0, 1, 1_000] {
             let built = Pool::builder().capacity(2).queue_depth(depth).build();
@@ -796,7 +775,7 @@ mod streams {
         }
     }
 
-    #[test]
+    #[testkit::test]
     fn at_a_full_pool_a_stream_waits_without_blocking_and_its_place_goes_with_it() {
         let built = Pool::builder().capacity(1).queue_depth(0).build();
         let (pool, gate) = (built.expect("it has a capacity"), Gate::new());
@@ -825,7 +804,7 @@ mod streams {
         assert!(counts.0.load(SeqCst) > 0);
     }
 
-    #[test]
+    #[testkit::test]
     fn a_stream_of_a_released_pool_ends_with_the_reason() {
         let pool = pool(1);
         pool.release();
@@ -841,7 +820,7 @@ mod streams {
         assert!(matches!(results.poll_next(&mut context), Poll::Ready(None)));
     }
 
-    #[test]
+    #[testkit::test]
     fn an_error_ends_a_stream_after_the_results_before_it_and_nothing_starts_after_it() {
         let (pool, (pulled, source)) = (pool(1), counted(8));
         let started = Arc::new(AtomicUsize::new(0));
@@ -862,7 +841,7 @@ mod streams {
         assert_eq!(started.load(SeqCst), 3);
     }
 
-    #[test]
+    #[testkit::test]
     fn an_item_that_panics_has_its_place_in_a_stream_and_the_others_go_on() {
         let pool = pool(2);
         let results = pool.map(0..10, |n| assert!(n != 3, "three"));
@@ -877,7 +856,7 @@ mod streams {
         }
     }
 
-    #[test]
+    #[testkit::test]
     fn a_stream_whose_source_panics_loses_no_result_and_may_be_polled_again() {
         let (pool, mut n) = (pool(2), 0);
         let source = std::iter::from_fn(move || {
@@ -897,7 +876,7 @@ mod streams {
         assert_eq!((values, panics), (vec![1, 2, 3, 4, 6, 7, 8, 9], 1));
     }
 
-    #[test]
+    #[testkit::test]
     fn a_stream_dropped_in_mid_run_starts_no_other_item_and_wakes_nobody() {
         let (pool, gate) = (pool(1), Gate::new());
         let (held, started) = (gate.clone(), Arc::new(AtomicUsize::new(0)));

@@ -5,21 +5,17 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use pool_core::{CancelToken, Clock, JoinError, ManualClock, Pool, QueueDepth, WithinWorker};
 use pool_util::{MapError, PoolExt, Scope};
-use testkit::{Gate, watchdog};
-
-/// Only a net.
-const LIMIT: Duration = Duration::from_secs(60);
+use testkit::Gate;
 
 fn pool(capacity: usize) -> Pool {
     let built = Pool::builder().capacity(capacity).build();
     built.expect("a capacity is all that is needed")
 }
 
-#[test]
+#[testkit::test]
 fn tasks_borrow_and_change_what_outlives_the_scope() {
     let pool = pool(4);
     let mut numbers = vec![0_u64; 1_000];
@@ -43,7 +39,7 @@ fn tasks_borrow_and_change_what_outlives_the_scope() {
     );
 }
 
-#[test]
+#[testkit::test]
 fn nothing_of_a_task_is_left_when_the_scope_returns() {
     let pool = pool(3);
     let kept = Arc::new(());
@@ -65,7 +61,7 @@ fn nothing_of_a_task_is_left_when_the_scope_returns() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn the_owner_runs_what_the_pool_has_no_room_for() {
     let built = Pool::builder().capacity(1).queue_depth(0).build();
     let pool = built.expect("it has a capacity");
@@ -89,7 +85,7 @@ fn the_owner_runs_what_the_pool_has_no_room_for() {
     gate.open();
 }
 
-#[test]
+#[testkit::test]
 fn a_scope_of_a_released_pool_runs_on_its_owner() {
     let pool = pool(2);
     pool.release();
@@ -103,93 +99,89 @@ fn a_scope_of_a_released_pool_runs_on_its_owner() {
     assert_eq!(sum, 7);
 }
 
-#[test]
+#[testkit::test]
 fn only_tasks_of_the_scope_run_on_its_owner() {
-    watchdog(LIMIT, || {
+    let built = Pool::builder()
+        .capacity(1)
+        .queue_depth(QueueDepth::Unlimited)
+        .build();
+    let pool = built.expect("it has a capacity");
+    let (gate, us) = (Gate::new(), thread::current().id());
+    let held = gate.clone();
+    pool.submit(move || held.wait()).expect("there is room");
+    gate.wait_for_arrivals(1);
+    let (sender, strangers) = mpsc::channel();
+    for _ in 0..10 {
+        let sender = sender.clone();
+        let stranger = move || sender.send(thread::current().id()).expect("it is received");
+        pool.submit(stranger).expect("there is room");
+    }
+    drop(sender);
+    // The only worker is held: the owner runs its own tasks, and returns.
+    pool.scope(|scope| (0..10).for_each(|_| scope.submit(|| ())));
+    gate.open();
+    assert!(strangers.iter().all(|stranger| stranger != us));
+}
+
+#[testkit::test]
+fn a_scope_on_the_pools_only_worker_runs_its_own_tasks_there_and_no_stranger_queued_before() {
+    for policy in [
+        WithinWorker::RunInPlace,
+        WithinWorker::Block,
+        WithinWorker::Refuse,
+    ] {
         let built = Pool::builder()
             .capacity(1)
             .queue_depth(QueueDepth::Unlimited)
+            .within_worker(policy)
             .build();
         let pool = built.expect("it has a capacity");
-        let (gate, us) = (Gate::new(), thread::current().id());
-        let held = gate.clone();
-        pool.submit(move || held.wait()).expect("there is room");
-        gate.wait_for_arrivals(1);
-        let (sender, strangers) = mpsc::channel();
-        for _ in 0..10 {
-            let sender = sender.clone();
-            let stranger = move || sender.send(thread::current().id()).expect("it is received");
-            pool.submit(stranger).expect("there is room");
-        }
-        drop(sender);
-        // The only worker is held: the owner runs its own tasks, and returns.
-        pool.scope(|scope| (0..10).for_each(|_| scope.submit(|| ())));
-        gate.open();
-        assert!(strangers.iter().all(|stranger| stranger != us));
-    });
-}
-
-#[test]
-fn a_scope_on_the_pools_only_worker_runs_its_own_tasks_there_and_no_stranger_queued_before() {
-    watchdog(LIMIT, || {
-        for policy in [
-            WithinWorker::RunInPlace,
-            WithinWorker::Block,
-            WithinWorker::Refuse,
-        ] {
-            let built = Pool::builder()
-                .capacity(1)
-                .queue_depth(QueueDepth::Unlimited)
-                .within_worker(policy)
-                .build();
-            let pool = built.expect("it has a capacity");
-            let (gate, inner) = (Gate::new(), pool.clone());
-            let ran = Arc::new(Mutex::new(Vec::new()));
-            let write = {
-                let ran = Arc::clone(&ran);
-                move |whose: &'static str| {
-                    let mut ran = ran.lock().expect("no panic");
-                    ran.push((whose, thread::current().id()));
-                }
-            };
-            let (wait, writes) = (gate.clone(), write.clone());
-            let owner = pool.spawn(move || {
-                wait.wait();
-                inner.scope(|scope| {
-                    for _ in 0..5 {
-                        scope.submit(|| writes("the scope's"));
-                    }
-                    scope
-                        .spawn(|| writes("the scope's"))
-                        .join()
-                        .expect("it runs");
-                    scope.submit(|| {
-                        inner.scope(|nested| nested.submit(|| writes("the scope's")));
-                    });
-                    let mapped = scope.map(0..3, |_| writes("the scope's"));
-                    assert_eq!(mapped.count(), 3);
-                });
-                writes("the owner's end");
-                thread::current().id()
-            });
-            gate.wait_for_arrivals(1);
-            for _ in 0..10 {
-                let write = write.clone();
-                let stranger = pool.submit(move || write("a stranger"));
-                stranger.expect("there is room");
+        let (gate, inner) = (Gate::new(), pool.clone());
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        let write = {
+            let ran = Arc::clone(&ran);
+            move |whose: &'static str| {
+                let mut ran = ran.lock().expect("no panic");
+                ran.push((whose, thread::current().id()));
             }
-            gate.open();
-            let worker = owner.expect("there is room").join().expect("it ends");
-            pool.wait_idle().expect("it is no worker");
-            let mut expected = vec![("the scope's", worker); 10];
-            expected.push(("the owner's end", worker));
-            expected.resize(21, ("a stranger", worker));
-            assert_eq!(*ran.lock().expect("no panic"), expected, "{policy:?}");
+        };
+        let (wait, writes) = (gate.clone(), write.clone());
+        let owner = pool.spawn(move || {
+            wait.wait();
+            inner.scope(|scope| {
+                for _ in 0..5 {
+                    scope.submit(|| writes("the scope's"));
+                }
+                scope
+                    .spawn(|| writes("the scope's"))
+                    .join()
+                    .expect("it runs");
+                scope.submit(|| {
+                    inner.scope(|nested| nested.submit(|| writes("the scope's")));
+                });
+                let mapped = scope.map(0..3, |_| writes("the scope's"));
+                assert_eq!(mapped.count(), 3);
+            });
+            writes("the owner's end");
+            thread::current().id()
+        });
+        gate.wait_for_arrivals(1);
+        for _ in 0..10 {
+            let write = write.clone();
+            let stranger = pool.submit(move || write("a stranger"));
+            stranger.expect("there is room");
         }
-    });
+        gate.open();
+        let worker = owner.expect("there is room").join().expect("it ends");
+        pool.wait_idle().expect("it is no worker");
+        let mut expected = vec![("the scope's", worker); 10];
+        expected.push(("the owner's end", worker));
+        expected.resize(21, ("a stranger", worker));
+        assert_eq!(*ran.lock().expect("no panic"), expected, "{policy:?}");
+    }
 }
 
-#[test]
+#[testkit::test]
 fn nested_scopes_on_one_worker_do_not_deadlock() {
     fn fibonacci(pool: &Pool, n: u64) -> u64 {
         if n < 2 {
@@ -201,54 +193,50 @@ fn nested_scopes_on_one_worker_do_not_deadlock() {
             left.join().expect("it runs") + right
         })
     }
-    watchdog(LIMIT, || {
-        for policy in [
-            WithinWorker::RunInPlace,
-            WithinWorker::Block,
-            WithinWorker::Refuse,
-        ] {
-            for capacity in [1, 2, 4] {
-                let pool = Pool::builder()
-                    .capacity(capacity)
-                    .within_worker(policy)
-                    .build();
-                let pool = pool.expect("it has a capacity");
-                assert_eq!(fibonacci(&pool, 12), 144);
-                let inner = pool.clone();
-                let on_worker = pool.spawn(move || fibonacci(&inner, 12));
-                assert_eq!(
-                    on_worker.expect("there is room").join().expect("it ends"),
-                    144
-                );
-            }
+    for policy in [
+        WithinWorker::RunInPlace,
+        WithinWorker::Block,
+        WithinWorker::Refuse,
+    ] {
+        for capacity in [1, 2, 4] {
+            let pool = Pool::builder()
+                .capacity(capacity)
+                .within_worker(policy)
+                .build();
+            let pool = pool.expect("it has a capacity");
+            assert_eq!(fibonacci(&pool, 12), 144);
+            let inner = pool.clone();
+            let on_worker = pool.spawn(move || fibonacci(&inner, 12));
+            assert_eq!(
+                on_worker.expect("there is room").join().expect("it ends"),
+                144
+            );
+        }
+    }
+}
+
+#[testkit::test]
+fn sixteen_owners_share_two_workers() {
+    let pool = pool(2);
+    thread::scope(|threads| {
+        for _ in 0..16 {
+            threads.spawn(|| {
+                for round in 0..50_usize {
+                    let sum = AtomicUsize::new(0);
+                    pool.scope(|scope| {
+                        for n in 0..round {
+                            let sum = &sum;
+                            scope.submit(move || sum.fetch_add(n, SeqCst));
+                        }
+                    });
+                    assert_eq!(sum.into_inner(), round * round.saturating_sub(1) / 2);
+                }
+            });
         }
     });
 }
 
-#[test]
-fn sixteen_owners_share_two_workers() {
-    watchdog(LIMIT, || {
-        let pool = pool(2);
-        thread::scope(|threads| {
-            for _ in 0..16 {
-                threads.spawn(|| {
-                    for round in 0..50_usize {
-                        let sum = AtomicUsize::new(0);
-                        pool.scope(|scope| {
-                            for n in 0..round {
-                                let sum = &sum;
-                                scope.submit(move || sum.fetch_add(n, SeqCst));
-                            }
-                        });
-                        assert_eq!(sum.into_inner(), round * round.saturating_sub(1) / 2);
-                    }
-                });
-            }
-        });
-    });
-}
-
-#[test]
+#[testkit::test]
 fn tasks_hand_tasks_over_to_their_own_scope() {
     fn grow<'scope>(scope: &'scope Scope<'scope, '_>, left: u32, count: &'scope AtomicUsize) {
         count.fetch_add(1, SeqCst);
@@ -262,7 +250,7 @@ fn tasks_hand_tasks_over_to_their_own_scope() {
     assert_eq!(count.into_inner(), 1_023);
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_of_the_body_waits_for_the_tasks_and_goes_on() {
     let (pool, ended) = (pool(2), AtomicUsize::new(0));
     let unwound = catch_unwind(AssertUnwindSafe(|| {
@@ -292,7 +280,7 @@ impl Drop for Bomb {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_of_the_body_goes_on_though_a_tasks_payload_panics_as_it_is_dropped() {
     let pool = pool(1);
     let unwound = catch_unwind(AssertUnwindSafe(|| {
@@ -307,7 +295,7 @@ fn a_panic_of_the_body_goes_on_though_a_tasks_payload_panics_as_it_is_dropped() 
     assert_eq!(payload.as_deref(), Some(&"the body"));
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_of_a_task_goes_on_though_the_bodys_value_panics_as_it_is_dropped() {
     let pool = pool(1);
     let unwound = catch_unwind(AssertUnwindSafe(|| {
@@ -322,7 +310,7 @@ fn a_panic_of_a_task_goes_on_though_the_bodys_value_panics_as_it_is_dropped() {
     assert_eq!(payload.as_deref(), Some(&"submitted"));
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_of_a_task_surfaces_at_its_handle_or_at_the_end_of_the_scope() {
     let pool = pool(2);
     pool.scope(|scope| {
@@ -344,7 +332,7 @@ fn a_panic_of_a_task_surfaces_at_its_handle_or_at_the_end_of_the_scope() {
     assert_eq!(pool.scope(|_| 1), 1, "the pool is whole");
 }
 
-#[test]
+#[testkit::test]
 fn of_several_tasks_that_panic_the_first_is_the_scopes() {
     let pool = pool(1);
     pool.pause(); // All run here, one after the other.
@@ -367,7 +355,7 @@ fn of_several_tasks_that_panic_the_first_is_the_scopes() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_value_of_a_leaked_handle_leaks_and_nothing_else() {
     let (pool, kept) = (pool(2), Arc::new(()));
     pool.scope(|scope| {
@@ -377,7 +365,7 @@ fn a_value_of_a_leaked_handle_leaks_and_nothing_else() {
     assert_eq!(Arc::strong_count(&kept), 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_scoped_mapping_borrows_and_keeps_the_order() {
     let pool = pool(3);
     let words: Vec<String> = (0..500).map(|n| n.to_string()).collect();
@@ -390,7 +378,7 @@ fn a_scoped_mapping_borrows_and_keeps_the_order() {
     assert_eq!(longest, Some(3));
 }
 
-#[test]
+#[testkit::test]
 fn a_dropped_scoped_mapping_drops_what_has_not_started() {
     let pool = pool(1);
     let gate = Gate::new();
@@ -413,7 +401,7 @@ fn a_dropped_scoped_mapping_drops_what_has_not_started() {
     assert_eq!(Arc::strong_count(&kept), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_scoped_mapping_pulls_no_more_than_its_window_ahead() {
     let pool = pool(2);
     for (window, most) in [(0, 1), (1, 1), (3, 3), (50, 10)] {
@@ -436,7 +424,7 @@ fn a_scoped_mapping_pulls_no_more_than_its_window_ahead() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends_all_the_same() {
     let built = Pool::builder()
         .capacity(1)
@@ -459,7 +447,7 @@ fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends_all_the_same() {
     );
 }
 
-#[test]
+#[testkit::test]
 fn a_join_runs_the_joined_task_and_no_other() {
     let pool = pool(1);
     pool.pause();
@@ -474,7 +462,7 @@ fn a_join_runs_the_joined_task_and_no_other() {
     assert_eq!(ran.into_inner().expect("no panic"), [3, 2, 1, 0]);
 }
 
-#[test]
+#[testkit::test]
 fn a_join_of_a_task_that_has_started_waits_for_it_and_runs_no_other() {
     let (pool, gate, begun) = (pool(1), Gate::new(), AtomicUsize::new(0));
     pool.scope(|scope| {
@@ -506,26 +494,22 @@ fn refused_joins(pool: &Pool, tasks: usize) -> usize {
     refused.into_inner()
 }
 
-#[test]
+#[testkit::test]
 fn a_thousand_tasks_on_one_worker_each_join_a_child() {
-    watchdog(LIMIT, || {
-        let pool = pool(1);
-        let inner = pool.clone();
-        let task = pool.spawn(move || refused_joins(&inner, 1_000));
-        assert_eq!(task.expect("there is room").join().expect("it ends"), 0);
-    });
+    let pool = pool(1);
+    let inner = pool.clone();
+    let task = pool.spawn(move || refused_joins(&inner, 1_000));
+    assert_eq!(task.expect("there is room").join().expect("it ends"), 0);
 }
 
-#[test]
+#[testkit::test]
 fn joins_of_children_do_not_pile_up_on_one_stack() {
-    watchdog(LIMIT, || {
-        let pool = pool(1);
-        pool.pause(); // All of them run here.
-        assert_eq!(refused_joins(&pool, 100_000), 0);
-    });
+    let pool = pool(1);
+    pool.pause(); // All of them run here.
+    assert_eq!(refused_joins(&pool, 100_000), 0);
 }
 
-#[test]
+#[testkit::test]
 fn a_task_is_joined_at_any_place_among_those_that_wait() {
     let pool = pool(1);
     pool.pause();
@@ -546,7 +530,7 @@ fn a_task_is_joined_at_any_place_among_those_that_wait() {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_mapping_in_a_scope_of_an_unlimited_pool_reads_an_endless_source_no_further_than_its_window() {
     let built = Pool::builder()
         .capacity(1 << 20)
@@ -563,35 +547,33 @@ fn a_mapping_in_a_scope_of_an_unlimited_pool_reads_an_endless_source_no_further_
     assert!(pulled.load(SeqCst) <= 1_026, "{}", pulled.load(SeqCst));
 }
 
-#[test]
+#[testkit::test]
 fn the_owner_of_a_mapping_calls_the_function_while_an_item_runs_elsewhere() {
-    watchdog(LIMIT, || {
-        let (pool, gate) = (pool(1), Gate::new());
-        let values = pool.scope(|scope| {
-            // The worker has the first item when the second is pulled, and the last one ends it.
-            let source = (0..4).inspect(|&n| {
-                if n == 1 {
-                    gate.wait_for_arrivals(1);
-                }
-            });
-            let mapped = scope.map(source, |n| {
-                match n {
-                    0 => gate.wait(),
-                    3 => gate.open(),
-                    _ => {}
-                }
-                (n, thread::current().id())
-            });
-            mapped.flatten().collect::<Vec<_>>()
+    let (pool, gate) = (pool(1), Gate::new());
+    let values = pool.scope(|scope| {
+        // The worker has the first item when the second is pulled, and the last one ends it.
+        let source = (0..4).inspect(|&n| {
+            if n == 1 {
+                gate.wait_for_arrivals(1);
+            }
         });
-        let us = thread::current().id();
-        let here: Vec<_> = values.into_iter().map(|(n, on)| (n, on == us)).collect();
-        assert_eq!(here, [(0, false), (1, true), (2, true), (3, true)]);
+        let mapped = scope.map(source, |n| {
+            match n {
+                0 => gate.wait(),
+                3 => gate.open(),
+                _ => {}
+            }
+            (n, thread::current().id())
+        });
+        mapped.flatten().collect::<Vec<_>>()
     });
+    let us = thread::current().id();
+    let here: Vec<_> = values.into_iter().map(|(n, on)| (n, on == us)).collect();
+    assert_eq!(here, [(0, false), (1, true), (2, true), (3, true)]);
 }
 
 #[cfg(unix)]
-#[test]
+#[testkit::test]
 fn a_scope_that_begins_in_a_forked_child_runs_on_its_owner() {
     let test = "scope::a_scope_that_begins_in_a_forked_child_runs_on_its_owner";
     let ended = testkit::in_child(test, || {
@@ -612,24 +594,23 @@ fn a_scope_that_begins_in_a_forked_child_runs_on_its_owner() {
 }
 
 #[cfg(unix)]
-#[test]
+#[testkit::test]
 fn a_task_that_forks_ends_its_scope_in_the_child_too() {
     let test = "scope::a_task_that_forks_ends_its_scope_in_the_child_too";
     let ended = testkit::in_child(test, || {
         let (pool, parent) = (pool(1), std::process::id());
         pool.pause(); // All run here.
         let pid = AtomicUsize::new(0);
-        watchdog(LIMIT, || {
-            pool.scope(|scope| {
-                scope.submit(|| ());
-                scope.submit(|| {
-                    // SAFETY: the child runs what follows here, and leaves by `_exit`.
-                    let child = unsafe { libc::fork() };
-                    pid.store(usize::try_from(child).expect("it forks"), SeqCst);
-                });
-                scope.submit(|| ());
+        pool.scope(|scope| {
+            scope.submit(|| ());
+            scope.submit(|| {
+                // SAFETY: the child runs what follows here, and leaves by `_exit`.
+                let child = unsafe { libc::fork() };
+                pid.store(usize::try_from(child).expect("it forks"), SeqCst);
             });
+            scope.submit(|| ());
         });
+
         let pid = pid.into_inner();
         if std::process::id() != parent {
             // SAFETY: ends the process and nothing else.
@@ -645,7 +626,7 @@ fn a_task_that_forks_ends_its_scope_in_the_child_too() {
 }
 
 #[cfg(unix)]
-#[test]
+#[testkit::test]
 fn nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child() {
     struct Counts<'a>(&'a AtomicUsize);
     impl Drop for Counts<'_> {
@@ -688,7 +669,7 @@ fn nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child() {
     ended.expect("the child exits by itself");
 }
 
-#[test]
+#[testkit::test]
 fn a_task_with_a_name_and_a_token_knows_both_and_borrows() {
     let pool = pool(2);
     let (text, stop) = (String::from("borrowed"), CancelToken::new());
@@ -714,7 +695,7 @@ fn a_task_with_a_name_and_a_token_knows_both_and_borrows() {
     });
 }
 
-#[test]
+#[testkit::test]
 fn a_task_that_is_cancelled_or_late_before_it_starts_is_dropped_unrun() {
     let clock = ManualClock::new();
     let built = Pool::builder().capacity(1).clock(clock.clone()).build();
@@ -738,7 +719,7 @@ fn a_task_that_is_cancelled_or_late_before_it_starts_is_dropped_unrun() {
     assert_eq!((ran.into_inner(), Arc::strong_count(&kept)), (0, 1));
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_of_a_named_task_is_reported_by_its_name_and_ends_the_scope() {
     let names = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&names);
@@ -769,7 +750,7 @@ fn a_panic_of_a_named_task_is_reported_by_its_name_and_ends_the_scope() {
     );
 }
 
-#[test]
+#[testkit::test]
 fn a_try_map_gives_what_comes_before_the_first_error_and_ends_there() {
     let pool = pool(3);
     let (pulled, kept) = (AtomicUsize::new(0), Arc::new(()));
@@ -795,7 +776,7 @@ fn a_try_map_gives_what_comes_before_the_first_error_and_ends_there() {
     assert_eq!(Arc::strong_count(&kept), 1);
 }
 
-#[test]
+#[testkit::test]
 fn a_try_map_starts_no_item_after_it_has_given_an_error() {
     let pool = pool(1);
     let gate = Gate::new();
@@ -818,7 +799,7 @@ fn a_try_map_starts_no_item_after_it_has_given_an_error() {
     assert_eq!(begun.into_inner(), 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_try_map_in_a_scope_starts_nothing_after_an_error_while_an_earlier_item_runs() {
     struct Opens(Gate, bool);
     impl Drop for Opens {

@@ -18,7 +18,7 @@ use pool_util::{PoolExt, Scope, ScopedJoinHandle};
 use sync_shim::{Alarm, Parker};
 use testkit::{Gate, PanicOnDrop};
 
-use crate::support::{bounded, until};
+use crate::support::until;
 
 /// A clock that calls `look` whenever it is asked for the time.
 struct Asked<F> {
@@ -178,18 +178,16 @@ fn outlasts(
     Some(*payload.downcast::<&str>().expect("as it was thrown"))
 }
 
-#[test]
+#[testkit::test]
 fn a_scope_outlasts_its_tasks_though_the_clock_panics_on_its_owner() {
-    bounded(|| {
-        for asks in ALL {
-            let pool = asks.pool(Pool::builder().capacity(1));
-            let thrown = outlasts(&pool, |scope| {
-                asks.submit(scope, || ());
-            });
-            assert_eq!(thrown, None, "{asks:?}: no task has panicked");
-            assert_eq!(pool.stats().hook_panics, 1, "{asks:?}");
-        }
-    });
+    for asks in ALL {
+        let pool = asks.pool(Pool::builder().capacity(1));
+        let thrown = outlasts(&pool, |scope| {
+            asks.submit(scope, || ());
+        });
+        assert_eq!(thrown, None, "{asks:?}: no task has panicked");
+        assert_eq!(pool.stats().hook_panics, 1, "{asks:?}");
+    }
 }
 
 /// Arms the only worker of a pool, whose next look at the clock panics.
@@ -198,137 +196,127 @@ fn arm_worker(pool: &Pool) {
     pool.wait_idle().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_clock_that_panics_on_a_worker_is_counted_and_ends_no_task() {
-    bounded(|| {
-        for asks in [Asks::NotRun, Asks::StartBefore] {
-            let pool = asks.pool(Pool::builder().capacity(1));
-            let (gate, ran) = (Gate::new(), AtomicUsize::new(0));
-            let wait = gate.clone();
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                pool.scope(|scope| {
-                    scope.submit(|| {
-                        wait.wait();
-                        ALWAYS.with(|cell| cell.set(true));
-                        ran.fetch_add(1, SeqCst);
-                    });
-                    gate.wait_for_arrivals(1);
-                    asks.submit(scope, || ());
-                    let handle = asks.spawn(scope, || ());
-                    gate.open();
-                    until(|| handle.is_finished()); // By the worker.
-                    asks.check(handle.join());
-                    scope.submit(|| ran.fetch_add(1, SeqCst)); // Here, if not by the worker.
-                });
-            }));
-            assert!(ended.is_ok(), "{asks:?}");
-            assert_eq!(ran.into_inner(), 2);
-            assert!(pool.stats().hook_panics > 0);
-        }
-    });
-}
-
-#[test]
-fn a_drain_task_whose_clock_panics_loses_no_piece() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).keep_alive(None);
-        let pool = pool.clock(clock_that_panics()).build().unwrap();
-        for n in 0..4_usize {
-            arm_worker(&pool);
-            let ran = AtomicUsize::new(0);
+    for asks in [Asks::NotRun, Asks::StartBefore] {
+        let pool = asks.pool(Pool::builder().capacity(1));
+        let (gate, ran) = (Gate::new(), AtomicUsize::new(0));
+        let wait = gate.clone();
+        let ended = catch_unwind(AssertUnwindSafe(|| {
             pool.scope(|scope| {
-                scope.submit(|| ran.fetch_add(1, SeqCst));
-                until(|| ran.load(SeqCst) > 0); // On the worker.
-                (0..n).for_each(|_| scope.submit(|| ran.fetch_add(1, SeqCst)));
-            });
-            assert_eq!(ran.into_inner(), n + 1);
-            arm_worker(&pool);
-            let results = pool.map(0..n, |n| n).collect::<Result<Vec<_>, _>>();
-            assert_eq!(results.unwrap(), (0..n).collect::<Vec<_>>());
-        }
-        assert!(pool.stats().hook_panics > 0, "it is counted");
-    });
-}
-
-#[test]
-fn a_clock_that_panics_as_a_handle_runs_its_task_is_counted_and_the_task_ends() {
-    bounded(|| {
-        for asks in ALL {
-            let pool = asks.pool(Pool::builder().capacity(1));
-            pool.pause(); // All runs here.
-            let joined = pool.scope(|scope| {
+                scope.submit(|| {
+                    wait.wait();
+                    ALWAYS.with(|cell| cell.set(true));
+                    ran.fetch_add(1, SeqCst);
+                });
+                gate.wait_for_arrivals(1);
+                asks.submit(scope, || ());
                 let handle = asks.spawn(scope, || ());
-                arm(true);
-                handle.join()
+                gate.open();
+                until(|| handle.is_finished()); // By the worker.
+                asks.check(handle.join());
+                scope.submit(|| ran.fetch_add(1, SeqCst)); // Here, if not by the worker.
             });
-            asks.check(joined);
-            assert_eq!(pool.stats().hook_panics, 1, "{asks:?}");
-        }
-    });
+        }));
+        assert!(ended.is_ok(), "{asks:?}");
+        assert_eq!(ran.into_inner(), 2);
+        assert!(pool.stats().hook_panics > 0);
+    }
 }
 
-#[test]
+#[testkit::test]
+fn a_drain_task_whose_clock_panics_loses_no_piece() {
+    let pool = Pool::builder().capacity(1).keep_alive(None);
+    let pool = pool.clock(clock_that_panics()).build().unwrap();
+    for n in 0..4_usize {
+        arm_worker(&pool);
+        let ran = AtomicUsize::new(0);
+        pool.scope(|scope| {
+            scope.submit(|| ran.fetch_add(1, SeqCst));
+            until(|| ran.load(SeqCst) > 0); // On the worker.
+            (0..n).for_each(|_| scope.submit(|| ran.fetch_add(1, SeqCst)));
+        });
+        assert_eq!(ran.into_inner(), n + 1);
+        arm_worker(&pool);
+        let results = pool.map(0..n, |n| n).collect::<Result<Vec<_>, _>>();
+        assert_eq!(results.unwrap(), (0..n).collect::<Vec<_>>());
+    }
+    assert!(pool.stats().hook_panics > 0, "it is counted");
+}
+
+#[testkit::test]
+fn a_clock_that_panics_as_a_handle_runs_its_task_is_counted_and_the_task_ends() {
+    for asks in ALL {
+        let pool = asks.pool(Pool::builder().capacity(1));
+        pool.pause(); // All runs here.
+        let joined = pool.scope(|scope| {
+            let handle = asks.spawn(scope, || ());
+            arm(true);
+            handle.join()
+        });
+        asks.check(joined);
+        assert_eq!(pool.stats().hook_panics, 1, "{asks:?}");
+    }
+}
+
+#[testkit::test]
 fn an_item_whose_clock_panics_has_its_result() {
-    bounded(|| {
-        let pool = Asks::Hook.pool(Pool::builder().capacity(1));
-        for unordered in [false, true] {
-            let source = || (0..4).map(|n| (n, n == 1));
-            // After the item the hook is called, with the time that it took.
-            let call = |(n, armed): (usize, bool)| {
-                arm(armed);
-                n
-            };
-            let results: Vec<_> = if unordered {
-                pool.map_unordered(source(), call).collect()
-            } else {
-                pool.map(source(), call).collect()
-            };
-            let results: Result<Vec<_>, _> = results.into_iter().collect();
-            assert_eq!(results.unwrap(), [0, 1, 2, 3]);
-            pool.for_each(source(), move |item| _ = call(item)).unwrap();
-        }
-        assert_eq!(pool.stats().hook_panics, 4);
-    });
+    let pool = Asks::Hook.pool(Pool::builder().capacity(1));
+    for unordered in [false, true] {
+        let source = || (0..4).map(|n| (n, n == 1));
+        // After the item the hook is called, with the time that it took.
+        let call = |(n, armed): (usize, bool)| {
+            arm(armed);
+            n
+        };
+        let results: Vec<_> = if unordered {
+            pool.map_unordered(source(), call).collect()
+        } else {
+            pool.map(source(), call).collect()
+        };
+        let results: Result<Vec<_>, _> = results.into_iter().collect();
+        assert_eq!(results.unwrap(), [0, 1, 2, 3]);
+        pool.for_each(source(), move |item| _ = call(item)).unwrap();
+    }
+    assert_eq!(pool.stats().hook_panics, 4);
 }
 
-#[test]
+#[testkit::test]
 fn a_clock_may_call_back_into_the_pool_that_asks_it() {
     std::thread_local! {
         static INSIDE: Cell<bool> = const { Cell::new(false) };
     }
-    bounded(|| {
-        let pool: Arc<OnceLock<Pool>> = Arc::default();
-        let (inner, calls) = (Arc::clone(&pool), Arc::new(AtomicUsize::new(0)));
-        let counter = Arc::clone(&calls);
-        let clock = Asked::new(move || {
-            let Some(pool) = inner.get() else { return };
-            if INSIDE.with(|cell| cell.replace(true)) {
-                return;
-            }
-            let sum = pool.scope(|scope| scope.spawn(|| 1).join().unwrap());
-            let mapped = pool.map(0..3, |n| n).map(Result::unwrap).sum::<usize>();
-            counter.fetch_add(sum + mapped, SeqCst);
-            INSIDE.with(|cell| cell.set(false));
-        });
-        let built = Pool::builder().capacity(2).clock(clock).task_hook(Quiet);
-        let pool = pool.get_or_init(|| built.build().unwrap());
-        let sum = pool.scope(|scope| {
-            let handles: Vec<_> = (0..10).map(|n| scope.spawn(move || n)).collect();
-            handles
-                .into_iter()
-                .map(|handle| handle.join().unwrap())
-                .sum::<i32>()
-        });
-        let mapped = pool.map(0..10, |n| n).map(Result::unwrap).sum::<i32>();
-        assert_eq!((sum, mapped), (45, 45));
-        assert!(calls.load(SeqCst) > 0);
-        // The clock holds the pool, and the pool the clock.
-        pool.release();
-        pool.wait_released().unwrap();
+    let pool: Arc<OnceLock<Pool>> = Arc::default();
+    let (inner, calls) = (Arc::clone(&pool), Arc::new(AtomicUsize::new(0)));
+    let counter = Arc::clone(&calls);
+    let clock = Asked::new(move || {
+        let Some(pool) = inner.get() else { return };
+        if INSIDE.with(|cell| cell.replace(true)) {
+            return;
+        }
+        let sum = pool.scope(|scope| scope.spawn(|| 1).join().unwrap());
+        let mapped = pool.map(0..3, |n| n).map(Result::unwrap).sum::<usize>();
+        counter.fetch_add(sum + mapped, SeqCst);
+        INSIDE.with(|cell| cell.set(false));
     });
+    let built = Pool::builder().capacity(2).clock(clock).task_hook(Quiet);
+    let pool = pool.get_or_init(|| built.build().unwrap());
+    let sum = pool.scope(|scope| {
+        let handles: Vec<_> = (0..10).map(|n| scope.spawn(move || n)).collect();
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap())
+            .sum::<i32>()
+    });
+    let mapped = pool.map(0..10, |n| n).map(Result::unwrap).sum::<i32>();
+    assert_eq!((sum, mapped), (45, 45));
+    assert!(calls.load(SeqCst) > 0);
+    // The clock holds the pool, and the pool the clock.
+    pool.release();
+    pool.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_hook_that_panics_ends_neither_a_scope_nor_its_task() {
     struct Panics;
     impl TaskHook for Panics {
@@ -339,105 +327,97 @@ fn a_hook_that_panics_ends_neither_a_scope_nor_its_task() {
             panic!("after");
         }
     }
-    bounded(|| {
-        let built = Pool::builder().capacity(1).task_hook(Panics);
-        let built = built.panic_hook(|_| panic!("the panic hook")).build();
-        let pool = built.unwrap();
-        for paused in [false, true] {
-            if paused {
-                pool.pause();
-            }
-            let (ran, token) = (AtomicUsize::new(0), CancelToken::new());
-            token.cancel();
-            let joined = pool.scope(|scope| {
-                scope.submit(|| ran.fetch_add(1, SeqCst));
-                scope
-                    .task()
-                    .cancelled_by(&token)
-                    .submit(|| ran.fetch_add(1, SeqCst));
-                let panics = scope.spawn(|| panic!("the task"));
-                let joined = scope.spawn(|| ran.fetch_add(1, SeqCst)).join();
-                (
-                    joined.is_ok(),
-                    matches!(panics.join(), Err::<(), _>(JoinError::Panicked(_))),
-                )
-            });
-            assert_eq!((joined, ran.into_inner()), ((true, true), 2));
+    let built = Pool::builder().capacity(1).task_hook(Panics);
+    let built = built.panic_hook(|_| panic!("the panic hook")).build();
+    let pool = built.unwrap();
+    for paused in [false, true] {
+        if paused {
+            pool.pause();
         }
-    });
-}
-
-#[test]
-fn what_a_task_holds_may_panic_as_it_is_dropped_and_the_scope_ends_all_the_same() {
-    bounded(|| {
-        for paused in [false, true] {
-            let pool = crate::support::pool(1);
-            if paused {
-                pool.pause();
-            }
-            let token = CancelToken::new();
-            token.cancel();
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                pool.scope(|scope| {
-                    let held = PanicOnDrop::nested(3);
-                    scope.task().cancelled_by(&token).submit(move || drop(held));
-                    drop(scope.spawn(PanicOnDrop::new)); // Its value is dropped, detached.
-                    let held = PanicOnDrop::new();
-                    let joined = scope.spawn(move || _ = &held).join();
-                    assert!(matches!(joined, Err(JoinError::Panicked(_))));
-                    let held = PanicOnDrop::new();
-                    scope.submit(move || _ = &held);
-                });
-            }));
-            assert!(ended.is_err(), "that of the last one is the scope's");
-            assert_eq!(pool.scope(|scope| scope.spawn(|| 7).join().unwrap()), 7);
-        }
-    });
-}
-
-#[test]
-fn what_a_mapping_holds_may_panic_as_it_is_dropped_on_a_worker() {
-    bounded(|| {
-        let pool = crate::support::pool(1);
-        let (gate, held) = (Gate::new(), PanicOnDrop::new());
-        let wait = gate.clone();
-        let mut results = pool.map(0..3, move |n| {
-            let _held = &held;
-            if n == 1 {
-                wait.wait();
-            }
-            PanicOnDrop::new()
+        let (ran, token) = (AtomicUsize::new(0), CancelToken::new());
+        token.cancel();
+        let joined = pool.scope(|scope| {
+            scope.submit(|| ran.fetch_add(1, SeqCst));
+            scope
+                .task()
+                .cancelled_by(&token)
+                .submit(|| ran.fetch_add(1, SeqCst));
+            let panics = scope.spawn(|| panic!("the task"));
+            let joined = scope.spawn(|| ran.fetch_add(1, SeqCst)).join();
+            (
+                joined.is_ok(),
+                matches!(panics.join(), Err::<(), _>(JoinError::Panicked(_))),
+            )
         });
-        std::mem::forget(results.next().unwrap().unwrap());
-        gate.wait_for_arrivals(1);
-        let canceller = results.canceller();
-        drop(results); // The function and the second item's value are left to the worker.
-        gate.open();
-        pool.wait_idle().unwrap();
-        canceller.cancel();
-        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
-        let stats = pool.stats();
-        assert_eq!((stats.live, stats.panicked), (1, 0), "no thread was lost");
-    });
+        assert_eq!((joined, ran.into_inner()), ((true, true), 2));
+    }
 }
 
-#[test]
-fn a_source_that_panics_inside_a_scope_leaves_its_tasks_to_the_scope() {
-    bounded(|| {
-        let (pool, ran) = (crate::support::pool(2), AtomicUsize::new(0));
+#[testkit::test]
+fn what_a_task_holds_may_panic_as_it_is_dropped_and_the_scope_ends_all_the_same() {
+    for paused in [false, true] {
+        let pool = crate::support::pool(1);
+        if paused {
+            pool.pause();
+        }
+        let token = CancelToken::new();
+        token.cancel();
         let ended = catch_unwind(AssertUnwindSafe(|| {
             pool.scope(|scope| {
-                let source = (0..10).inspect(|&n| assert!(n < 5, "the source"));
-                let results = scope.map(source, |_| ran.fetch_add(1, SeqCst)).window(8);
-                results.for_each(drop);
+                let held = PanicOnDrop::nested(3);
+                scope.task().cancelled_by(&token).submit(move || drop(held));
+                drop(scope.spawn(PanicOnDrop::new)); // Its value is dropped, detached.
+                let held = PanicOnDrop::new();
+                let joined = scope.spawn(move || _ = &held).join();
+                assert!(matches!(joined, Err(JoinError::Panicked(_))));
+                let held = PanicOnDrop::new();
+                scope.submit(move || _ = &held);
             });
         }));
-        assert!(ended.is_err());
-        assert!(ran.into_inner() <= 5);
-    });
+        assert!(ended.is_err(), "that of the last one is the scope's");
+        assert_eq!(pool.scope(|scope| scope.spawn(|| 7).join().unwrap()), 7);
+    }
 }
 
-#[test]
+#[testkit::test]
+fn what_a_mapping_holds_may_panic_as_it_is_dropped_on_a_worker() {
+    let pool = crate::support::pool(1);
+    let (gate, held) = (Gate::new(), PanicOnDrop::new());
+    let wait = gate.clone();
+    let mut results = pool.map(0..3, move |n| {
+        let _held = &held;
+        if n == 1 {
+            wait.wait();
+        }
+        PanicOnDrop::new()
+    });
+    std::mem::forget(results.next().unwrap().unwrap());
+    gate.wait_for_arrivals(1);
+    let canceller = results.canceller();
+    drop(results); // The function and the second item's value are left to the worker.
+    gate.open();
+    pool.wait_idle().unwrap();
+    canceller.cancel();
+    assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
+    let stats = pool.stats();
+    assert_eq!((stats.live, stats.panicked), (1, 0), "no thread was lost");
+}
+
+#[testkit::test]
+fn a_source_that_panics_inside_a_scope_leaves_its_tasks_to_the_scope() {
+    let (pool, ran) = (crate::support::pool(2), AtomicUsize::new(0));
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            let source = (0..10).inspect(|&n| assert!(n < 5, "the source"));
+            let results = scope.map(source, |_| ran.fetch_add(1, SeqCst)).window(8);
+            results.for_each(drop);
+        });
+    }));
+    assert!(ended.is_err());
+    assert!(ran.into_inner() <= 5);
+}
+
+#[testkit::test]
 fn a_value_may_call_back_into_its_mapping_as_it_is_dropped() {
     struct Cancels(Arc<OnceLock<pool_util::MapCanceller>>);
     impl Drop for Cancels {
@@ -447,22 +427,20 @@ fn a_value_may_call_back_into_its_mapping_as_it_is_dropped() {
             }
         }
     }
-    bounded(|| {
-        let pool = crate::support::pool(1);
-        let canceller = Arc::new(OnceLock::new());
-        let items = {
-            let canceller = Arc::clone(&canceller);
-            std::iter::repeat_with(move || Cancels(Arc::clone(&canceller)))
-        };
-        let mut results = pool.map(items, |item| item).window(8);
-        std::mem::forget(results.next().unwrap().unwrap());
-        assert!(canceller.set(results.canceller()).is_ok());
-        drop(results.next().unwrap().unwrap());
-        results.by_ref().for_each(drop);
-        assert!(results.next().is_none());
-        drop(results);
-        pool.wait_idle().unwrap();
-    });
+    let pool = crate::support::pool(1);
+    let canceller = Arc::new(OnceLock::new());
+    let items = {
+        let canceller = Arc::clone(&canceller);
+        std::iter::repeat_with(move || Cancels(Arc::clone(&canceller)))
+    };
+    let mut results = pool.map(items, |item| item).window(8);
+    std::mem::forget(results.next().unwrap().unwrap());
+    assert!(canceller.set(results.canceller()).is_ok());
+    drop(results.next().unwrap().unwrap());
+    results.by_ref().for_each(drop);
+    assert!(results.next().is_none());
+    drop(results);
+    pool.wait_idle().unwrap();
 }
 
 #[cfg(feature = "stream")]
@@ -484,79 +462,75 @@ mod streams {
         }
     }
 
-    #[test]
+    #[testkit::test]
     fn a_waker_may_panic_as_it_is_cloned_woken_or_dropped_and_no_result_is_lost() {
-        bounded(|| {
-            let (pool, gate) = (crate::support::pool(1), Gate::new());
-            let held = gate.clone();
-            let mut results = pool
-                .map(0..3, move |n| {
-                    held.wait();
-                    n
-                })
-                .into_stream();
-            let mut ask = |waker: &Waker| {
-                let mut context = Context::from_waker(waker);
-                catch_unwind(AssertUnwindSafe(|| {
-                    Pin::new(&mut results).poll_next(&mut context)
-                }))
-            };
-            assert!(ask(&waker_whose_clone_panics()).is_err());
-            let wake = OnDrop(|| {
-                assert!(thread::panicking(), "the waker's drop");
-            });
-            let waker = waker_fn(move || {
-                let _wake = &wake;
-                panic!("the waker")
-            });
-            assert!(ask(&waker).is_ok_and(|polled| polled.is_pending()));
-            assert!(catch_unwind(AssertUnwindSafe(|| drop(waker))).is_ok());
-            // It replaces the other, which is dropped.
-            assert!(ask(Waker::noop()).is_ok_and(|polled| polled.is_pending()));
-            assert!(ask(&waker_fn(|| panic!("the waker"))).is_ok());
-            gate.open();
-            let mut values = Vec::new();
-            while values.len() < 3 {
-                match ask(Waker::noop()).unwrap() {
-                    Poll::Ready(value) => values.push(value.unwrap().unwrap()),
-                    Poll::Pending => thread::yield_now(),
-                }
-            }
-            assert_eq!(values, [0, 1, 2]);
-        });
-    }
-
-    #[test]
-    fn a_waker_may_call_back_into_its_mapping() {
-        bounded(|| {
-            let (pool, gate) = (crate::support::pool(1), Gate::new());
-            let held = gate.clone();
-            let results = pool.map(0.., move |n: u64| {
+        let (pool, gate) = (crate::support::pool(1), Gate::new());
+        let held = gate.clone();
+        let mut results = pool
+            .map(0..3, move |n| {
                 held.wait();
                 n
-            });
-            let canceller = results.canceller();
-            let (again, woken) = (canceller.clone(), Arc::new(AtomicBool::new(false)));
-            let (tell, mut results) = (Arc::clone(&woken), results.into_stream());
-            let dropped = OnDrop(move || again.cancel());
-            let waker = waker_fn(move || {
-                let _held = &dropped;
-                canceller.cancel();
-                tell.store(true, SeqCst);
-            });
-            let polled = Pin::new(&mut results).poll_next(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-            drop(waker);
-            gate.open();
-            until(|| woken.load(SeqCst));
-            let mut context = Context::from_waker(Waker::noop());
-            while !matches!(
-                Pin::new(&mut results).poll_next(&mut context),
-                Poll::Ready(None)
-            ) {
-                thread::yield_now();
-            }
+            })
+            .into_stream();
+        let mut ask = |waker: &Waker| {
+            let mut context = Context::from_waker(waker);
+            catch_unwind(AssertUnwindSafe(|| {
+                Pin::new(&mut results).poll_next(&mut context)
+            }))
+        };
+        assert!(ask(&waker_whose_clone_panics()).is_err());
+        let wake = OnDrop(|| {
+            assert!(thread::panicking(), "the waker's drop");
         });
+        let waker = waker_fn(move || {
+            let _wake = &wake;
+            panic!("the waker")
+        });
+        assert!(ask(&waker).is_ok_and(|polled| polled.is_pending()));
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(waker))).is_ok());
+        // It replaces the other, which is dropped.
+        assert!(ask(Waker::noop()).is_ok_and(|polled| polled.is_pending()));
+        assert!(ask(&waker_fn(|| panic!("the waker"))).is_ok());
+        gate.open();
+        let mut values = Vec::new();
+        while values.len() < 3 {
+            match ask(Waker::noop()).unwrap() {
+                Poll::Ready(value) => values.push(value.unwrap().unwrap()),
+                Poll::Pending => thread::yield_now(),
+            }
+        }
+        assert_eq!(values, [0, 1, 2]);
+    }
+
+    #[testkit::test]
+    fn a_waker_may_call_back_into_its_mapping() {
+        let (pool, gate) = (crate::support::pool(1), Gate::new());
+        let held = gate.clone();
+        let results = pool.map(0.., move |n: u64| {
+            held.wait();
+            n
+        });
+        let canceller = results.canceller();
+        let (again, woken) = (canceller.clone(), Arc::new(AtomicBool::new(false)));
+        let (tell, mut results) = (Arc::clone(&woken), results.into_stream());
+        let dropped = OnDrop(move || again.cancel());
+        let waker = waker_fn(move || {
+            let _held = &dropped;
+            canceller.cancel();
+            tell.store(true, SeqCst);
+        });
+        let polled = Pin::new(&mut results).poll_next(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop(waker);
+        gate.open();
+        until(|| woken.load(SeqCst));
+        let mut context = Context::from_waker(Waker::noop());
+        while !matches!(
+            Pin::new(&mut results).poll_next(&mut context),
+            Poll::Ready(None)
+        ) {
+            thread::yield_now();
+        }
     }
 }
 
@@ -625,53 +599,49 @@ mod spans {
         });
     }
 
-    #[test]
+    #[testkit::test]
     fn a_scope_outlasts_its_tasks_though_a_span_panics_on_its_owner() {
-        bounded(|| {
-            for call in CALLS {
-                carrying(call, |pool| {
-                    let thrown = outlasts(pool, |scope| scope.submit(|| ()));
-                    let expected = (call != "close").then_some("the subscriber");
-                    assert_eq!(thrown, expected, "{call}");
-                    let thrown = outlasts(pool, |scope| drop(scope.spawn(|| ())));
-                    assert_eq!(thrown, None, "{call}: it is the handle's affair");
-                });
-            }
-        });
+        for call in CALLS {
+            carrying(call, |pool| {
+                let thrown = outlasts(pool, |scope| scope.submit(|| ()));
+                let expected = (call != "close").then_some("the subscriber");
+                assert_eq!(thrown, expected, "{call}");
+                let thrown = outlasts(pool, |scope| drop(scope.spawn(|| ())));
+                assert_eq!(thrown, None, "{call}: it is the handle's affair");
+            });
+        }
     }
 
-    #[test]
+    #[testkit::test]
     fn a_task_whose_span_panics_has_panicked_unless_the_span_only_closes() {
-        bounded(|| {
-            for call in CALLS {
-                carrying(call, |pool| {
-                    let panicked = |joined| matches!(joined, Err(JoinError::Panicked(_)));
-                    let mut seen = None;
-                    let ended = || {
-                        pool.scope(|scope| {
-                            let gate = Gate::new();
-                            let wait = gate.clone();
-                            scope.submit(move || {
-                                wait.wait();
-                                ALWAYS.with(|cell| cell.set(true));
-                            });
-                            gate.wait_for_arrivals(1);
-                            let handle = scope.spawn(|| ());
-                            arm(true);
-                            let here = panicked(handle.join());
-                            let handle = scope.spawn(|| ());
-                            gate.open();
-                            until(|| handle.is_finished());
-                            seen = Some((here, panicked(handle.join())));
+        for call in CALLS {
+            carrying(call, |pool| {
+                let panicked = |joined| matches!(joined, Err(JoinError::Panicked(_)));
+                let mut seen = None;
+                let ended = || {
+                    pool.scope(|scope| {
+                        let gate = Gate::new();
+                        let wait = gate.clone();
+                        scope.submit(move || {
+                            wait.wait();
+                            ALWAYS.with(|cell| cell.set(true));
                         });
-                    };
-                    // The first task's span may have ended it, too.
-                    let _ = catch_unwind(AssertUnwindSafe(ended));
-                    let expected = call != "close";
-                    let both = Some((expected, expected));
-                    assert_eq!(seen, both, "{call}, here and on the worker");
-                });
-            }
-        });
+                        gate.wait_for_arrivals(1);
+                        let handle = scope.spawn(|| ());
+                        arm(true);
+                        let here = panicked(handle.join());
+                        let handle = scope.spawn(|| ());
+                        gate.open();
+                        until(|| handle.is_finished());
+                        seen = Some((here, panicked(handle.join())));
+                    });
+                };
+                // The first task's span may have ended it, too.
+                let _ = catch_unwind(AssertUnwindSafe(ended));
+                let expected = call != "close";
+                let both = Some((expected, expected));
+                assert_eq!(seen, both, "{call}, here and on the worker");
+            });
+        }
     }
 }

@@ -10,7 +10,7 @@ use pool_core::{DropPolicy, JoinError, ManualClock};
 use scheduled_pool::{ScheduledHandle, ScheduledPool};
 use testkit::{DropCounter, Gate, PanicOnDrop, waker_fn};
 
-use crate::support::{Rig, SECOND, bounded, every_second, hold, secs, until, untimed};
+use crate::support::{Rig, SECOND, every_second, hold, secs, until, untimed};
 
 /// A value that does something when it is dropped.
 struct OnDrop<F: Fn()>(F);
@@ -21,344 +21,322 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-#[test]
+#[testkit::test]
 fn captures_whose_drop_panics_harm_nobody_however_their_schedule_ends() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let bomb = || {
-            let bomb = PanicOnDrop::nested(3);
-            move || _ = &bomb
-        };
-        let cancelled = rig.scheduled.spawn_after(SECOND, bomb()).unwrap();
-        assert!(cancelled.cancel());
-        assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
+    let rig = Rig::new(1);
+    let bomb = || {
+        let bomb = PanicOnDrop::nested(3);
+        move || _ = &bomb
+    };
+    let cancelled = rig.scheduled.spawn_after(SECOND, bomb()).unwrap();
+    assert!(cancelled.cancel());
+    assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
 
-        let ran = rig.scheduled.spawn_after(SECOND, bomb()).unwrap();
-        rig.clock.advance(SECOND);
-        let joined = ran.join();
-        assert!(matches!(joined, Err(JoinError::Panicked(_))));
-        std::mem::forget(joined); // Its payload is a bomb as well, and ours by now.
+    let ran = rig.scheduled.spawn_after(SECOND, bomb()).unwrap();
+    rig.clock.advance(SECOND);
+    let joined = ran.join();
+    assert!(matches!(joined, Err(JoinError::Panicked(_))));
+    std::mem::forget(joined); // Its payload is a bomb as well, and ours by now.
 
-        let value = rig.scheduled.spawn_after(SECOND, || PanicOnDrop::nested(3));
-        drop(value); // Detached: the value is dropped by the worker.
-        let series = rig.scheduled.spawn_series(SECOND, &every_second(), bomb());
-        rig.clock.advance(SECOND);
-        until(|| rig.scheduled.stats().runs == 3);
+    let value = rig.scheduled.spawn_after(SECOND, || PanicOnDrop::nested(3));
+    drop(value); // Detached: the value is dropped by the worker.
+    let series = rig.scheduled.spawn_series(SECOND, &every_second(), bomb());
+    rig.clock.advance(SECOND);
+    until(|| rig.scheduled.stats().runs == 3);
 
-        let pending = rig.scheduled.spawn_after(SECOND, bomb()).unwrap();
-        rig.pool.release();
-        assert!(matches!(pending.join(), Err(JoinError::Released)));
-        assert!(matches!(series.unwrap().join(), Err(JoinError::Released)));
-        rig.end();
-    });
+    let pending = rig.scheduled.spawn_after(SECOND, bomb()).unwrap();
+    rig.pool.release();
+    assert!(matches!(pending.join(), Err(JoinError::Released)));
+    assert!(matches!(series.unwrap().join(), Err(JoinError::Released)));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn captures_may_call_back_into_the_scheduled_pool_as_they_are_dropped() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let looks = || {
-            let (scheduled, pool) = (rig.scheduled.downgrade(), rig.pool.downgrade());
-            OnDrop(move || {
-                if let (Some(scheduled), Some(pool)) = (scheduled.upgrade(), pool.upgrade()) {
-                    let _ = (scheduled.stats(), pool.stats());
-                    drop(scheduled.spawn_after(SECOND, || ()));
-                }
-            })
-        };
-        let look = looks();
-        let cancelled = rig
-            .scheduled
-            .spawn_after(SECOND, move || drop(look))
-            .unwrap();
-        assert!(cancelled.cancel());
-        assert_eq!(rig.scheduled.pending(), 1);
-        let look = looks();
-        let series = rig
-            .scheduled
-            .spawn_series(SECOND, &every_second(), move || _ = &look)
-            .unwrap();
-        rig.clock.advance(SECOND);
-        until(|| series.runs() == 1);
-        let look = looks();
-        let released = rig
-            .scheduled
-            .spawn_after(SECOND, move || drop(look))
-            .unwrap();
-        rig.scheduled.release_now();
-        assert!(matches!(released.join(), Err(JoinError::Released)));
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let looks = || {
+        let (scheduled, pool) = (rig.scheduled.downgrade(), rig.pool.downgrade());
+        OnDrop(move || {
+            if let (Some(scheduled), Some(pool)) = (scheduled.upgrade(), pool.upgrade()) {
+                let _ = (scheduled.stats(), pool.stats());
+                drop(scheduled.spawn_after(SECOND, || ()));
+            }
+        })
+    };
+    let look = looks();
+    let cancelled = rig
+        .scheduled
+        .spawn_after(SECOND, move || drop(look))
+        .unwrap();
+    assert!(cancelled.cancel());
+    assert_eq!(rig.scheduled.pending(), 1);
+    let look = looks();
+    let series = rig
+        .scheduled
+        .spawn_series(SECOND, &every_second(), move || _ = &look)
+        .unwrap();
+    rig.clock.advance(SECOND);
+    until(|| series.runs() == 1);
+    let look = looks();
+    let released = rig
+        .scheduled
+        .spawn_after(SECOND, move || drop(look))
+        .unwrap();
+    rig.scheduled.release_now();
+    assert!(matches!(released.join(), Err(JoinError::Released)));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn wakers_may_call_back_and_panic() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let poll = |handle: &mut scheduled_pool::ScheduledHandle<()>| {
-            let scheduled = rig.scheduled.clone();
-            let waker = waker_fn(move || {
-                let _ = (scheduled.stats(), scheduled.pool().stats());
-                panic!("a waker's own affair");
-            });
-            let polled = Pin::new(handle).poll(&mut Context::from_waker(&waker));
-            assert!(polled.is_pending());
-        };
-        let mut ran = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
-        let mut cancelled = rig.scheduled.spawn_after(secs(2), || ()).unwrap();
-        let mut released = rig.scheduled.spawn_after(secs(3), || ()).unwrap();
-        poll(&mut ran);
-        poll(&mut cancelled);
-        poll(&mut released);
-        rig.clock.advance(SECOND);
-        ran.join().unwrap();
-        assert!(cancelled.cancel());
-        rig.pool.release();
-        assert!(matches!(released.join(), Err(JoinError::Released)));
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let poll = |handle: &mut scheduled_pool::ScheduledHandle<()>| {
+        let scheduled = rig.scheduled.clone();
+        let waker = waker_fn(move || {
+            let _ = (scheduled.stats(), scheduled.pool().stats());
+            panic!("a waker's own affair");
+        });
+        let polled = Pin::new(handle).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    };
+    let mut ran = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+    let mut cancelled = rig.scheduled.spawn_after(secs(2), || ()).unwrap();
+    let mut released = rig.scheduled.spawn_after(secs(3), || ()).unwrap();
+    poll(&mut ran);
+    poll(&mut cancelled);
+    poll(&mut released);
+    rig.clock.advance(SECOND);
+    ran.join().unwrap();
+    assert!(cancelled.cancel());
+    rig.pool.release();
+    assert!(matches!(released.join(), Err(JoinError::Released)));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn no_captures_are_dropped_and_no_wakers_called_by_the_timer_thread() {
-    bounded(|| {
-        for round in 0..200 {
-            let clock = ManualClock::new();
-            let pool = untimed(1, &clock).build().unwrap();
-            let scheduled = ScheduledPool::builder(pool.clone())
-                .thread_name("the-timer")
-                .build()
-                .unwrap();
-            let rig = Rig::of(scheduled, clock);
-            let gate = hold(&rig.pool, 1);
-            let seen = Arc::new(Mutex::new(Vec::new()));
-            let watch = || {
-                let seen = Arc::clone(&seen);
-                move || {
-                    let name = thread::current().name().map(str::to_owned);
-                    seen.lock().unwrap().push(name);
-                }
-            };
-            let mut handles: Vec<_> = (0..6)
-                .map(|_| {
-                    let on_drop = OnDrop(watch());
-                    rig.scheduled
-                        .spawn_after(SECOND, move || drop(on_drop))
-                        .unwrap()
-                })
-                .collect();
-            for handle in &mut handles {
-                let waker = waker_fn(watch());
-                let _ = Pin::new(handle).poll(&mut Context::from_waker(&waker));
+    for round in 0..200 {
+        let clock = ManualClock::new();
+        let pool = untimed(1, &clock).build().unwrap();
+        let scheduled = ScheduledPool::builder(pool.clone())
+            .thread_name("the-timer")
+            .build()
+            .unwrap();
+        let rig = Rig::of(scheduled, clock);
+        let gate = hold(&rig.pool, 1);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let watch = || {
+            let seen = Arc::clone(&seen);
+            move || {
+                let name = thread::current().name().map(str::to_owned);
+                seen.lock().unwrap().push(name);
             }
-            rig.clock.advance(SECOND);
-            for _ in 0..round % 20 {
-                thread::yield_now();
-            }
-            handles[0].cancel();
-            if round % 2 == 0 {
-                rig.pool.release();
-            } else {
-                rig.scheduled.release_now();
-            }
-            gate.open();
-            rig.scheduled.wait_released().unwrap();
-            drop(handles);
-            let seen = seen.lock().unwrap();
-            assert_eq!(seen.len(), 12);
-            let timer = Some("the-timer".to_owned());
-            assert!(!seen.contains(&timer), "{seen:?}");
+        };
+        let mut handles: Vec<_> = (0..6)
+            .map(|_| {
+                let on_drop = OnDrop(watch());
+                rig.scheduled
+                    .spawn_after(SECOND, move || drop(on_drop))
+                    .unwrap()
+            })
+            .collect();
+        for handle in &mut handles {
+            let waker = waker_fn(watch());
+            let _ = Pin::new(handle).poll(&mut Context::from_waker(&waker));
         }
-    });
+        rig.clock.advance(SECOND);
+        for _ in 0..round % 20 {
+            thread::yield_now();
+        }
+        handles[0].cancel();
+        if round % 2 == 0 {
+            rig.pool.release();
+        } else {
+            rig.scheduled.release_now();
+        }
+        gate.open();
+        rig.scheduled.wait_released().unwrap();
+        drop(handles);
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.len(), 12);
+        let timer = Some("the-timer".to_owned());
+        assert!(!seen.contains(&timer), "{seen:?}");
+    }
 }
 
-#[test]
+#[testkit::test]
 fn a_release_from_within_a_task_of_a_series_ends_it() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let drops = DropCounter::new();
-        let (token, scheduled) = (drops.token(), rig.scheduled.clone());
-        let series = rig
-            .scheduled
-            .spawn_series(SECOND, &every_second(), move || {
-                let _ = &token;
-                scheduled.release();
-            })
-            .unwrap();
-        rig.clock.advance(SECOND);
-        assert!(matches!(series.join(), Err(JoinError::Released)));
-        rig.scheduled.wait_released().unwrap();
-        assert_eq!((drops.alive(), rig.scheduled.stats().runs), (0, 1));
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let drops = DropCounter::new();
+    let (token, scheduled) = (drops.token(), rig.scheduled.clone());
+    let series = rig
+        .scheduled
+        .spawn_series(SECOND, &every_second(), move || {
+            let _ = &token;
+            scheduled.release();
+        })
+        .unwrap();
+    rig.clock.advance(SECOND);
+    assert!(matches!(series.join(), Err(JoinError::Released)));
+    rig.scheduled.wait_released().unwrap();
+    assert_eq!((drops.alive(), rig.scheduled.stats().runs), (0, 1));
+    rig.end();
 }
 
 /// The pool is closed, but its releasing thread has not come to say so: what the timer offers in
 /// that moment is refused, and left to be ended by the releasing thread.
-#[test]
+#[testkit::test]
 fn what_a_released_pool_refuses_is_ended_by_who_released_it() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let (held, gate) = (hold(&rig.pool, 1), Gate::new());
-        let mut waits = rig.pool.submit_async(|| ());
-        let (blocks, names) = (gate.clone(), Arc::new(Mutex::new(Vec::new())));
-        let waker = waker_fn(move || blocks.wait());
-        let polled = Pin::new(&mut waits).poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
-        let log = Arc::clone(&names);
-        let on_drop = OnDrop(move || {
-            let name = thread::current().name().map(str::to_owned);
-            log.lock().unwrap().push(name);
-        });
-        let due = rig
-            .scheduled
-            .spawn_after(SECOND, move || drop(on_drop))
-            .unwrap();
-        let pool = rig.pool.clone();
-        let releaser = thread::Builder::new().name("the-releaser".to_owned());
-        let releaser = releaser.spawn(move || pool.release()).unwrap();
-        gate.wait_for_arrivals(1);
-        rig.clock.advance(SECOND);
-        until(|| rig.pool.stats().refused == 2); // The future's task, and the due one.
-        gate.open();
-        assert!(matches!(due.join(), Err(JoinError::Released)));
-        releaser.join().unwrap();
-        assert_eq!(*names.lock().unwrap(), [Some("the-releaser".to_owned())]);
-        held.open();
-        rig.end();
+    let rig = Rig::new(1);
+    let (held, gate) = (hold(&rig.pool, 1), Gate::new());
+    let mut waits = rig.pool.submit_async(|| ());
+    let (blocks, names) = (gate.clone(), Arc::new(Mutex::new(Vec::new())));
+    let waker = waker_fn(move || blocks.wait());
+    let polled = Pin::new(&mut waits).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    let log = Arc::clone(&names);
+    let on_drop = OnDrop(move || {
+        let name = thread::current().name().map(str::to_owned);
+        log.lock().unwrap().push(name);
     });
+    let due = rig
+        .scheduled
+        .spawn_after(SECOND, move || drop(on_drop))
+        .unwrap();
+    let pool = rig.pool.clone();
+    let releaser = thread::Builder::new().name("the-releaser".to_owned());
+    let releaser = releaser.spawn(move || pool.release()).unwrap();
+    gate.wait_for_arrivals(1);
+    rig.clock.advance(SECOND);
+    until(|| rig.pool.stats().refused == 2); // The future's task, and the due one.
+    gate.open();
+    assert!(matches!(due.join(), Err(JoinError::Released)));
+    releaser.join().unwrap();
+    assert_eq!(*names.lock().unwrap(), [Some("the-releaser".to_owned())]);
+    held.open();
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn captures_that_are_released_may_wait_for_one_another_as_they_are_dropped() {
-    bounded(|| {
-        for elsewhere in [false, true] {
-            let rig = Rig::new(1);
-            let drops = DropCounter::new();
-            let handles: [Arc<Mutex<Option<ScheduledHandle<()>>>>; 2] = Default::default();
-            for (own, other) in [(0, 1), (1, 0)] {
-                let (token, other) = (drops.token(), Arc::clone(&handles[other]));
-                let waits = OnDrop(move || {
-                    let _ = &token;
-                    let Some(other) = other.lock().unwrap().take() else {
-                        return;
-                    };
-                    assert!(matches!(other.join(), Err(JoinError::Released)));
-                });
-                let handle = rig.scheduled.spawn_after(SECOND, move || drop(waits));
-                *handles[own].lock().unwrap() = Some(handle.unwrap());
-            }
-            if elsewhere {
-                rig.pool.release();
-            } else {
-                rig.scheduled.release_now();
-            }
-            assert_eq!(drops.alive(), 0);
-            assert!(
-                handles
-                    .iter()
-                    .all(|handle| handle.lock().unwrap().is_none())
-            );
-            rig.end();
-        }
-    });
-}
-
-#[test]
-fn what_was_captured_may_wait_for_the_end_as_it_is_dropped() {
-    bounded(|| {
-        for cancels in [false, true] {
-            let rig = Rig::new(1);
-            let (scheduled, waited) = (rig.scheduled.downgrade(), Arc::new(Mutex::new(None)));
-            let noted = Arc::clone(&waited);
+    for elsewhere in [false, true] {
+        let rig = Rig::new(1);
+        let drops = DropCounter::new();
+        let handles: [Arc<Mutex<Option<ScheduledHandle<()>>>>; 2] = Default::default();
+        for (own, other) in [(0, 1), (1, 0)] {
+            let (token, other) = (drops.token(), Arc::clone(&handles[other]));
             let waits = OnDrop(move || {
-                let ended = scheduled.upgrade().unwrap().wait_released();
-                *noted.lock().unwrap() = Some(ended);
+                let _ = &token;
+                let Some(other) = other.lock().unwrap().take() else {
+                    return;
+                };
+                assert!(matches!(other.join(), Err(JoinError::Released)));
             });
-            let task = rig.scheduled.spawn_after(SECOND, move || drop(waits));
-            let task = task.unwrap();
-            if cancels {
-                rig.scheduled.release();
-                assert!(task.cancel());
-            } else {
-                rig.scheduled.release_now();
-            }
-            // The pool too, whose release does not wait for the destructor.
-            assert_eq!(*waited.lock().unwrap(), Some(Ok(())));
-            rig.end();
+            let handle = rig.scheduled.spawn_after(SECOND, move || drop(waits));
+            *handles[own].lock().unwrap() = Some(handle.unwrap());
         }
-    });
-}
-
-#[test]
-fn a_waker_may_wait_for_the_end_and_for_other_schedules() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let mut first = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
-        let second = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
-        let second = Mutex::new(Some(second));
-        let (scheduled, gate) = (rig.scheduled.clone(), Gate::new());
-        gate.open();
-        let woken = gate.clone();
-        // Runs its continuation in place.
-        let waker = waker_fn(move || {
-            let second = second.lock().unwrap().take().unwrap();
-            assert!(matches!(second.join(), Err(JoinError::Released)));
-            scheduled.wait_released().unwrap();
-            woken.wait();
-        });
-        let polled = Pin::new(&mut first).poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
-        rig.scheduled.release_now();
-        assert_eq!(gate.arrivals(), 1, "no panic on the way");
-        assert!(first.is_finished());
+        if elsewhere {
+            rig.pool.release();
+        } else {
+            rig.scheduled.release_now();
+        }
+        assert_eq!(drops.alive(), 0);
+        assert!(
+            handles
+                .iter()
+                .all(|handle| handle.lock().unwrap().is_none())
+        );
         rig.end();
-    });
+    }
 }
 
-#[test]
-fn a_destructor_that_blocks_holds_up_neither_the_timer_nor_the_handle_nor_the_end() {
-    bounded(|| {
+#[testkit::test]
+fn what_was_captured_may_wait_for_the_end_as_it_is_dropped() {
+    for cancels in [false, true] {
         let rig = Rig::new(1);
-        let gate = Gate::new();
-        let blocks = gate.clone();
-        let blocks = OnDrop(move || blocks.wait());
-        let task = rig.scheduled.spawn_after(SECOND, move || drop(blocks));
-        let task = Arc::new(task.unwrap());
-        let other = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
-        let canceller = {
-            let task = Arc::clone(&task);
-            thread::spawn(move || task.cancel())
-        };
-        gate.wait_for_arrivals(1);
-        assert!(task.is_finished());
-        rig.clock.advance(SECOND);
-        assert_eq!(other.join().unwrap(), 5);
-        rig.end(); // Waits for the end.
-        gate.open();
-        assert!(canceller.join().unwrap());
-    });
+        let (scheduled, waited) = (rig.scheduled.downgrade(), Arc::new(Mutex::new(None)));
+        let noted = Arc::clone(&waited);
+        let waits = OnDrop(move || {
+            let ended = scheduled.upgrade().unwrap().wait_released();
+            *noted.lock().unwrap() = Some(ended);
+        });
+        let task = rig.scheduled.spawn_after(SECOND, move || drop(waits));
+        let task = task.unwrap();
+        if cancels {
+            rig.scheduled.release();
+            assert!(task.cancel());
+        } else {
+            rig.scheduled.release_now();
+        }
+        // The pool too, whose release does not wait for the destructor.
+        assert_eq!(*waited.lock().unwrap(), Some(Ok(())));
+        rig.end();
+    }
 }
 
-#[test]
-fn the_last_handle_of_a_pool_that_waits_for_its_end_is_dropped_after_the_handles_are_told() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = untimed(1, &clock).drop_policy(DropPolicy::Join);
-        let pool = pool.build().unwrap();
-        let gate = Gate::new();
-        let holds = gate.clone();
-        pool.submit(move || holds.wait()).unwrap();
-        gate.wait_for_arrivals(1);
-        let scheduled = ScheduledPool::new(pool);
-        let mut task = scheduled.spawn_after(SECOND, || ()).unwrap();
-        drop(scheduled);
-        // It lets the pool's task go on, which the drop of the pool's last handle waits for.
-        let opens = gate.clone();
-        let waker = waker_fn(move || opens.open());
-        let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
-        assert!(task.cancel());
-        assert!(gate.is_open());
+#[testkit::test]
+fn a_waker_may_wait_for_the_end_and_for_other_schedules() {
+    let rig = Rig::new(1);
+    let mut first = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+    let second = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+    let second = Mutex::new(Some(second));
+    let (scheduled, gate) = (rig.scheduled.clone(), Gate::new());
+    gate.open();
+    let woken = gate.clone();
+    // Runs its continuation in place.
+    let waker = waker_fn(move || {
+        let second = second.lock().unwrap().take().unwrap();
+        assert!(matches!(second.join(), Err(JoinError::Released)));
+        scheduled.wait_released().unwrap();
+        woken.wait();
     });
+    let polled = Pin::new(&mut first).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    rig.scheduled.release_now();
+    assert_eq!(gate.arrivals(), 1, "no panic on the way");
+    assert!(first.is_finished());
+    rig.end();
+}
+
+#[testkit::test]
+fn a_destructor_that_blocks_holds_up_neither_the_timer_nor_the_handle_nor_the_end() {
+    let rig = Rig::new(1);
+    let gate = Gate::new();
+    let blocks = gate.clone();
+    let blocks = OnDrop(move || blocks.wait());
+    let task = rig.scheduled.spawn_after(SECOND, move || drop(blocks));
+    let task = Arc::new(task.unwrap());
+    let other = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
+    let canceller = {
+        let task = Arc::clone(&task);
+        thread::spawn(move || task.cancel())
+    };
+    gate.wait_for_arrivals(1);
+    assert!(task.is_finished());
+    rig.clock.advance(SECOND);
+    assert_eq!(other.join().unwrap(), 5);
+    rig.end(); // Waits for the end.
+    gate.open();
+    assert!(canceller.join().unwrap());
+}
+
+#[testkit::test]
+fn the_last_handle_of_a_pool_that_waits_for_its_end_is_dropped_after_the_handles_are_told() {
+    let clock = ManualClock::new();
+    let pool = untimed(1, &clock).drop_policy(DropPolicy::Join);
+    let pool = pool.build().unwrap();
+    let gate = Gate::new();
+    let holds = gate.clone();
+    pool.submit(move || holds.wait()).unwrap();
+    gate.wait_for_arrivals(1);
+    let scheduled = ScheduledPool::new(pool);
+    let mut task = scheduled.spawn_after(SECOND, || ()).unwrap();
+    drop(scheduled);
+    // It lets the pool's task go on, which the drop of the pool's last handle waits for.
+    let opens = gate.clone();
+    let waker = waker_fn(move || opens.open());
+    let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    assert!(task.cancel());
+    assert!(gate.is_open());
 }

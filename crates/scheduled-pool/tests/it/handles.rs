@@ -11,7 +11,7 @@ use pool_core::JoinError;
 use scheduled_pool::{ScheduledHandle, ScheduledPool, SeriesHandle};
 use testkit::{CountingWaker, DropCounter, block_on, waker_fn};
 
-use crate::support::{Gates, Rig, SECOND, bounded, every_second, secs, until};
+use crate::support::{Gates, Rig, SECOND, every_second, secs, until};
 
 fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
@@ -26,226 +26,206 @@ fn handles_go_to_other_threads_and_are_no_larger_than_they_need_be() {
     goes::<scheduled_pool::WeakScheduledPool>();
 }
 
-#[test]
+#[testkit::test]
 fn a_thread_that_joins_sleeps_until_the_task_has_ended() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
-        let joiner = thread::spawn(move || handle.join().unwrap());
-        rig.clock.advance(SECOND);
-        assert_eq!(joiner.join().unwrap(), 5);
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
+    let joiner = thread::spawn(move || handle.join().unwrap());
+    rig.clock.advance(SECOND);
+    assert_eq!(joiner.join().unwrap(), 5);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_join_with_a_limit_gives_the_handle_back_and_may_be_tried_again() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let handle = rig.scheduled.spawn_after(secs(5), || 5).unwrap();
-        rig.sleeps_until(secs(5));
-        let joiner = thread::spawn(move || handle.join_timeout(secs(2)));
-        rig.sleeps_until(secs(2));
-        rig.clock.advance(secs(2));
-        let handle = joiner.join().unwrap().unwrap_err();
-        let handle = handle.try_join().unwrap_err();
-        let handle = handle.join_timeout(rig.start).unwrap_err();
-        rig.clock.advance(secs(3));
-        until(|| handle.is_finished());
-        assert_eq!(handle.try_join().unwrap().unwrap(), 5);
+    let rig = Rig::new(1);
+    let handle = rig.scheduled.spawn_after(secs(5), || 5).unwrap();
+    rig.sleeps_until(secs(5));
+    let joiner = thread::spawn(move || handle.join_timeout(secs(2)));
+    rig.sleeps_until(secs(2));
+    rig.clock.advance(secs(2));
+    let handle = joiner.join().unwrap().unwrap_err();
+    let handle = handle.try_join().unwrap_err();
+    let handle = handle.join_timeout(rig.start).unwrap_err();
+    rig.clock.advance(secs(3));
+    until(|| handle.is_finished());
+    assert_eq!(handle.try_join().unwrap().unwrap(), 5);
 
-        let series = rig
-            .scheduled
-            .spawn_at_fixed_rate(SECOND, SECOND, || ())
-            .unwrap();
-        let series = series.try_join().unwrap_err();
-        let series = series.join_timeout(rig.start).unwrap_err();
-        let joiner = thread::spawn(move || series.join_timeout(secs(0)));
-        let series = joiner.join().unwrap().unwrap_err();
-        series.cancel();
-        assert!(matches!(series.try_join(), Ok(Err(JoinError::Cancelled))));
-        rig.end();
-    });
+    let series = rig
+        .scheduled
+        .spawn_at_fixed_rate(SECOND, SECOND, || ())
+        .unwrap();
+    let series = series.try_join().unwrap_err();
+    let series = series.join_timeout(rig.start).unwrap_err();
+    let joiner = thread::spawn(move || series.join_timeout(secs(0)));
+    let series = joiner.join().unwrap().unwrap_err();
+    series.cancel();
+    assert!(matches!(series.try_join(), Ok(Err(JoinError::Cancelled))));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_handle_is_a_future_on_any_runtime() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
-        let clock = rig.clock.clone();
-        let mover = thread::spawn(move || {
-            clock.wait_for_sleepers(1);
-            clock.advance(SECOND);
-        });
-        assert_eq!(futures_lite::future::block_on(handle).unwrap(), 5);
-        mover.join().unwrap();
-        let series = rig
-            .scheduled
-            .spawn_at_fixed_rate(SECOND, SECOND, || panic!("at once"))
-            .unwrap();
-        rig.clock.advance(SECOND);
-        let ended = block_on(series);
-        assert!(matches!(ended, Err(JoinError::Panicked(_))));
-        rig.end();
+    let rig = Rig::new(1);
+    let handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
+    let clock = rig.clock.clone();
+    let mover = thread::spawn(move || {
+        clock.wait_for_sleepers(1);
+        clock.advance(SECOND);
     });
+    assert_eq!(futures_lite::future::block_on(handle).unwrap(), 5);
+    mover.join().unwrap();
+    let series = rig
+        .scheduled
+        .spawn_at_fixed_rate(SECOND, SECOND, || panic!("at once"))
+        .unwrap();
+    rig.clock.advance(SECOND);
+    let ended = block_on(series);
+    assert!(matches!(ended, Err(JoinError::Panicked(_))));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn the_last_waker_is_woken_once_and_the_stale_one_never() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let mut handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
-        let (stale, last) = (CountingWaker::new(), CountingWaker::new());
-        assert!(poll(&mut handle, &stale.waker()).is_pending());
-        assert!(poll(&mut handle, &last.waker()).is_pending());
-        assert_eq!(stale.wakers(), 0, "it was dropped when it was replaced");
-        rig.clock.advance(SECOND);
-        last.wait_for_wakes(1);
-        assert!(matches!(
-            poll(&mut handle, Waker::noop()),
-            Poll::Ready(Ok(5))
-        ));
-        let again = poll(&mut handle, Waker::noop());
-        assert!(matches!(again, Poll::Ready(Err(JoinError::Taken))));
-        assert_eq!((stale.wakes(), last.wakes()), (0, 1));
-        until(|| last.wakers() == 0);
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let mut handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
+    let (stale, last) = (CountingWaker::new(), CountingWaker::new());
+    assert!(poll(&mut handle, &stale.waker()).is_pending());
+    assert!(poll(&mut handle, &last.waker()).is_pending());
+    assert_eq!(stale.wakers(), 0, "it was dropped when it was replaced");
+    rig.clock.advance(SECOND);
+    last.wait_for_wakes(1);
+    assert!(matches!(
+        poll(&mut handle, Waker::noop()),
+        Poll::Ready(Ok(5))
+    ));
+    let again = poll(&mut handle, Waker::noop());
+    assert!(matches!(again, Poll::Ready(Err(JoinError::Taken))));
+    assert_eq!((stale.wakes(), last.wakes()), (0, 1));
+    until(|| last.wakers() == 0);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_dropped_handle_detaches_and_the_value_is_dropped_where_it_arises() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let (drops, gates) = (DropCounter::new(), Gates::new(1));
-        let (value, mut wait) = (drops.token(), gates.task(|| ()));
-        let handle = rig.scheduled.spawn_after(SECOND, move || {
-            wait();
-            value
-        });
-        rig.clock.advance(SECOND);
-        gates.reached(0);
-        drop(handle);
-        assert_eq!(drops.alive(), 1);
-        gates.open(0);
-        until(|| drops.alive() == 0);
-
-        let value = drops.token();
-        let handle = rig.scheduled.spawn_after(SECOND, move || value).unwrap();
-        rig.clock.advance(SECOND);
-        until(|| handle.is_finished());
-        drop(handle);
-        assert_eq!(drops.alive(), 0);
-        rig.end();
+    let rig = Rig::new(1);
+    let (drops, gates) = (DropCounter::new(), Gates::new(1));
+    let (value, mut wait) = (drops.token(), gates.task(|| ()));
+    let handle = rig.scheduled.spawn_after(SECOND, move || {
+        wait();
+        value
     });
+    rig.clock.advance(SECOND);
+    gates.reached(0);
+    drop(handle);
+    assert_eq!(drops.alive(), 1);
+    gates.open(0);
+    until(|| drops.alive() == 0);
+
+    let value = drops.token();
+    let handle = rig.scheduled.spawn_after(SECOND, move || value).unwrap();
+    rig.clock.advance(SECOND);
+    until(|| handle.is_finished());
+    drop(handle);
+    assert_eq!(drops.alive(), 0);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_series_goes_on_without_its_handle() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let stamps = rig.stamps();
-        let task = stamps.clone();
-        drop(
-            rig.scheduled
-                .spawn_series(SECOND, &every_second(), move || task.stamp()),
-        );
-        rig.walk(4, || rig.scheduled.stats().runs);
-        assert_eq!(stamps.seconds(), [1, 2, 3, 4]);
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let stamps = rig.stamps();
+    let task = stamps.clone();
+    drop(
+        rig.scheduled
+            .spawn_series(SECOND, &every_second(), move || task.stamp()),
+    );
+    rig.walk(4, || rig.scheduled.stats().runs);
+    assert_eq!(stamps.seconds(), [1, 2, 3, 4]);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_may_not_wait_for_what_has_not_started() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let scheduled = rig.scheduled.downgrade();
-        let task = rig.pool.spawn(move || {
-            let scheduled = scheduled.upgrade().unwrap();
-            let late = scheduled.spawn_after(SECOND, || 5).unwrap();
-            let late = late.join_timeout(SECOND).unwrap();
-            let series = scheduled.spawn_at_fixed_rate(SECOND, SECOND, || ());
-            let series = series.unwrap().join();
-            (late, series, scheduled.wait_released())
-        });
-        let (late, series, end) = task.unwrap().join().unwrap();
-        assert!(matches!(late, Err(JoinError::WouldDeadlock)));
-        assert!(matches!(series, Err(JoinError::WouldDeadlock)));
-        assert_eq!(end, Err(pool_core::WaitError::WouldDeadlock));
-        // Both go on.
-        assert_eq!(rig.scheduled.pending(), 2);
-        rig.clock.advance(SECOND);
-        until(|| rig.scheduled.stats().runs >= 2);
-        rig.end();
+    let rig = Rig::new(1);
+    let scheduled = rig.scheduled.downgrade();
+    let task = rig.pool.spawn(move || {
+        let scheduled = scheduled.upgrade().unwrap();
+        let late = scheduled.spawn_after(SECOND, || 5).unwrap();
+        let late = late.join_timeout(SECOND).unwrap();
+        let series = scheduled.spawn_at_fixed_rate(SECOND, SECOND, || ());
+        let series = series.unwrap().join();
+        (late, series, scheduled.wait_released())
     });
+    let (late, series, end) = task.unwrap().join().unwrap();
+    assert!(matches!(late, Err(JoinError::WouldDeadlock)));
+    assert!(matches!(series, Err(JoinError::WouldDeadlock)));
+    assert_eq!(end, Err(pool_core::WaitError::WouldDeadlock));
+    // Both go on.
+    assert_eq!(rig.scheduled.pending(), 2);
+    rig.clock.advance(SECOND);
+    until(|| rig.scheduled.stats().runs >= 2);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_may_wait_for_a_task_that_runs_on_another() {
-    bounded(|| {
-        let rig = Rig::new(2);
-        let gates = Gates::new(1);
-        let mut wait = gates.task(|| ());
-        let handle = rig
-            .scheduled
-            .spawn_after(SECOND, move || {
-                wait();
-                5
-            })
-            .unwrap();
-        rig.clock.advance(SECOND);
-        gates.reached(0);
-        let joiner = rig.pool.spawn(move || handle.join().unwrap()).unwrap();
-        gates.open(0);
-        assert_eq!(joiner.join().unwrap(), 5);
-        rig.end();
-    });
+    let rig = Rig::new(2);
+    let gates = Gates::new(1);
+    let mut wait = gates.task(|| ());
+    let handle = rig
+        .scheduled
+        .spawn_after(SECOND, move || {
+            wait();
+            5
+        })
+        .unwrap();
+    rig.clock.advance(SECOND);
+    gates.reached(0);
+    let joiner = rig.pool.spawn(move || handle.join().unwrap()).unwrap();
+    gates.open(0);
+    assert_eq!(joiner.join().unwrap(), 5);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_worker_may_await_what_has_not_started() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let scheduled = rig.scheduled.clone();
-        let slot = Arc::new(Mutex::new(None));
-        let later = Arc::clone(&slot);
-        let task = rig.pool.spawn(move || {
-            let mut late = scheduled.spawn_after(SECOND, || 5).unwrap();
-            assert!(poll(&mut late, Waker::noop()).is_pending());
-            *later.lock().unwrap() = Some(late);
-        });
-        task.unwrap().join().unwrap();
-        rig.clock.advance(SECOND);
-        let late = slot.lock().unwrap().take().unwrap();
-        assert_eq!(block_on(late).unwrap(), 5);
-        rig.end();
+    let rig = Rig::new(1);
+    let scheduled = rig.scheduled.clone();
+    let slot = Arc::new(Mutex::new(None));
+    let later = Arc::clone(&slot);
+    let task = rig.pool.spawn(move || {
+        let mut late = scheduled.spawn_after(SECOND, || 5).unwrap();
+        assert!(poll(&mut late, Waker::noop()).is_pending());
+        *later.lock().unwrap() = Some(late);
     });
+    task.unwrap().join().unwrap();
+    rig.clock.advance(SECOND);
+    let late = slot.lock().unwrap().take().unwrap();
+    assert_eq!(block_on(late).unwrap(), 5);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn what_is_printed_says_what_there_is() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
-        let series = rig
-            .scheduled
-            .spawn_at_fixed_rate(SECOND, SECOND, || ())
-            .unwrap();
-        let text = format!("{:?} {handle:?} {series:?}", rig.scheduled);
-        for part in [
-            "ScheduledPool",
-            "pending: 2",
-            "ScheduledHandle",
-            "SeriesHandle",
-            "runs: 0",
-        ] {
-            assert!(text.contains(part), "{text}");
-        }
-        assert!(handle.cancel());
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
+    let series = rig
+        .scheduled
+        .spawn_at_fixed_rate(SECOND, SECOND, || ())
+        .unwrap();
+    let text = format!("{:?} {handle:?} {series:?}", rig.scheduled);
+    for part in [
+        "ScheduledPool",
+        "pending: 2",
+        "ScheduledHandle",
+        "SeriesHandle",
+        "runs: 0",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(handle.cancel());
+    rig.end();
 }
 
 /// What is done when the last clone of a waker is dropped.
@@ -257,44 +237,40 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_stale_waker_whose_drop_waits_does_not_cost_the_join_its_wake_up() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let mut handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
-        let (clock, scheduled) = (rig.clock.clone(), rig.scheduled.clone());
-        let waits = OnDrop(move || {
-            // The join has left its parker. Its task runs and ends, and so the token is given,
-            // before the one worker comes to the task that is waited for here.
-            clock.advance(SECOND);
-            let inner = scheduled.spawn_after(Duration::ZERO, || 6).unwrap();
-            assert_eq!(inner.join().unwrap(), 6);
-        });
-        let waker = waker_fn(move || _ = &waits);
-        assert!(poll(&mut handle, &waker).is_pending());
-        drop(waker);
-        assert_eq!(handle.join().unwrap(), 5);
-        rig.end();
+    let rig = Rig::new(1);
+    let mut handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
+    let (clock, scheduled) = (rig.clock.clone(), rig.scheduled.clone());
+    let waits = OnDrop(move || {
+        // The join has left its parker. Its task runs and ends, and so the token is given,
+        // before the one worker comes to the task that is waited for here.
+        clock.advance(SECOND);
+        let inner = scheduled.spawn_after(Duration::ZERO, || 6).unwrap();
+        assert_eq!(inner.join().unwrap(), 6);
     });
+    let waker = waker_fn(move || _ = &waits);
+    assert!(poll(&mut handle, &waker).is_pending());
+    drop(waker);
+    assert_eq!(handle.join().unwrap(), 5);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_stale_waker_whose_drop_panics_panics_in_the_join_and_the_task_runs_all_the_same() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let runs = Arc::new(Mutex::new(0));
-        let inner = Arc::clone(&runs);
-        let count = move || *inner.lock().unwrap() += 1;
-        let mut handle = rig.scheduled.spawn_after(SECOND, count).unwrap();
-        let bomb = OnDrop(|| panic!("a waker's own affair"));
-        let waker = waker_fn(move || _ = &bomb);
-        assert!(poll(&mut handle, &waker).is_pending());
-        drop(waker);
-        let joined = thread::spawn(move || handle.join()).join();
-        assert!(joined.is_err(), "its own panic");
-        rig.clock.advance(SECOND);
-        until(|| rig.scheduled.stats().ended == 1);
-        assert_eq!(*runs.lock().unwrap(), 1);
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let runs = Arc::new(Mutex::new(0));
+    let inner = Arc::clone(&runs);
+    let count = move || *inner.lock().unwrap() += 1;
+    let mut handle = rig.scheduled.spawn_after(SECOND, count).unwrap();
+    let bomb = OnDrop(|| panic!("a waker's own affair"));
+    let waker = waker_fn(move || _ = &bomb);
+    assert!(poll(&mut handle, &waker).is_pending());
+    drop(waker);
+    let joined = thread::spawn(move || handle.join()).join();
+    assert!(joined.is_err(), "its own panic");
+    rig.clock.advance(SECOND);
+    until(|| rig.scheduled.stats().ended == 1);
+    assert_eq!(*runs.lock().unwrap(), 1);
+    rig.end();
 }

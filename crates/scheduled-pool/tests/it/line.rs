@@ -4,145 +4,133 @@ use std::thread;
 
 use pool_core::{ManualClock, SubmitError};
 
-use crate::support::{Journal, Rig, SECOND, bounded, hold, secs, until, untimed};
+use crate::support::{Journal, Rig, SECOND, hold, secs, until, untimed};
 
-#[test]
+#[testkit::test]
 fn a_due_task_joins_the_line_behind_blocked_submitters_and_before_later_ones() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let (gate, journal) = (hold(&rig.pool, 1), Journal::new());
-        let submit = |entry: &'static str| {
-            let (pool, task) = (rig.pool.clone(), journal.writer(entry));
-            let before = rig.pool.waiting();
-            let thread = thread::spawn(move || pool.submit(task).unwrap());
-            until(|| rig.pool.waiting() > before);
-            thread
-        };
-        let first = submit("before");
-        let handle = rig
-            .scheduled
-            .spawn_after(SECOND, journal.writer("due"))
-            .unwrap();
-        rig.clock.advance(SECOND);
-        until(|| rig.pool.waiting() == 2);
-        let last = submit("after");
-        gate.open();
-        first.join().unwrap();
-        last.join().unwrap();
-        handle.join().unwrap();
-        rig.pool.wait_idle().unwrap();
-        assert_eq!(journal.entries(), ["before", "due", "after"]);
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let (gate, journal) = (hold(&rig.pool, 1), Journal::new());
+    let submit = |entry: &'static str| {
+        let (pool, task) = (rig.pool.clone(), journal.writer(entry));
+        let before = rig.pool.waiting();
+        let thread = thread::spawn(move || pool.submit(task).unwrap());
+        until(|| rig.pool.waiting() > before);
+        thread
+    };
+    let first = submit("before");
+    let handle = rig
+        .scheduled
+        .spawn_after(SECOND, journal.writer("due"))
+        .unwrap();
+    rig.clock.advance(SECOND);
+    until(|| rig.pool.waiting() == 2);
+    let last = submit("after");
+    gate.open();
+    first.join().unwrap();
+    last.join().unwrap();
+    handle.join().unwrap();
+    rig.pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), ["before", "due", "after"]);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_full_pool_holds_up_neither_the_timer_nor_other_schedules() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let gate = hold(&rig.pool, 1);
-        let handles: Vec<_> = (1..=50)
-            .map(|after| {
-                rig.scheduled
-                    .spawn_after(secs(after), move || after)
-                    .unwrap()
-            })
-            .collect();
-        for second in 1..=50 {
-            rig.clock.advance(SECOND);
-            until(|| rig.pool.waiting() == second);
-        }
-        gate.open();
-        for (handle, after) in handles.into_iter().zip(1..) {
-            assert_eq!(handle.join().unwrap(), after);
-        }
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let gate = hold(&rig.pool, 1);
+    let handles: Vec<_> = (1..=50)
+        .map(|after| {
+            rig.scheduled
+                .spawn_after(secs(after), move || after)
+                .unwrap()
+        })
+        .collect();
+    for second in 1..=50 {
+        rig.clock.advance(SECOND);
+        until(|| rig.pool.waiting() == second);
+    }
+    gate.open();
+    for (handle, after) in handles.into_iter().zip(1..) {
+        assert_eq!(handle.join().unwrap(), after);
+    }
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_due_task_waits_though_the_pool_lets_nobody_wait() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let builder = untimed(1, &clock).nonblocking(true).max_waiting(0);
-        let rig = Rig::over(builder.build().unwrap(), clock);
-        let gate = hold(&rig.pool, 1);
-        let handles: Vec<_> = (0..3)
-            .map(|number| rig.scheduled.spawn_after(SECOND, move || number).unwrap())
-            .collect();
-        rig.clock.advance(SECOND);
-        until(|| rig.pool.waiting() == 3);
-        assert!(matches!(rig.pool.submit(|| ()), Err(SubmitError::Full(_))));
-        gate.open();
-        for (handle, number) in handles.into_iter().zip(0..) {
-            assert_eq!(handle.join().unwrap(), number);
-        }
-        rig.end();
-    });
+    let clock = ManualClock::new();
+    let builder = untimed(1, &clock).nonblocking(true).max_waiting(0);
+    let rig = Rig::over(builder.build().unwrap(), clock);
+    let gate = hold(&rig.pool, 1);
+    let handles: Vec<_> = (0..3)
+        .map(|number| rig.scheduled.spawn_after(SECOND, move || number).unwrap())
+        .collect();
+    rig.clock.advance(SECOND);
+    until(|| rig.pool.waiting() == 3);
+    assert!(matches!(rig.pool.submit(|| ()), Err(SubmitError::Full(_))));
+    gate.open();
+    for (handle, number) in handles.into_iter().zip(0..) {
+        assert_eq!(handle.join().unwrap(), number);
+    }
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn due_tasks_take_no_place_of_those_who_may_wait() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = untimed(1, &clock).max_waiting(1).build().unwrap();
-        let rig = Rig::over(pool, clock);
-        let gate = hold(&rig.pool, 1);
-        let handle = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
-        rig.clock.advance(SECOND);
-        until(|| rig.pool.waiting() == 1);
-        let pool = rig.pool.clone();
-        let thread = thread::spawn(move || pool.submit(|| ()).unwrap());
-        until(|| rig.pool.waiting() == 2);
-        assert!(rig.pool.submit(|| ()).unwrap_err().is_full());
-        gate.open();
-        thread.join().unwrap();
-        handle.join().unwrap();
-        rig.end();
-    });
+    let clock = ManualClock::new();
+    let pool = untimed(1, &clock).max_waiting(1).build().unwrap();
+    let rig = Rig::over(pool, clock);
+    let gate = hold(&rig.pool, 1);
+    let handle = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+    rig.clock.advance(SECOND);
+    until(|| rig.pool.waiting() == 1);
+    let pool = rig.pool.clone();
+    let thread = thread::spawn(move || pool.submit(|| ()).unwrap());
+    until(|| rig.pool.waiting() == 2);
+    assert!(rig.pool.submit(|| ()).unwrap_err().is_full());
+    gate.open();
+    thread.join().unwrap();
+    handle.join().unwrap();
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn pending_schedules_are_not_in_flight() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let handle = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
-        let series = rig
-            .scheduled
-            .spawn_at_fixed_rate(SECOND, SECOND, || ())
-            .unwrap();
-        rig.pool.submit(|| ()).unwrap();
-        rig.pool.wait_idle().unwrap();
-        assert_eq!((rig.pool.in_flight(), rig.scheduled.pending()), (0, 2));
-        rig.clock.advance(SECOND);
-        until(|| series.runs() == 1);
-        handle.join().unwrap();
-        rig.pool.wait_idle().unwrap();
-        assert_eq!(
-            (rig.scheduled.pending(), rig.scheduled.stats().unended),
-            (1, 1)
-        );
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let handle = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+    let series = rig
+        .scheduled
+        .spawn_at_fixed_rate(SECOND, SECOND, || ())
+        .unwrap();
+    rig.pool.submit(|| ()).unwrap();
+    rig.pool.wait_idle().unwrap();
+    assert_eq!((rig.pool.in_flight(), rig.scheduled.pending()), (0, 2));
+    rig.clock.advance(SECOND);
+    until(|| series.runs() == 1);
+    handle.join().unwrap();
+    rig.pool.wait_idle().unwrap();
+    assert_eq!(
+        (rig.scheduled.pending(), rig.scheduled.stats().unended),
+        (1, 1)
+    );
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn many_due_at_once_all_come_in_order() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let journal = Journal::new();
-        let handles: Vec<_> = (0..1000)
-            .map(|number| {
-                rig.scheduled
-                    .spawn_after(SECOND, journal.writer(number))
-                    .unwrap()
-            })
-            .collect();
-        rig.clock.advance(SECOND);
-        for handle in handles {
-            handle.join().unwrap();
-        }
-        assert!(journal.entries().into_iter().eq(0..1000));
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let journal = Journal::new();
+    let handles: Vec<_> = (0..1000)
+        .map(|number| {
+            rig.scheduled
+                .spawn_after(SECOND, journal.writer(number))
+                .unwrap()
+        })
+        .collect();
+    rig.clock.advance(SECOND);
+    for handle in handles {
+        handle.join().unwrap();
+    }
+    assert!(journal.entries().into_iter().eq(0..1000));
+    rig.end();
 }

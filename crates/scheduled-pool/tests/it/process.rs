@@ -11,7 +11,7 @@ use scheduled_pool::ScheduledPool;
 
 use crate::support::{SECOND, secs};
 
-#[test]
+#[testkit::test]
 fn a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held() {
     let ended = testkit::in_child(
         "process::a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held",
@@ -60,7 +60,7 @@ fn a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held() {
     assert!(ended.is_ok(), "{ended:?}");
 }
 
-#[test]
+#[testkit::test]
 fn a_process_ends_though_schedules_are_pending() {
     let ended = testkit::in_child(
         "process::a_process_ends_though_schedules_are_pending",

@@ -9,7 +9,7 @@ use pool_core::{Clock, JoinError, ManualClock};
 use scheduled_pool::{Missed, ScheduledHandle, ScheduledPool, Series, SeriesHandle};
 use testkit::{DropCounter, Rng};
 
-use crate::support::{Rig, bounded, secs, until, untimed};
+use crate::support::{Rig, secs, until, untimed};
 
 struct Program {
     rig: Rig,
@@ -149,16 +149,14 @@ impl Program {
     }
 }
 
-#[test]
+#[testkit::test]
 fn random_programs_end_with_every_handle_told_and_nothing_left() {
-    bounded(|| {
-        let mut rng = Rng::from_env();
-        for _ in 0..400 {
-            let mut program = Program::new(rng.split());
-            for _ in 0..program.rng.below(60) {
-                program.step();
-            }
-            program.finish();
+    let mut rng = Rng::from_env();
+    for _ in 0..400 {
+        let mut program = Program::new(rng.split());
+        for _ in 0..program.rng.below(60) {
+            program.step();
         }
-    });
+        program.finish();
+    }
 }

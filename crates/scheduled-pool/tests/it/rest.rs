@@ -11,9 +11,7 @@ use std::time::Duration;
 use pool_core::{Clock, ManualClock, WaitError};
 use testkit::{CountingWaker, block_on};
 
-use crate::support::{
-    Gates, Journal, Rig, SECOND, bounded, every_second, hold, secs, until, untimed,
-};
+use crate::support::{Gates, Journal, Rig, SECOND, every_second, hold, secs, until, untimed};
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
@@ -34,193 +32,177 @@ fn waits(rig: &Rig) -> (thread::JoinHandle<Result<(), WaitError>>, Arc<AtomicBoo
     (waiter, returned)
 }
 
-#[test]
+#[testkit::test]
 fn what_is_due_later_holds_no_wait_for_rest_up() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        assert_eq!(rig.scheduled.wait_idle(), Ok(()), "nothing was scheduled");
-        let later = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
-        let never = rig.scheduled.spawn_after(Duration::MAX, || ()).unwrap();
-        assert_eq!(rig.scheduled.wait_idle(), Ok(()));
-        assert_eq!(block_on(rig.scheduled.wait_idle_async()), Ok(()));
-        assert!(later.cancel() && never.cancel());
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    assert_eq!(rig.scheduled.wait_idle(), Ok(()), "nothing was scheduled");
+    let later = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+    let never = rig.scheduled.spawn_after(Duration::MAX, || ()).unwrap();
+    assert_eq!(rig.scheduled.wait_idle(), Ok(()));
+    assert_eq!(block_on(rig.scheduled.wait_idle_async()), Ok(()));
+    assert!(later.cancel() && never.cancel());
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_for_rest_waits_for_what_is_due_wherever_it_is() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let gates = Gates::new(2);
-        let runs = rig
-            .scheduled
-            .spawn_after(secs(0), gates.task(|| ()))
-            .unwrap();
-        gates.reached(0);
-        // It waits for room.
-        let waiting = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
-        until(|| rig.pool.waiting() == 1);
-        let (waiter, returned) = waits(&rig);
-        gates.open(0);
-        assert_eq!(waiter.join().unwrap(), Ok(()));
-        assert!(returned.load(SeqCst) && runs.is_finished() && waiting.is_finished());
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let gates = Gates::new(2);
+    let runs = rig
+        .scheduled
+        .spawn_after(secs(0), gates.task(|| ()))
+        .unwrap();
+    gates.reached(0);
+    // It waits for room.
+    let waiting = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
+    until(|| rig.pool.waiting() == 1);
+    let (waiter, returned) = waits(&rig);
+    gates.open(0);
+    assert_eq!(waiter.join().unwrap(), Ok(()));
+    assert!(returned.load(SeqCst) && runs.is_finished() && waiting.is_finished());
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_for_rest_waits_for_the_pools_own_tasks_and_for_what_they_schedule() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let journal = Journal::new();
-        let (entries, scheduled) = (journal.clone(), rig.scheduled.clone());
-        let gate = hold(&rig.pool, 1);
-        let (waiter, _) = waits(&rig);
-        let chain = move || {
-            entries.write(0);
-            let last = entries.clone();
-            let then = scheduled.clone();
-            let second = move || {
-                entries.write(1);
-                drop(then.spawn_after(secs(0), last.writer(2)).unwrap());
-            };
-            drop(scheduled.spawn_after(secs(0), second).unwrap());
+    let rig = Rig::new(1);
+    let journal = Journal::new();
+    let (entries, scheduled) = (journal.clone(), rig.scheduled.clone());
+    let gate = hold(&rig.pool, 1);
+    let (waiter, _) = waits(&rig);
+    let chain = move || {
+        entries.write(0);
+        let last = entries.clone();
+        let then = scheduled.clone();
+        let second = move || {
+            entries.write(1);
+            drop(then.spawn_after(secs(0), last.writer(2)).unwrap());
         };
-        let submits = {
-            let pool = rig.pool.clone();
-            thread::spawn(move || pool.submit(chain).unwrap())
-        };
-        until(|| rig.pool.waiting() == 1);
-        gate.open();
-        submits.join().unwrap();
-        assert_eq!(waiter.join().unwrap(), Ok(()));
-        assert_eq!(journal.entries(), [0, 1, 2]);
-        rig.end();
-    });
+        drop(scheduled.spawn_after(secs(0), second).unwrap());
+    };
+    let submits = {
+        let pool = rig.pool.clone();
+        thread::spawn(move || pool.submit(chain).unwrap())
+    };
+    until(|| rig.pool.waiting() == 1);
+    gate.open();
+    submits.join().unwrap();
+    assert_eq!(waiter.join().unwrap(), Ok(()));
+    assert_eq!(journal.entries(), [0, 1, 2]);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_cancel_a_reset_and_the_end_of_a_run_of_a_series_bring_rest() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let gates = Gates::new(2);
-        let series = rig
-            .scheduled
-            .spawn_series(secs(0), &every_second(), gates.task(|| ()))
-            .unwrap();
-        gates.reached(0);
-        let (waiter, _) = waits(&rig);
-        gates.open(0);
-        assert_eq!(waiter.join().unwrap(), Ok(()), "between two runs");
-        assert_eq!(series.runs(), 1);
-        assert!(series.cancel());
+    let rig = Rig::new(1);
+    let gates = Gates::new(2);
+    let series = rig
+        .scheduled
+        .spawn_series(secs(0), &every_second(), gates.task(|| ()))
+        .unwrap();
+    gates.reached(0);
+    let (waiter, _) = waits(&rig);
+    gates.open(0);
+    assert_eq!(waiter.join().unwrap(), Ok(()), "between two runs");
+    assert_eq!(series.runs(), 1);
+    assert!(series.cancel());
 
-        let gate = hold(&rig.pool, 1);
-        let in_line = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
-        until(|| rig.pool.waiting() == 1);
-        let (waiter, _) = waits(&rig);
-        assert!(in_line.cancel());
-        gate.open();
-        assert_eq!(waiter.join().unwrap(), Ok(()));
-        rig.end();
-    });
+    let gate = hold(&rig.pool, 1);
+    let in_line = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
+    until(|| rig.pool.waiting() == 1);
+    let (waiter, _) = waits(&rig);
+    assert!(in_line.cancel());
+    gate.open();
+    assert_eq!(waiter.join().unwrap(), Ok(()));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_for_rest_ends_at_its_deadline_and_is_refused_on_a_worker() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let gate = hold(&rig.pool, 1);
-        let late = rig.scheduled.wait_idle_timeout(Duration::ZERO);
-        assert_eq!(late, Err(WaitError::TimedOut), "the pool is busy");
-        let due = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
-        until(|| rig.pool.waiting() == 1);
-        let (waiter, returned) = waits(&rig);
-        rig.clock.advance(secs(3600));
-        assert_eq!(waiter.join().unwrap(), Err(WaitError::TimedOut));
-        assert!(returned.load(SeqCst) && !due.is_finished());
-        gate.open();
-        let scheduled = rig.scheduled.clone();
-        let task = rig.pool.spawn(move || scheduled.wait_idle()).unwrap();
-        assert_eq!(task.join().unwrap(), Err(WaitError::WouldDeadlock));
-        assert_eq!(rig.scheduled.wait_idle(), Ok(()));
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let gate = hold(&rig.pool, 1);
+    let late = rig.scheduled.wait_idle_timeout(Duration::ZERO);
+    assert_eq!(late, Err(WaitError::TimedOut), "the pool is busy");
+    let due = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
+    until(|| rig.pool.waiting() == 1);
+    let (waiter, returned) = waits(&rig);
+    rig.clock.advance(secs(3600));
+    assert_eq!(waiter.join().unwrap(), Err(WaitError::TimedOut));
+    assert!(returned.load(SeqCst) && !due.is_finished());
+    gate.open();
+    let scheduled = rig.scheduled.clone();
+    let task = rig.pool.spawn(move || scheduled.wait_idle()).unwrap();
+    assert_eq!(task.join().unwrap(), Err(WaitError::WouldDeadlock));
+    assert_eq!(rig.scheduled.wait_idle(), Ok(()));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_for_rest_as_a_future_is_woken_for_it_and_leaves_nothing_behind() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let gates = Gates::new(1);
-        let due = rig
-            .scheduled
-            .spawn_after(secs(0), gates.task(|| ()))
-            .unwrap();
-        gates.reached(0);
-        let waker = CountingWaker::new();
-        let mut future = pin!(rig.scheduled.wait_idle_async());
-        for _ in 0..2 {
-            assert!(poll(future.as_mut(), &waker.waker()).is_pending());
-        }
-        let mut dropped = Box::pin(rig.scheduled.wait_idle_async());
-        assert!(poll(dropped.as_mut(), Waker::noop()).is_pending());
-        drop(dropped);
-        gates.open(0);
-        waker.wait_for_wakes(1);
-        due.join().unwrap();
-        assert_eq!(block_on(future), Ok(()));
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let gates = Gates::new(1);
+    let due = rig
+        .scheduled
+        .spawn_after(secs(0), gates.task(|| ()))
+        .unwrap();
+    gates.reached(0);
+    let waker = CountingWaker::new();
+    let mut future = pin!(rig.scheduled.wait_idle_async());
+    for _ in 0..2 {
+        assert!(poll(future.as_mut(), &waker.waker()).is_pending());
+    }
+    let mut dropped = Box::pin(rig.scheduled.wait_idle_async());
+    assert!(poll(dropped.as_mut(), Waker::noop()).is_pending());
+    drop(dropped);
+    gates.open(0);
+    waker.wait_for_wakes(1);
+    due.join().unwrap();
+    assert_eq!(block_on(future), Ok(()));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_release_ends_a_wait_for_rest_that_it_takes_the_tasks_of() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let gate = hold(&rig.pool, 1);
-        let due = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
-        until(|| rig.pool.waiting() == 1);
-        let (waiter, _) = waits(&rig);
-        assert_eq!(rig.scheduled.release_now().len(), 1);
-        assert!(due.is_finished());
-        gate.open();
-        assert_eq!(waiter.join().unwrap(), Ok(()));
-        assert_eq!(
-            rig.scheduled.wait_idle(),
-            Ok(()),
-            "a released one is at rest"
-        );
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let gate = hold(&rig.pool, 1);
+    let due = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
+    until(|| rig.pool.waiting() == 1);
+    let (waiter, _) = waits(&rig);
+    assert_eq!(rig.scheduled.release_now().len(), 1);
+    assert!(due.is_finished());
+    gate.open();
+    assert_eq!(waiter.join().unwrap(), Ok(()));
+    assert_eq!(
+        rig.scheduled.wait_idle(),
+        Ok(()),
+        "a released one is at rest"
+    );
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_wait_for_rest_waits_for_what_is_due_and_finds_no_thread_though_the_pool_is_idle() {
-    bounded(|| {
-        let (clock, refuses) = (ManualClock::new(), Arc::new(AtomicBool::new(true)));
-        let asked = Arc::clone(&refuses);
-        let pool = untimed(1, &clock).thread_gate(move || {
-            if asked.load(SeqCst) {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            Ok(())
-        });
-        let rig = Rig::over(pool.build().unwrap(), clock);
-        let due = rig.scheduled.spawn_after(secs(0), || 7).unwrap();
-        until(|| rig.scheduled.stats().thread_failures == 1);
-        assert_eq!(rig.pool.wait_idle(), Ok(()));
-        let late = rig.scheduled.wait_idle_timeout(Duration::ZERO);
-        assert_eq!(late, Err(WaitError::TimedOut));
-        let mut future = pin!(rig.scheduled.wait_idle_async());
-        assert!(poll(future.as_mut(), Waker::noop()).is_pending());
-        refuses.store(false, SeqCst);
-        until(|| rig.clock.sleepers() == 1);
-        rig.clock.advance(SECOND); // The timer offers it again.
-        assert_eq!(rig.scheduled.wait_idle(), Ok(()));
-        assert_eq!(block_on(future), Ok(()));
-        assert_eq!(due.join().unwrap(), 7);
-        rig.end();
+    let (clock, refuses) = (ManualClock::new(), Arc::new(AtomicBool::new(true)));
+    let asked = Arc::clone(&refuses);
+    let pool = untimed(1, &clock).thread_gate(move || {
+        if asked.load(SeqCst) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(())
     });
+    let rig = Rig::over(pool.build().unwrap(), clock);
+    let due = rig.scheduled.spawn_after(secs(0), || 7).unwrap();
+    until(|| rig.scheduled.stats().thread_failures == 1);
+    assert_eq!(rig.pool.wait_idle(), Ok(()));
+    let late = rig.scheduled.wait_idle_timeout(Duration::ZERO);
+    assert_eq!(late, Err(WaitError::TimedOut));
+    let mut future = pin!(rig.scheduled.wait_idle_async());
+    assert!(poll(future.as_mut(), Waker::noop()).is_pending());
+    refuses.store(false, SeqCst);
+    until(|| rig.clock.sleepers() == 1);
+    rig.clock.advance(SECOND); // The timer offers it again.
+    assert_eq!(rig.scheduled.wait_idle(), Ok(()));
+    assert_eq!(block_on(future), Ok(()));
+    assert_eq!(due.join().unwrap(), 7);
+    rig.end();
 }

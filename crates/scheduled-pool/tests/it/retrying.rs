@@ -9,7 +9,7 @@ use pool_core::{CancelToken, Clock, JoinError};
 use scheduled_pool::{Retry, ScheduleError, SeriesHandle, UnstartedTask};
 use testkit::Gate;
 
-use crate::support::{BUT_A_TICK, Rig, SECOND, TICK, bounded, secs, until};
+use crate::support::{BUT_A_TICK, Rig, SECOND, TICK, secs, until};
 
 /// After one second, then two, and so on.
 fn steady() -> Retry {
@@ -38,157 +38,143 @@ fn rests_after(runs: u64, series: &SeriesHandle<Result<u32, u32>>) {
     until(|| series.runs() == runs && series.next_due().is_some());
 }
 
-#[test]
+#[testkit::test]
 fn a_failed_task_is_tried_again_after_doubling_delays_until_it_succeeds() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let policy = steady().max_delay(secs(3));
-        let series = rig
-            .scheduled
-            .spawn_retrying(&policy, succeeds_at(5))
-            .unwrap();
-        for (failed, delay) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
-            rests_after(failed, &series);
-            assert_eq!(series.next_due(), Some(rig.clock.now() + secs(delay)));
-            assert_eq!(
-                rig.pool.stats().in_flight,
-                0,
-                "it holds no worker meanwhile"
-            );
-            rig.clock.advance(secs(delay));
-        }
-        assert_eq!(series.join().unwrap(), Ok(5));
-        rig.end();
-        assert_eq!(rig.scheduled.stats().runs, 5);
-    });
+    let rig = Rig::new(1);
+    let policy = steady().max_delay(secs(3));
+    let series = rig
+        .scheduled
+        .spawn_retrying(&policy, succeeds_at(5))
+        .unwrap();
+    for (failed, delay) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
+        rests_after(failed, &series);
+        assert_eq!(series.next_due(), Some(rig.clock.now() + secs(delay)));
+        assert_eq!(
+            rig.pool.stats().in_flight,
+            0,
+            "it holds no worker meanwhile"
+        );
+        rig.clock.advance(secs(delay));
+    }
+    assert_eq!(series.join().unwrap(), Ok(5));
+    rig.end();
+    assert_eq!(rig.scheduled.stats().runs, 5);
 }
 
-#[test]
+#[testkit::test]
 fn the_last_error_is_in_the_handle_once_the_policy_gives_up() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let policy = steady().max_attempts(attempts(2));
-        let series = rig
-            .scheduled
-            .spawn_retrying(&policy, succeeds_at(3))
-            .unwrap();
-        rests_after(1, &series);
-        rig.clock.advance(BUT_A_TICK);
-        assert_eq!(series.runs(), 1);
-        rig.clock.advance(TICK);
-        assert_eq!(series.join().unwrap(), Err(2));
+    let rig = Rig::new(1);
+    let policy = steady().max_attempts(attempts(2));
+    let series = rig
+        .scheduled
+        .spawn_retrying(&policy, succeeds_at(3))
+        .unwrap();
+    rests_after(1, &series);
+    rig.clock.advance(BUT_A_TICK);
+    assert_eq!(series.runs(), 1);
+    rig.clock.advance(TICK);
+    assert_eq!(series.join().unwrap(), Err(2));
 
-        let once = steady().max_attempts(attempts(1));
-        let series = rig.scheduled.spawn_retrying(&once, succeeds_at(2)).unwrap();
-        assert_eq!(series.join().unwrap(), Err(1), "no attempt but the first");
-        rig.end();
-        assert_eq!(rig.scheduled.stats().ended, 2);
-    });
+    let once = steady().max_attempts(attempts(1));
+    let series = rig.scheduled.spawn_retrying(&once, succeeds_at(2)).unwrap();
+    assert_eq!(series.join().unwrap(), Err(1), "no attempt but the first");
+    rig.end();
+    assert_eq!(rig.scheduled.stats().ended, 2);
 }
 
-#[test]
+#[testkit::test]
 fn an_attempt_with_jitter_comes_between_one_half_of_the_delay_and_all_of_it() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let policy = Retry::exponential(secs(2));
-        let series = rig
-            .scheduled
-            .spawn_retrying(&policy, succeeds_at(2))
-            .unwrap();
-        rests_after(1, &series);
-        let due = series.next_due().unwrap() - rig.clock.now();
-        assert!((SECOND..=secs(2)).contains(&due), "{due:?}");
-        rig.clock.advance(due);
-        assert_eq!(series.join().unwrap(), Ok(2));
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let policy = Retry::exponential(secs(2));
+    let series = rig
+        .scheduled
+        .spawn_retrying(&policy, succeeds_at(2))
+        .unwrap();
+    rests_after(1, &series);
+    let due = series.next_due().unwrap() - rig.clock.now();
+    assert!((SECOND..=secs(2)).contains(&due), "{due:?}");
+    rig.clock.advance(due);
+    assert_eq!(series.join().unwrap(), Ok(2));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_cancel_between_two_attempts_drops_the_task_at_once() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let captured = Arc::new(());
-        let (guard, mut task) = (Arc::clone(&captured), succeeds_at(9));
-        let task = move || {
-            let _ = &guard;
-            task()
-        };
-        let series = rig.scheduled.spawn_retrying(&steady(), task).unwrap();
-        rests_after(1, &series);
-        assert!(series.cancel());
-        assert_eq!(Arc::strong_count(&captured), 1);
-        assert!(matches!(series.join(), Err(JoinError::Cancelled)));
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let captured = Arc::new(());
+    let (guard, mut task) = (Arc::clone(&captured), succeeds_at(9));
+    let task = move || {
+        let _ = &guard;
+        task()
+    };
+    let series = rig.scheduled.spawn_retrying(&steady(), task).unwrap();
+    rests_after(1, &series);
+    assert!(series.cancel());
+    assert_eq!(Arc::strong_count(&captured), 1);
+    assert!(matches!(series.join(), Err(JoinError::Cancelled)));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_cancel_or_a_token_during_an_attempt_makes_it_the_last() {
-    bounded(|| {
-        let rig = Rig::new(2);
-        let (gate, token) = (Gate::new(), CancelToken::new());
-        let fails = || {
-            let gate = gate.clone();
-            move || {
-                gate.wait();
-                Err::<(), _>("it failed")
-            }
-        };
-        let cancelled = rig.scheduled.spawn_retrying(&steady(), fails()).unwrap();
-        let task = rig.scheduled.task().name("fetch").cancelled_by(&token);
-        let by_token = task.spawn_retrying(&steady(), fails()).unwrap();
-        gate.wait_for_arrivals(2);
-        assert!(cancelled.cancel() && token.cancel());
-        gate.open();
-        assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
-        assert!(matches!(by_token.join(), Err(JoinError::Cancelled)));
-        rig.end();
-        assert_eq!(rig.scheduled.stats().runs, 2);
-    });
+    let rig = Rig::new(2);
+    let (gate, token) = (Gate::new(), CancelToken::new());
+    let fails = || {
+        let gate = gate.clone();
+        move || {
+            gate.wait();
+            Err::<(), _>("it failed")
+        }
+    };
+    let cancelled = rig.scheduled.spawn_retrying(&steady(), fails()).unwrap();
+    let task = rig.scheduled.task().name("fetch").cancelled_by(&token);
+    let by_token = task.spawn_retrying(&steady(), fails()).unwrap();
+    gate.wait_for_arrivals(2);
+    assert!(cancelled.cancel() && token.cancel());
+    gate.open();
+    assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
+    assert!(matches!(by_token.join(), Err(JoinError::Cancelled)));
+    rig.end();
+    assert_eq!(rig.scheduled.stats().runs, 2);
 }
 
-#[test]
+#[testkit::test]
 fn a_panic_of_an_attempt_ends_the_retrying() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let task = || -> Result<(), ()> { panic!("its own affair") };
-        let series = rig.scheduled.spawn_retrying(&steady(), task).unwrap();
-        assert!(matches!(series.join(), Err(JoinError::Panicked(_))));
-        rig.end();
-    });
+    let rig = Rig::new(1);
+    let task = || -> Result<(), ()> { panic!("its own affair") };
+    let series = rig.scheduled.spawn_retrying(&steady(), task).unwrap();
+    assert!(matches!(series.join(), Err(JoinError::Panicked(_))));
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn a_release_ends_the_retrying_and_release_now_gives_it_back_with_its_failures_counted() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let series = rig
-            .scheduled
-            .spawn_retrying(&steady(), succeeds_at(9))
-            .unwrap();
-        rests_after(1, &series);
-        rig.end();
-        assert!(matches!(series.join(), Err(JoinError::Released)));
+    let rig = Rig::new(1);
+    let series = rig
+        .scheduled
+        .spawn_retrying(&steady(), succeeds_at(9))
+        .unwrap();
+    rests_after(1, &series);
+    rig.end();
+    assert!(matches!(series.join(), Err(JoinError::Released)));
 
-        let rig = Rig::new(1);
-        let policy = steady().max_attempts(attempts(3));
-        let ran = Arc::new(AtomicU32::new(0));
-        let count = Arc::clone(&ran);
-        let task = move || Err::<u32, _>(count.fetch_add(1, SeqCst));
-        let series = rig.scheduled.spawn_retrying(&policy, task).unwrap();
-        rests_after(1, &series);
-        let unstarted = rig.scheduled.release_now().into_iter().next().unwrap();
-        let UnstartedTask::SelfPaced(mut task) = unstarted.into_task() else {
-            panic!("it names its delays")
-        };
-        assert_eq!((task(), task()), (Continue(secs(2)), Break(())));
-        assert_eq!(ran.load(SeqCst), 3);
-        assert!(matches!(series.join(), Err(JoinError::Released)));
-    });
+    let rig = Rig::new(1);
+    let policy = steady().max_attempts(attempts(3));
+    let ran = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&ran);
+    let task = move || Err::<u32, _>(count.fetch_add(1, SeqCst));
+    let series = rig.scheduled.spawn_retrying(&policy, task).unwrap();
+    rests_after(1, &series);
+    let unstarted = rig.scheduled.release_now().into_iter().next().unwrap();
+    let UnstartedTask::SelfPaced(mut task) = unstarted.into_task() else {
+        panic!("it names its delays")
+    };
+    assert_eq!((task(), task()), (Continue(secs(2)), Break(())));
+    assert_eq!(ran.load(SeqCst), 3);
+    assert!(matches!(series.join(), Err(JoinError::Released)));
 }
 
-#[test]
+#[testkit::test]
 fn a_refused_task_comes_back_unrun() {
     let rig = Rig::new(1);
     rig.end();

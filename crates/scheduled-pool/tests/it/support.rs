@@ -13,11 +13,6 @@ pub(crate) const TICK: Duration = Duration::from_nanos(1);
 /// A second, less one tick.
 pub(crate) const BUT_A_TICK: Duration = Duration::from_nanos(999_999_999);
 
-/// A test that may hang, under the watchdog.
-pub(crate) fn bounded(test: impl FnOnce()) {
-    testkit::watchdog(testkit::LIMIT, test);
-}
-
 /// Lets the others run until it is so. The watchdog is the only bound.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {

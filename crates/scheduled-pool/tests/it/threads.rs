@@ -11,39 +11,37 @@ use scheduled_pool::{DEFAULT_THREAD_NAME, ScheduleError, ScheduledHandle, Schedu
 use sync_shim::{Alarm, Parker};
 use testkit::DropCounter;
 
-use crate::support::{Journal, Rig, SECOND, bounded, every_second, hold, secs, until, untimed};
+use crate::support::{Journal, Rig, SECOND, every_second, hold, secs, until, untimed};
 
 const MILLI: Duration = Duration::from_millis(1);
 
-#[test]
+#[testkit::test]
 fn a_timer_thread_that_cannot_be_started_gives_the_task_back() {
-    bounded(|| {
-        let pool = Pool::builder().capacity(1).build().unwrap();
-        let scheduled = ScheduledPool::builder(pool)
-            .thread_stack_size(usize::MAX / 2)
-            .build()
-            .unwrap();
-        let refused = scheduled.spawn_after(SECOND, || 5).unwrap_err();
-        assert!(matches!(refused, ScheduleError::NoThread(..)));
-        assert!(
-            refused
-                .to_string()
-                .starts_with("the timer thread could not be started: ")
-        );
-        assert!(std::error::Error::source(&refused).is_some());
-        assert_eq!(refused.into_task()(), 5);
-        let drops = DropCounter::new();
-        let token = drops.token();
-        let series = scheduled.spawn_series(SECOND, &every_second(), move || _ = &token);
-        assert!(matches!(series, Err(ScheduleError::NoThread(..))));
-        drop(series);
-        assert_eq!((drops.alive(), scheduled.stats().scheduled), (0, 0));
-        scheduled.release();
-        scheduled.wait_released().unwrap();
-    });
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    let scheduled = ScheduledPool::builder(pool)
+        .thread_stack_size(usize::MAX / 2)
+        .build()
+        .unwrap();
+    let refused = scheduled.spawn_after(SECOND, || 5).unwrap_err();
+    assert!(matches!(refused, ScheduleError::NoThread(..)));
+    assert!(
+        refused
+            .to_string()
+            .starts_with("the timer thread could not be started: ")
+    );
+    assert!(std::error::Error::source(&refused).is_some());
+    assert_eq!(refused.into_task()(), 5);
+    let drops = DropCounter::new();
+    let token = drops.token();
+    let series = scheduled.spawn_series(SECOND, &every_second(), move || _ = &token);
+    assert!(matches!(series, Err(ScheduleError::NoThread(..))));
+    drop(series);
+    assert_eq!((drops.alive(), scheduled.stats().scheduled), (0, 0));
+    scheduled.release();
+    scheduled.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_thread_name_with_a_nul_is_refused() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let refused = ScheduledPool::builder(pool).thread_name("a\0b").build();
@@ -90,107 +88,99 @@ fn watched() -> (Rig, Arc<Counts>) {
     (Rig::over(pool, clock.0), clock.1)
 }
 
-#[test]
+#[testkit::test]
 fn one_thread_waits_for_all_schedules_and_is_called_what_it_is() {
-    bounded(|| {
-        let (rig, counts) = watched();
-        let handles: Vec<_> = (0..100)
-            .map(|number| {
-                rig.scheduled
-                    .spawn_after(secs(1 + number % 7), || ())
-                    .unwrap()
-            })
-            .collect();
-        let series: Vec<_> = (0..10)
-            .map(|_| {
-                rig.scheduled
-                    .spawn_series(SECOND, &every_second(), || ())
-                    .unwrap()
-            })
-            .collect();
-        for second in 1..=10 {
-            rig.sleeps_until(secs(second));
-            rig.clock.advance(SECOND);
-            for series in &series {
-                until(|| series.runs() == second);
-            }
-        }
-        for handle in handles {
-            handle.join().unwrap();
-        }
-        let names = counts.names.lock().unwrap().clone();
-        assert!(names.iter().eq([DEFAULT_THREAD_NAME]), "{names:?}");
-        rig.end();
-    });
-}
-
-#[test]
-fn a_sleeping_timer_waits_once_for_each_time_and_does_not_poll() {
-    bounded(|| {
-        let (rig, counts) = watched();
-        let handles: Vec<_> = (1..=20)
-            .map(|after| rig.scheduled.spawn_after(secs(after), || ()).unwrap())
-            .collect();
-        rig.sleeps_until(secs(1));
-        let waits = counts.waits.load(SeqCst);
-        for second in 1..=20 {
-            assert_eq!(counts.waits.load(SeqCst), waits + second - 1);
-            rig.clock.advance(SECOND);
-            until(|| handles[second - 1].is_finished());
-            if second < 20 {
-                rig.sleeps_until(secs(second as u64 + 1));
-            }
-        }
-        // It asks the time when it wakes, after each batch, and at each run's start and end.
-        assert!(counts.reads.load(SeqCst) < 20 * 8);
-        rig.end();
-    });
-}
-
-#[test]
-fn a_later_schedule_and_a_cancel_wake_nobody() {
-    bounded(|| {
-        let (rig, counts) = watched();
-        let first = rig.scheduled.spawn_after(secs(1), || ()).unwrap();
-        rig.sleeps_until(secs(1));
-        let waits = counts.waits.load(SeqCst);
-        let later: Vec<_> = (2..100)
-            .map(|after| rig.scheduled.spawn_after(secs(after), || ()).unwrap())
-            .collect();
-        let same = rig.scheduled.spawn_after(secs(1), || ()).unwrap();
-        assert!(later.iter().skip(1).all(ScheduledHandle::cancel));
-        rig.clock.advance(SECOND);
-        first.join().unwrap();
-        same.join().unwrap();
-        rig.sleeps_until(secs(2));
-        assert_eq!(counts.waits.load(SeqCst), waits + 1);
-        assert!(later[0].cancel());
-        rig.end();
-    });
-}
-
-#[test]
-fn nobody_waits_on_the_clock_while_nothing_is_pending() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        assert_eq!(rig.clock.sleepers(), 0);
-        let handle = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
-        rig.sleeps_until(SECOND);
-        rig.clock.advance(SECOND);
-        handle.join().unwrap();
-        rig.clock.advance(secs(1000));
-        assert_eq!(rig.clock.sleepers(), 0);
-        // It is woken from there, too.
-        assert_eq!(
+    let (rig, counts) = watched();
+    let handles: Vec<_> = (0..100)
+        .map(|number| {
             rig.scheduled
-                .spawn_after(secs(0), || 5)
+                .spawn_after(secs(1 + number % 7), || ())
                 .unwrap()
-                .join()
-                .unwrap(),
-            5
-        );
-        rig.end();
-    });
+        })
+        .collect();
+    let series: Vec<_> = (0..10)
+        .map(|_| {
+            rig.scheduled
+                .spawn_series(SECOND, &every_second(), || ())
+                .unwrap()
+        })
+        .collect();
+    for second in 1..=10 {
+        rig.sleeps_until(secs(second));
+        rig.clock.advance(SECOND);
+        for series in &series {
+            until(|| series.runs() == second);
+        }
+    }
+    for handle in handles {
+        handle.join().unwrap();
+    }
+    let names = counts.names.lock().unwrap().clone();
+    assert!(names.iter().eq([DEFAULT_THREAD_NAME]), "{names:?}");
+    rig.end();
+}
+
+#[testkit::test]
+fn a_sleeping_timer_waits_once_for_each_time_and_does_not_poll() {
+    let (rig, counts) = watched();
+    let handles: Vec<_> = (1..=20)
+        .map(|after| rig.scheduled.spawn_after(secs(after), || ()).unwrap())
+        .collect();
+    rig.sleeps_until(secs(1));
+    let waits = counts.waits.load(SeqCst);
+    for second in 1..=20 {
+        assert_eq!(counts.waits.load(SeqCst), waits + second - 1);
+        rig.clock.advance(SECOND);
+        until(|| handles[second - 1].is_finished());
+        if second < 20 {
+            rig.sleeps_until(secs(second as u64 + 1));
+        }
+    }
+    // It asks the time when it wakes, after each batch, and at each run's start and end.
+    assert!(counts.reads.load(SeqCst) < 20 * 8);
+    rig.end();
+}
+
+#[testkit::test]
+fn a_later_schedule_and_a_cancel_wake_nobody() {
+    let (rig, counts) = watched();
+    let first = rig.scheduled.spawn_after(secs(1), || ()).unwrap();
+    rig.sleeps_until(secs(1));
+    let waits = counts.waits.load(SeqCst);
+    let later: Vec<_> = (2..100)
+        .map(|after| rig.scheduled.spawn_after(secs(after), || ()).unwrap())
+        .collect();
+    let same = rig.scheduled.spawn_after(secs(1), || ()).unwrap();
+    assert!(later.iter().skip(1).all(ScheduledHandle::cancel));
+    rig.clock.advance(SECOND);
+    first.join().unwrap();
+    same.join().unwrap();
+    rig.sleeps_until(secs(2));
+    assert_eq!(counts.waits.load(SeqCst), waits + 1);
+    assert!(later[0].cancel());
+    rig.end();
+}
+
+#[testkit::test]
+fn nobody_waits_on_the_clock_while_nothing_is_pending() {
+    let rig = Rig::new(1);
+    assert_eq!(rig.clock.sleepers(), 0);
+    let handle = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+    rig.sleeps_until(SECOND);
+    rig.clock.advance(SECOND);
+    handle.join().unwrap();
+    rig.clock.advance(secs(1000));
+    assert_eq!(rig.clock.sleepers(), 0);
+    // It is woken from there, too.
+    assert_eq!(
+        rig.scheduled
+            .spawn_after(secs(0), || 5)
+            .unwrap()
+            .join()
+            .unwrap(),
+        5
+    );
+    rig.end();
 }
 
 /// A pool whose first `refusals` threads are refused.
@@ -205,187 +195,173 @@ fn refusing(refusals: usize, clock: &ManualClock) -> Pool {
         .unwrap()
 }
 
-#[test]
+#[testkit::test]
 fn a_due_task_that_finds_no_thread_is_offered_again_and_not_lost() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let rig = Rig::over(refusing(3, &clock), clock);
-        let journal = Journal::new();
-        let handles: Vec<_> = (0..5)
-            .map(|number| {
-                rig.scheduled
-                    .spawn_after(SECOND, journal.writer(number))
-                    .unwrap()
-            })
-            .collect();
-        rig.clock.advance(SECOND);
-        let mut at = SECOND;
-        for (failures, wait) in [(1, 1), (2, 2), (3, 4)] {
-            at += wait * MILLI;
-            rig.sleeps_until(at);
-            assert_eq!(rig.scheduled.stats().thread_failures, failures);
-            rig.clock.advance(wait * MILLI);
-        }
-        for handle in handles {
-            handle.join().unwrap();
-        }
-        assert_eq!(journal.entries(), [0, 1, 2, 3, 4]);
-        let stats = rig.scheduled.stats();
-        assert_eq!((stats.thread_failures, stats.max_lateness), (3, 7 * MILLI));
-        assert_eq!(rig.pool.stats().refused, 0);
-        rig.end();
-    });
+    let clock = ManualClock::new();
+    let rig = Rig::over(refusing(3, &clock), clock);
+    let journal = Journal::new();
+    let handles: Vec<_> = (0..5)
+        .map(|number| {
+            rig.scheduled
+                .spawn_after(SECOND, journal.writer(number))
+                .unwrap()
+        })
+        .collect();
+    rig.clock.advance(SECOND);
+    let mut at = SECOND;
+    for (failures, wait) in [(1, 1), (2, 2), (3, 4)] {
+        at += wait * MILLI;
+        rig.sleeps_until(at);
+        assert_eq!(rig.scheduled.stats().thread_failures, failures);
+        rig.clock.advance(wait * MILLI);
+    }
+    for handle in handles {
+        handle.join().unwrap();
+    }
+    assert_eq!(journal.entries(), [0, 1, 2, 3, 4]);
+    let stats = rig.scheduled.stats();
+    assert_eq!((stats.thread_failures, stats.max_lateness), (3, 7 * MILLI));
+    assert_eq!(rig.pool.stats().refused, 0);
+    rig.end();
 }
 
-#[test]
+#[testkit::test]
 fn the_wait_between_offers_is_bounded_by_a_second() {
-    bounded(|| {
+    let clock = ManualClock::new();
+    let rig = Rig::over(refusing(usize::MAX, &clock), clock);
+    let handle = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
+    for failures in 1..30 {
+        until(|| rig.scheduled.stats().thread_failures == failures);
+        until(|| rig.clock.next_due().is_some());
+        let wait = rig.clock.next_due().unwrap() - rig.clock.now();
+        assert_eq!(wait, SECOND.min(MILLI * (1 << (failures - 1).min(20))));
+        rig.clock.advance(wait);
+    }
+    assert!(handle.cancel());
+    rig.end();
+}
+
+#[testkit::test]
+fn after_a_success_the_waits_begin_anew() {
+    let clock = ManualClock::new();
+    let asked = AtomicUsize::new(0);
+    let pool = Pool::builder()
+        .capacity(1)
+        .keep_alive(SECOND)
+        .clock(clock.clone())
+        .thread_gate(move || match asked.fetch_add(1, SeqCst) {
+            0 | 1 | 3 => Err(io::Error::other("none left")),
+            _ => Ok(()),
+        })
+        .build()
+        .unwrap();
+    let rig = Rig::over(pool, clock);
+    let first = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
+    rig.sleeps_until(MILLI);
+    rig.clock.advance(MILLI);
+    rig.sleeps_until(3 * MILLI);
+    rig.clock.advance(2 * MILLI);
+    first.join().unwrap();
+    rig.clock.wait_for_sleepers(1); // The worker, which idles for a second.
+    rig.clock.advance(SECOND);
+    until(|| rig.pool.running() == 0);
+    let second = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
+    rig.sleeps_until(SECOND + 4 * MILLI);
+    rig.clock.advance(MILLI);
+    second.join().unwrap();
+    rig.end();
+}
+
+#[testkit::test]
+fn a_task_held_for_want_of_a_thread_can_be_cancelled_and_released() {
+    for how in 0..3 {
         let clock = ManualClock::new();
         let rig = Rig::over(refusing(usize::MAX, &clock), clock);
-        let handle = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
-        for failures in 1..30 {
-            until(|| rig.scheduled.stats().thread_failures == failures);
-            until(|| rig.clock.next_due().is_some());
-            let wait = rig.clock.next_due().unwrap() - rig.clock.now();
-            assert_eq!(wait, SECOND.min(MILLI * (1 << (failures - 1).min(20))));
-            rig.clock.advance(wait);
-        }
-        assert!(handle.cancel());
-        rig.end();
-    });
-}
-
-#[test]
-fn after_a_success_the_waits_begin_anew() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let asked = AtomicUsize::new(0);
-        let pool = Pool::builder()
-            .capacity(1)
-            .keep_alive(SECOND)
-            .clock(clock.clone())
-            .thread_gate(move || match asked.fetch_add(1, SeqCst) {
-                0 | 1 | 3 => Err(io::Error::other("none left")),
-                _ => Ok(()),
-            })
-            .build()
+        let drops = DropCounter::new();
+        let (one, two) = (drops.token(), drops.token());
+        let first = rig
+            .scheduled
+            .spawn_after(SECOND, move || drop(one))
             .unwrap();
-        let rig = Rig::over(pool, clock);
-        let first = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
-        rig.sleeps_until(MILLI);
-        rig.clock.advance(MILLI);
-        rig.sleeps_until(3 * MILLI);
-        rig.clock.advance(2 * MILLI);
-        first.join().unwrap();
-        rig.clock.wait_for_sleepers(1); // The worker, which idles for a second.
-        rig.clock.advance(SECOND);
-        until(|| rig.pool.running() == 0);
-        let second = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
-        rig.sleeps_until(SECOND + 4 * MILLI);
-        rig.clock.advance(MILLI);
-        second.join().unwrap();
-        rig.end();
-    });
-}
-
-#[test]
-fn a_task_held_for_want_of_a_thread_can_be_cancelled_and_released() {
-    bounded(|| {
-        for how in 0..3 {
-            let clock = ManualClock::new();
-            let rig = Rig::over(refusing(usize::MAX, &clock), clock);
-            let drops = DropCounter::new();
-            let (one, two) = (drops.token(), drops.token());
-            let first = rig
-                .scheduled
-                .spawn_after(SECOND, move || drop(one))
-                .unwrap();
-            let second = rig
-                .scheduled
-                .spawn_after(SECOND, move || drop(two))
-                .unwrap();
-            rig.clock.advance(SECOND);
-            rig.sleeps_until(SECOND + MILLI);
-            match how {
-                0 => assert!(first.cancel() && second.cancel()),
-                1 => assert!(rig.pool.release()),
-                _ => assert_eq!(rig.scheduled.release_now().len(), 2),
-            }
-            assert_eq!(drops.alive(), 0);
-            for handle in [first, second] {
-                match handle.try_join().unwrap() {
-                    Err(JoinError::Cancelled) => assert_eq!(how, 0),
-                    Err(JoinError::Released) => assert_ne!(how, 0),
-                    other => panic!("{other:?}"),
-                }
-            }
-            rig.end();
-        }
-    });
-}
-
-#[test]
-fn what_comes_after_a_held_task_that_was_cancelled_is_offered_in_its_turn() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let rig = Rig::over(refusing(1, &clock), clock);
-        let first = rig.scheduled.spawn_after(SECOND, || 1).unwrap();
-        let second = rig.scheduled.spawn_after(SECOND, || 2).unwrap();
+        let second = rig
+            .scheduled
+            .spawn_after(SECOND, move || drop(two))
+            .unwrap();
         rig.clock.advance(SECOND);
         rig.sleeps_until(SECOND + MILLI);
-        assert!(first.cancel());
-        rig.clock.advance(MILLI);
-        assert_eq!(second.join().unwrap(), 2);
-        rig.end();
-    });
-}
-
-#[test]
-fn the_timer_thread_ends_with_the_last_schedule_after_the_last_handle() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let pool = untimed(1, &clock).build().unwrap();
-        let gate = hold(&pool, 1);
-        let scheduled = ScheduledPool::new(pool.clone());
-        let task = scheduled.spawn_after(SECOND, || ()).unwrap();
-        let other = scheduled.spawn_after(secs(9), || ()).unwrap();
-        drop(scheduled);
-        clock.wait_for_sleepers(1);
-        clock.advance(SECOND);
-        gate.open();
-        task.join().unwrap();
-        other.cancel();
-        until(|| clock.sleepers() == 0);
-        pool.release();
-        pool.wait_released().unwrap();
-    });
-}
-
-#[test]
-fn points_of_time_before_the_pools_making_keep_their_order_and_their_due_times() {
-    bounded(|| {
-        let clock = ManualClock::new();
-        let rig = Rig::over(refusing(1, &clock), clock);
-        // As deadlines that are restored at a start: they have passed while nothing ran.
-        let ago = |seconds| rig.start.checked_sub(secs(seconds)).unwrap();
-        let journal = Journal::new();
-        let schedule = |seconds| {
-            let task = journal.writer(seconds);
-            rig.scheduled.spawn_at(ago(seconds), task).unwrap()
-        };
-        // The timer holds this one, and the others lie in the heap together.
-        let held = schedule(9);
-        rig.sleeps_until(MILLI);
-        let handles = [1, 5, 3, 4, 2].map(schedule);
-        let dues = handles.each_ref().map(ScheduledHandle::due);
-        assert_eq!(dues, [1, 5, 3, 4, 2].map(|seconds| Some(ago(seconds))));
-        rig.clock.advance(MILLI);
-        held.join().unwrap();
-        for handle in handles {
-            handle.join().unwrap();
+        match how {
+            0 => assert!(first.cancel() && second.cancel()),
+            1 => assert!(rig.pool.release()),
+            _ => assert_eq!(rig.scheduled.release_now().len(), 2),
         }
-        assert_eq!(journal.entries(), [9, 5, 4, 3, 2, 1]);
-        assert_eq!(rig.scheduled.stats().max_lateness, secs(9) + MILLI);
+        assert_eq!(drops.alive(), 0);
+        for handle in [first, second] {
+            match handle.try_join().unwrap() {
+                Err(JoinError::Cancelled) => assert_eq!(how, 0),
+                Err(JoinError::Released) => assert_ne!(how, 0),
+                other => panic!("{other:?}"),
+            }
+        }
         rig.end();
-    });
+    }
+}
+
+#[testkit::test]
+fn what_comes_after_a_held_task_that_was_cancelled_is_offered_in_its_turn() {
+    let clock = ManualClock::new();
+    let rig = Rig::over(refusing(1, &clock), clock);
+    let first = rig.scheduled.spawn_after(SECOND, || 1).unwrap();
+    let second = rig.scheduled.spawn_after(SECOND, || 2).unwrap();
+    rig.clock.advance(SECOND);
+    rig.sleeps_until(SECOND + MILLI);
+    assert!(first.cancel());
+    rig.clock.advance(MILLI);
+    assert_eq!(second.join().unwrap(), 2);
+    rig.end();
+}
+
+#[testkit::test]
+fn the_timer_thread_ends_with_the_last_schedule_after_the_last_handle() {
+    let clock = ManualClock::new();
+    let pool = untimed(1, &clock).build().unwrap();
+    let gate = hold(&pool, 1);
+    let scheduled = ScheduledPool::new(pool.clone());
+    let task = scheduled.spawn_after(SECOND, || ()).unwrap();
+    let other = scheduled.spawn_after(secs(9), || ()).unwrap();
+    drop(scheduled);
+    clock.wait_for_sleepers(1);
+    clock.advance(SECOND);
+    gate.open();
+    task.join().unwrap();
+    other.cancel();
+    until(|| clock.sleepers() == 0);
+    pool.release();
+    pool.wait_released().unwrap();
+}
+
+#[testkit::test]
+fn points_of_time_before_the_pools_making_keep_their_order_and_their_due_times() {
+    let clock = ManualClock::new();
+    let rig = Rig::over(refusing(1, &clock), clock);
+    // As deadlines that are restored at a start: they have passed while nothing ran.
+    let ago = |seconds| rig.start.checked_sub(secs(seconds)).unwrap();
+    let journal = Journal::new();
+    let schedule = |seconds| {
+        let task = journal.writer(seconds);
+        rig.scheduled.spawn_at(ago(seconds), task).unwrap()
+    };
+    // The timer holds this one, and the others lie in the heap together.
+    let held = schedule(9);
+    rig.sleeps_until(MILLI);
+    let handles = [1, 5, 3, 4, 2].map(schedule);
+    let dues = handles.each_ref().map(ScheduledHandle::due);
+    assert_eq!(dues, [1, 5, 3, 4, 2].map(|seconds| Some(ago(seconds))));
+    rig.clock.advance(MILLI);
+    held.join().unwrap();
+    for handle in handles {
+        handle.join().unwrap();
+    }
+    assert_eq!(journal.entries(), [9, 5, 4, 3, 2, 1]);
+    assert_eq!(rig.scheduled.stats().max_lateness, secs(9) + MILLI);
+    rig.end();
 }

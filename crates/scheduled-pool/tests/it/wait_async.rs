@@ -6,66 +6,60 @@ use std::task::{Context, Poll, Waker};
 use pool_core::{Clock, WaitError};
 use testkit::{CountingWaker, block_on};
 
-use crate::support::{Rig, SECOND, bounded, secs};
+use crate::support::{Rig, SECOND, secs};
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
 }
 
-#[test]
+#[testkit::test]
 fn a_release_as_a_future_is_ready_once_every_schedule_and_the_pool_have_ended() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let last = rig.scheduled.spawn_after(secs(5), || 7).unwrap();
-        let mut waits = pin!(rig.scheduled.wait_released_async());
-        let mut releases = pin!(rig.scheduled.release_async(None));
-        assert!(!rig.scheduled.is_released(), "not before the first poll");
-        assert!(poll(releases.as_mut(), Waker::noop()).is_pending());
-        assert!(poll(waits.as_mut(), Waker::noop()).is_pending());
-        assert!(rig.scheduled.is_released() && !rig.pool.is_released());
-        rig.sleeps_until(secs(5));
-        rig.clock.advance(secs(5));
-        assert_eq!((block_on(releases), block_on(waits)), (Ok(()), Ok(())));
-        assert_eq!(last.join().unwrap(), 7);
-        assert!(rig.pool.is_released());
-        assert_eq!((rig.pool.running(), rig.scheduled.pending()), (0, 0));
-        rig.scheduled.wait_released().unwrap();
-    });
+    let rig = Rig::new(1);
+    let last = rig.scheduled.spawn_after(secs(5), || 7).unwrap();
+    let mut waits = pin!(rig.scheduled.wait_released_async());
+    let mut releases = pin!(rig.scheduled.release_async(None));
+    assert!(!rig.scheduled.is_released(), "not before the first poll");
+    assert!(poll(releases.as_mut(), Waker::noop()).is_pending());
+    assert!(poll(waits.as_mut(), Waker::noop()).is_pending());
+    assert!(rig.scheduled.is_released() && !rig.pool.is_released());
+    rig.sleeps_until(secs(5));
+    rig.clock.advance(secs(5));
+    assert_eq!((block_on(releases), block_on(waits)), (Ok(()), Ok(())));
+    assert_eq!(last.join().unwrap(), 7);
+    assert!(rig.pool.is_released());
+    assert_eq!((rig.pool.running(), rig.scheduled.pending()), (0, 0));
+    rig.scheduled.wait_released().unwrap();
 }
 
-#[test]
+#[testkit::test]
 fn a_release_as_a_future_ends_at_its_deadline_though_a_schedule_is_pending() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let later = rig.scheduled.spawn_after(secs(5), || ()).unwrap();
-        let waker = CountingWaker::new();
-        let deadline = Some(rig.clock.now() + SECOND);
-        let mut future = pin!(rig.scheduled.release_async(deadline));
-        assert!(poll(future.as_mut(), &waker.waker()).is_pending());
-        rig.clock.advance(SECOND);
-        waker.wait_for_wakes(1);
-        let late = Poll::Ready(Err(WaitError::TimedOut));
-        assert_eq!(poll(future.as_mut(), &waker.waker()), late);
-        assert!(later.cancel());
-        assert_eq!(block_on(rig.scheduled.wait_released_async()), Ok(()));
-    });
+    let rig = Rig::new(1);
+    let later = rig.scheduled.spawn_after(secs(5), || ()).unwrap();
+    let waker = CountingWaker::new();
+    let deadline = Some(rig.clock.now() + SECOND);
+    let mut future = pin!(rig.scheduled.release_async(deadline));
+    assert!(poll(future.as_mut(), &waker.waker()).is_pending());
+    rig.clock.advance(SECOND);
+    waker.wait_for_wakes(1);
+    let late = Poll::Ready(Err(WaitError::TimedOut));
+    assert_eq!(poll(future.as_mut(), &waker.waker()), late);
+    assert!(later.cancel());
+    assert_eq!(block_on(rig.scheduled.wait_released_async()), Ok(()));
 }
 
-#[test]
+#[testkit::test]
 fn a_future_for_the_end_that_is_dropped_takes_no_wake_up_from_others() {
-    bounded(|| {
-        let rig = Rig::new(1);
-        let last = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
-        let kept = CountingWaker::new();
-        let mut waits = pin!(rig.scheduled.wait_released_async());
-        assert!(poll(waits.as_mut(), &kept.waker()).is_pending());
-        for _ in 0..10 {
-            let mut dropped = pin!(rig.scheduled.wait_released_async());
-            assert!(poll(dropped.as_mut(), Waker::noop()).is_pending());
-        }
-        assert!(last.cancel());
-        rig.scheduled.release();
-        kept.wait_for_wakes(1);
-        assert_eq!(block_on(waits), Ok(()));
-    });
+    let rig = Rig::new(1);
+    let last = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
+    let kept = CountingWaker::new();
+    let mut waits = pin!(rig.scheduled.wait_released_async());
+    assert!(poll(waits.as_mut(), &kept.waker()).is_pending());
+    for _ in 0..10 {
+        let mut dropped = pin!(rig.scheduled.wait_released_async());
+        assert!(poll(dropped.as_mut(), Waker::noop()).is_pending());
+    }
+    assert!(last.cancel());
+    rig.scheduled.release();
+    kept.wait_for_wakes(1);
+    assert_eq!(block_on(waits), Ok(()));
 }

@@ -5,73 +5,55 @@ use std::task::Poll;
 
 use pool_core::JoinError;
 use scheduled_pool::internals::Waiter;
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
 use crate::rig::{Rig, cancel_beside, join};
 use crate::{LATE, NOW};
 
 /// The end of a task against a waker that is left: a poll that has to wait is woken.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn an_awaited_schedule_racing_its_end_is_woken() {
-    check(
-        "an_awaited_schedule_racing_its_end_is_woken",
-        Some(2),
-        || {
-            let rig = Rig::new(true);
-            let worker = rig.twin.worker();
-            let handle = rig.once(NOW).unwrap();
-            let joined = loom::future::block_on(std::future::poll_fn(|context| {
-                let waiter = Some(Waiter::Task(context.waker().clone()));
-                handle
-                    .take_or_wait(waiter)
-                    .map_or(Poll::Pending, Poll::Ready)
-            }));
-            joined.unwrap();
-            assert_eq!(rig.runs.get(), 1);
-            rig.end_beside(worker);
-        },
-    );
+    let rig = Rig::new(true);
+    let worker = rig.twin.worker();
+    let handle = rig.once(NOW).unwrap();
+    let joined = loom::future::block_on(std::future::poll_fn(|context| {
+        let waiter = Some(Waiter::Task(context.waker().clone()));
+        handle
+            .take_or_wait(waiter)
+            .map_or(Poll::Pending, Poll::Ready)
+    }));
+    joined.unwrap();
+    assert_eq!(rig.runs.get(), 1);
+    rig.end_beside(worker);
 }
 
 /// A handle that is dropped against the end of its task: the value is dropped once.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_dropped_handle_racing_the_end_drops_the_value_once() {
-    check(
-        "a_dropped_handle_racing_the_end_drops_the_value_once",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let value = Arc::clone(&rig.captured);
-            let handle = rig
-                .core
-                .once(rig.core.after(NOW), move || value)
-                .ok()
-                .unwrap();
-            let twin = rig.twin.clone();
-            let worker = spawn(move || twin.run_one());
-            handle.detach();
-            worker.join().unwrap();
-            rig.end();
-            drop(handle); // Not what dropped the value.
-        },
-    );
+    let rig = Rig::new(true);
+    let value = Arc::clone(&rig.captured);
+    let handle = rig
+        .core
+        .once(rig.core.after(NOW), move || value)
+        .ok()
+        .unwrap();
+    let twin = rig.twin.clone();
+    let worker = spawn(move || twin.run_one());
+    handle.detach();
+    worker.join().unwrap();
+    rig.end();
+    drop(handle); // Not what dropped the value.
 }
 
 /// Two takers of an outcome against the drop of the closure that it leaves: one gets it.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_outcome_taken_before_its_closure_is_dropped_is_taken_once() {
-    check(
-        "an_outcome_taken_before_its_closure_is_dropped_is_taken_once",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let handle = rig.once(LATE).unwrap();
-            let canceller = cancel_beside(&handle);
-            assert!(matches!(join(&handle), Err(JoinError::Cancelled)));
-            assert!(matches!(join(&handle), Err(JoinError::Taken)));
-            assert!(canceller.join().unwrap());
-            assert!(matches!(join(&handle), Err(JoinError::Taken)));
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let handle = rig.once(LATE).unwrap();
+    let canceller = cancel_beside(&handle);
+    assert!(matches!(join(&handle), Err(JoinError::Cancelled)));
+    assert!(matches!(join(&handle), Err(JoinError::Taken)));
+    assert!(canceller.join().unwrap());
+    assert!(matches!(join(&handle), Err(JoinError::Taken)));
+    rig.end();
 }

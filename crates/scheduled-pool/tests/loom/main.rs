@@ -20,6 +20,7 @@ mod user_code;
 mod waits;
 
 use std::time::Duration;
+use sync_shim::model::check;
 
 /// Due at once.
 const NOW: Duration = Duration::ZERO;

@@ -3,100 +3,69 @@
 use std::time::Duration;
 
 use pool_core::JoinError;
-use sync_shim::model::check;
 
 use crate::rig::{Rig, join};
 use crate::{LATE, NOW};
 
 /// Cancel against the end of a run: the series ends once, and its closure is dropped.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_cancel_racing_a_runs_end_ends_the_series_once() {
-    check(
-        "a_cancel_racing_a_runs_end_ends_the_series_once",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let worker = rig.twin.worker();
-            let series = rig.series(LATE, None).unwrap();
-            assert!(series.cancel());
-            assert!(!series.cancel());
-            assert!(matches!(join(&series), Err(JoinError::Cancelled)));
-            assert!(rig.runs.get() <= 1);
-            rig.end_beside(worker);
-        },
-    );
+    let rig = Rig::new(true);
+    let worker = rig.twin.worker();
+    let series = rig.series(LATE, None).unwrap();
+    assert!(series.cancel());
+    assert!(!series.cancel());
+    assert!(matches!(join(&series), Err(JoinError::Cancelled)));
+    assert!(rig.runs.get() <= 1);
+    rig.end_beside(worker);
 }
 
 /// A release against the end of a run: the series ends, and the pool is let go.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_release_racing_a_runs_end_ends_the_series() {
-    check(
-        "a_release_racing_a_runs_end_ends_the_series",
-        Some(2),
-        || {
-            let rig = Rig::new(true);
-            let worker = rig.twin.worker();
-            let series = rig.series(LATE, None).unwrap();
-            rig.core.release(true);
-            assert!(matches!(join(&series), Err(JoinError::Released)));
-            assert!(rig.core.wait_released(None));
-            rig.end_beside(worker);
-        },
-    );
+    let rig = Rig::new(true);
+    let worker = rig.twin.worker();
+    let series = rig.series(LATE, None).unwrap();
+    rig.core.release(true);
+    assert!(matches!(join(&series), Err(JoinError::Released)));
+    assert!(rig.core.wait_released(None));
+    rig.end_beside(worker);
 }
 
 /// A release of the pool elsewhere against the end of a run: the series does not go on in vain.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_pool_released_elsewhere_racing_a_runs_end_ends_the_series() {
-    check(
-        "a_pool_released_elsewhere_racing_a_runs_end_ends_the_series",
-        Some(2),
-        || {
-            let rig = Rig::new(true);
-            let series = rig.series(LATE, None).unwrap();
-            let releaser = rig.release_elsewhere();
-            rig.twin.stop();
-            rig.twin.work();
-            let joined = rig.twin.work_until_ended(&series);
-            assert!(matches!(joined, Err(JoinError::Released)));
-            releaser.join().unwrap();
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let series = rig.series(LATE, None).unwrap();
+    let releaser = rig.release_elsewhere();
+    rig.twin.stop();
+    rig.twin.work();
+    let joined = rig.twin.work_until_ended(&series);
+    assert!(matches!(joined, Err(JoinError::Released)));
+    releaser.join().unwrap();
+    rig.end();
 }
 
 /// A release against the end of a run whose series would go on at a time that never comes: it ends.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_release_racing_the_end_of_a_run_without_a_next_lets_the_pool_go() {
-    check(
-        "a_release_racing_the_end_of_a_run_without_a_next_lets_the_pool_go",
-        Some(3),
-        || {
-            let rig = Rig::with(true, true);
-            let worker = rig.twin.worker();
-            let never = Duration::from_nanos(u64::MAX);
-            let series = rig.series(never, None).unwrap();
-            rig.core.release(true);
-            assert!(matches!(join(&series), Err(JoinError::Released)));
-            rig.end_beside(worker);
-        },
-    );
+    let rig = Rig::with(true, true);
+    let worker = rig.twin.worker();
+    let never = Duration::from_nanos(u64::MAX);
+    let series = rig.series(never, None).unwrap();
+    rig.core.release(true);
+    assert!(matches!(join(&series), Err(JoinError::Released)));
+    rig.end_beside(worker);
 }
 
 /// The end of a run against the note of its place in the wait queue: its ticket is dropped.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_series_racing_its_place_in_the_line_leaves_no_ticket_behind() {
-    check(
-        "a_series_racing_its_place_in_the_line_leaves_no_ticket_behind",
-        Some(3),
-        || {
-            let rig = Rig::new(false);
-            let series = rig.series(NOW, Some(2)).unwrap();
-            rig.twin.make_room();
-            rig.twin.run_one();
-            rig.twin.run_one();
-            join(&series).unwrap();
-            rig.end();
-        },
-    );
+    let rig = Rig::new(false);
+    let series = rig.series(NOW, Some(2)).unwrap();
+    rig.twin.make_room();
+    rig.twin.run_one();
+    rig.twin.run_one();
+    join(&series).unwrap();
+    rig.end();
 }

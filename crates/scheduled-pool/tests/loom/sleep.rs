@@ -1,120 +1,82 @@
 //! Models of the timer's sleep: nothing that falls due, or ends, is slept over.
 
-use sync_shim::model::check;
-
 use crate::rig::{Rig, join};
 use crate::{LATE, NOW, SOON};
 
 /// An earlier schedule against the timer that goes to sleep for a later one.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn an_earlier_schedule_racing_the_timers_sleep_is_not_slept_over() {
-    check(
-        "an_earlier_schedule_racing_the_timers_sleep_is_not_slept_over",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let late = rig.once(LATE).unwrap();
-            let early = rig.once(NOW).unwrap();
-            rig.twin.run_one();
-            join(&early).unwrap();
-            assert!(late.cancel());
-            assert_eq!(rig.runs.get(), 1);
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let late = rig.once(LATE).unwrap();
+    let early = rig.once(NOW).unwrap();
+    rig.twin.run_one();
+    join(&early).unwrap();
+    assert!(late.cancel());
+    assert_eq!(rig.runs.get(), 1);
+    rig.end();
 }
 
 /// Two schedulers against the timer's sleep: the earlier one is not taken for covered by the
 /// later one's wake-up.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn two_schedules_racing_the_timers_sleep_are_both_run() {
-    check(
-        "two_schedules_racing_the_timers_sleep_are_both_run",
-        Some(2),
-        || {
-            let rig = Rig::new(true);
-            let late = rig.once(LATE).unwrap();
-            let other = rig.once_beside(NOW);
-            let mine = rig.once(NOW).unwrap();
-            rig.twin.run_one();
-            rig.twin.run_one();
-            join(&mine).unwrap();
-            join(&other.join().unwrap().unwrap()).unwrap();
-            assert!(late.cancel());
-            rig.end();
-            assert_eq!(rig.runs.get(), 2);
-        },
-    );
+    let rig = Rig::new(true);
+    let late = rig.once(LATE).unwrap();
+    let other = rig.once_beside(NOW);
+    let mine = rig.once(NOW).unwrap();
+    rig.twin.run_one();
+    rig.twin.run_one();
+    join(&mine).unwrap();
+    join(&other.join().unwrap().unwrap()).unwrap();
+    assert!(late.cancel());
+    rig.end();
+    assert_eq!(rig.runs.get(), 2);
 }
 
 /// Time that passes against the timer's sleep: the task comes, and not early.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn time_that_passes_racing_the_timers_sleep_brings_the_task() {
-    check(
-        "time_that_passes_racing_the_timers_sleep_brings_the_task",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let due = rig.core.after(SOON);
-            let time = rig.advance_beside(SOON);
-            let handle = rig.core.once(due, rig.task()).ok().unwrap();
-            rig.twin.run_one();
-            join(&handle).unwrap();
-            time.join().unwrap();
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let due = rig.core.after(SOON);
+    let time = rig.advance_beside(SOON);
+    let handle = rig.core.once(due, rig.task()).ok().unwrap();
+    rig.twin.run_one();
+    join(&handle).unwrap();
+    time.join().unwrap();
+    rig.end();
 }
 
 /// The end of a run against the timer's sleep: the next run comes.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_series_racing_the_timers_sleep_has_its_next_run() {
-    check(
-        "a_series_racing_the_timers_sleep_has_its_next_run",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let series = rig.series(NOW, Some(2)).unwrap();
-            rig.twin.run_one();
-            rig.twin.run_one();
-            join(&series).unwrap();
-            assert_eq!(rig.runs.get(), 2);
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let series = rig.series(NOW, Some(2)).unwrap();
+    rig.twin.run_one();
+    rig.twin.run_one();
+    join(&series).unwrap();
+    assert_eq!(rig.runs.get(), 2);
+    rig.end();
 }
 
 /// A cancel of the last schedule of a released pool against the timer's sleep: the timer goes.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_cancel_of_the_last_schedule_racing_the_timers_sleep_ends_the_timer() {
-    check(
-        "a_cancel_of_the_last_schedule_racing_the_timers_sleep_ends_the_timer",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let handle = rig.once(LATE).unwrap();
-            rig.core.release(true);
-            assert!(handle.cancel());
-            assert!(rig.core.wait_released(None));
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let handle = rig.once(LATE).unwrap();
+    rig.core.release(true);
+    assert!(handle.cancel());
+    assert!(rig.core.wait_released(None));
+    rig.end();
 }
 
 /// A release against the timer's sleep: what is pending still runs at its time.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_release_racing_the_timers_sleep_still_runs_what_is_pending() {
-    check(
-        "a_release_racing_the_timers_sleep_still_runs_what_is_pending",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let handle = rig.once(SOON).unwrap();
-            rig.core.release(true);
-            rig.clock.advance(SOON);
-            rig.twin.run_one();
-            join(&handle).unwrap();
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let handle = rig.once(SOON).unwrap();
+    rig.core.release(true);
+    rig.clock.advance(SOON);
+    rig.twin.run_one();
+    join(&handle).unwrap();
+    rig.end();
 }

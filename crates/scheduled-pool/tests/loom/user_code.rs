@@ -6,32 +6,26 @@ use std::sync::Arc;
 use pool_core::JoinError;
 use scheduled_pool::internals::Waiter;
 use sync_shim::Mutex;
-use sync_shim::model::{JoinHandle, check, spawn};
+use sync_shim::model::{JoinHandle, spawn};
 
 use crate::LATE;
 use crate::rig::{Rig, join};
 
 /// User code of the pool's release waits for a thread that waits for the end, or for a schedule that the
 /// release ends: threads are woken before it runs.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_wait_racing_a_release_whose_user_code_waits_for_that_thread_returns() {
-    let name = "a_wait_racing_a_release_whose_user_code_waits_for_that_thread_returns";
-    check(name, Some(2), || {
-        wait_beside_user_code(|rig| {
-            let core = Arc::clone(&rig.core);
-            Box::new(move || assert!(core.wait_released(None)))
-        });
+    wait_beside_user_code(|rig| {
+        let core = Arc::clone(&rig.core);
+        Box::new(move || assert!(core.wait_released(None)))
     });
 }
 
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_join_racing_a_release_whose_user_code_waits_for_that_thread_returns() {
-    let name = "a_join_racing_a_release_whose_user_code_waits_for_that_thread_returns";
-    check(name, Some(2), || {
-        wait_beside_user_code(|rig| {
-            let handle = rig.once(LATE).unwrap();
-            Box::new(move || assert!(matches!(join(&handle), Err(JoinError::Released))))
-        });
+    wait_beside_user_code(|rig| {
+        let handle = rig.once(LATE).unwrap();
+        Box::new(move || assert!(matches!(join(&handle), Err(JoinError::Released))))
     });
 }
 
@@ -59,29 +53,23 @@ impl<F: Fn()> Drop for OnDrop<F> {
 
 /// A join against the waker that it replaces, whose drop waits for another schedule: the inner
 /// wait does not take the token of the outer one.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_stale_waker_that_waits_racing_the_end_strands_no_join() {
-    check(
-        "a_stale_waker_that_waits_racing_the_end_strands_no_join",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let (handle, inner) = (rig.once(LATE).unwrap(), rig.once(LATE).unwrap());
-            let canceller = {
-                let (handle, inner) = (Arc::clone(&handle), Arc::clone(&inner));
-                spawn(move || {
-                    assert!(inner.cancel());
-                    assert!(handle.cancel());
-                })
-            };
-            let waits = OnDrop(move || assert!(join(&inner).is_err()));
-            let waker = testkit::waker_fn(move || _ = &waits);
-            let joined = handle.take_or_wait(Some(Waiter::Task(waker)));
-            // Replaces the waker, whose drop waits.
-            let joined = joined.unwrap_or_else(|| join(&handle));
-            assert!(matches!(joined, Err(JoinError::Cancelled)));
-            canceller.join().unwrap();
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let (handle, inner) = (rig.once(LATE).unwrap(), rig.once(LATE).unwrap());
+    let canceller = {
+        let (handle, inner) = (Arc::clone(&handle), Arc::clone(&inner));
+        spawn(move || {
+            assert!(inner.cancel());
+            assert!(handle.cancel());
+        })
+    };
+    let waits = OnDrop(move || assert!(join(&inner).is_err()));
+    let waker = testkit::waker_fn(move || _ = &waits);
+    let joined = handle.take_or_wait(Some(Waiter::Task(waker)));
+    // Replaces the waker, whose drop waits.
+    let joined = joined.unwrap_or_else(|| join(&handle));
+    assert!(matches!(joined, Err(JoinError::Cancelled)));
+    canceller.join().unwrap();
+    rig.end();
 }

@@ -4,147 +4,113 @@ use std::sync::Arc;
 
 use scheduled_pool::internals::Core;
 use sync_shim::Clock;
-use sync_shim::model::{check, spawn};
+use sync_shim::model::spawn;
 
 use crate::rig::Rig;
 use crate::twin::Twin;
 use crate::{LATE, NOW, SOON};
 
 /// Two waits for the end against the timer's end: both return.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn two_waits_for_a_timers_end_both_return() {
-    check("two_waits_for_a_timers_end_both_return", Some(3), || {
-        let rig = Rig::new(true);
-        let handle = rig.once(LATE).unwrap();
-        // The timer thread is gone with its reference; the schedule with its own.
-        assert!(handle.cancel());
-        let gone = |core: &Arc<Core<Twin>>| {
-            assert!(core.wait_released(None));
-            assert!(Arc::strong_count(core) <= 3, "two waiters and the schedule");
-        };
-        let other = {
-            let core = Arc::clone(&rig.core);
-            spawn(move || gone(&core))
-        };
-        rig.core.release(true);
-        gone(&rig.core);
-        other.join().unwrap();
-        rig.end();
-    });
+    let rig = Rig::new(true);
+    let handle = rig.once(LATE).unwrap();
+    // The timer thread is gone with its reference; the schedule with its own.
+    assert!(handle.cancel());
+    let gone = |core: &Arc<Core<Twin>>| {
+        assert!(core.wait_released(None));
+        assert!(Arc::strong_count(core) <= 3, "two waiters and the schedule");
+    };
+    let other = {
+        let core = Arc::clone(&rig.core);
+        spawn(move || gone(&core))
+    };
+    rig.core.release(true);
+    gone(&rig.core);
+    other.join().unwrap();
+    rig.end();
 }
 
 /// Two more waits, which come before the end: all of them are woken.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn three_waits_for_a_timers_end_all_return() {
-    check("three_waits_for_a_timers_end_all_return", Some(2), || {
-        let rig = Rig::new(true);
-        let others = [(); 2].map(|()| rig.wait_beside());
-        rig.core.release(true);
-        for other in others {
-            other.join().unwrap();
-        }
-        rig.end();
-    });
+    let rig = Rig::new(true);
+    let others = [(); 2].map(|()| rig.wait_beside());
+    rig.core.release(true);
+    for other in others {
+        other.join().unwrap();
+    }
+    rig.end();
 }
 
 /// A wait for the end against the release of a pool without a timer thread: it returns.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_wait_for_the_end_racing_the_release_of_an_unused_timer_returns() {
-    check(
-        "a_wait_for_the_end_racing_the_release_of_an_unused_timer_returns",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let waiter = rig.wait_beside();
-            rig.core.release(true);
-            waiter.join().unwrap();
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let waiter = rig.wait_beside();
+    rig.core.release(true);
+    waiter.join().unwrap();
+    rig.end();
 }
 
 /// A wait with a limit against the end: what it says is true.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_late_wait_racing_the_end_says_what_is_so() {
-    check(
-        "a_late_wait_racing_the_end_says_what_is_so",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let deadline = rig.clock.now() + SOON;
-            let time = rig.advance_beside(SOON);
-            let handle = rig.once(LATE).unwrap();
-            rig.core.release(true);
-            assert!(handle.cancel());
-            // Whichever it is: no waiter is left entered, and the timer's end is not lost.
-            if rig.core.wait_released(Some(deadline)) {
-                assert_eq!(rig.core.stats().unended, 0, "it said so too early");
-                assert!(rig.core.wait_released(Some(deadline)), "and stays so");
-            } else {
-                assert!(rig.clock.now() >= deadline, "the time was not up");
-            }
-            assert!(rig.core.wait_released(None));
-            time.join().unwrap();
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let deadline = rig.clock.now() + SOON;
+    let time = rig.advance_beside(SOON);
+    let handle = rig.once(LATE).unwrap();
+    rig.core.release(true);
+    assert!(handle.cancel());
+    // Whichever it is: no waiter is left entered, and the timer's end is not lost.
+    if rig.core.wait_released(Some(deadline)) {
+        assert_eq!(rig.core.stats().unended, 0, "it said so too early");
+        assert!(rig.core.wait_released(Some(deadline)), "and stays so");
+    } else {
+        assert!(rig.clock.now() >= deadline, "the time was not up");
+    }
+    assert!(rig.core.wait_released(None));
+    time.join().unwrap();
+    rig.end();
 }
 
 /// A wait whose time is up while something is left: it says so, and leaves nothing entered.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_late_wait_for_a_schedule_that_is_left_does_not_say_that_it_ended() {
-    check(
-        "a_late_wait_for_a_schedule_that_is_left_does_not_say_that_it_ended",
-        Some(2),
-        || {
-            let rig = Rig::new(true);
-            let deadline = rig.clock.now() + SOON;
-            let handle = rig.once(LATE).unwrap();
-            rig.core.release(true);
-            let time = rig.advance_beside(SOON);
-            assert!(!rig.core.wait_released(Some(deadline)));
-            time.join().unwrap();
-            assert!(handle.cancel());
-            rig.end();
-        },
-    );
+    let rig = Rig::new(true);
+    let deadline = rig.clock.now() + SOON;
+    let handle = rig.once(LATE).unwrap();
+    rig.core.release(true);
+    let time = rig.advance_beside(SOON);
+    assert!(!rig.core.wait_released(Some(deadline)));
+    time.join().unwrap();
+    assert!(handle.cancel());
+    rig.end();
 }
 
 /// A wait for the end against the last run's end: it returns after the handle shows the end.
-#[test]
+#[testkit::model(preemptions = 3)]
 fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_was_told() {
-    check(
-        "a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_was_told",
-        Some(3),
-        || {
-            let rig = Rig::new(true);
-            let worker = rig.twin.worker();
-            let handle = rig.once(NOW).unwrap();
-            rig.core.release(true);
-            assert!(rig.core.wait_released(None));
-            assert!(
-                handle.is_ended(),
-                "the end came before the handle showed it"
-            );
-            rig.end_beside(worker);
-        },
+    let rig = Rig::new(true);
+    let worker = rig.twin.worker();
+    let handle = rig.once(NOW).unwrap();
+    rig.core.release(true);
+    assert!(rig.core.wait_released(None));
+    assert!(
+        handle.is_ended(),
+        "the end came before the handle showed it"
     );
+    rig.end_beside(worker);
 }
 
 /// A wait for rest against the run that is due, and its end: it returns, and not before.
-#[test]
+#[testkit::model(preemptions = 2)]
 fn a_wait_for_rest_racing_the_last_run_returns_after_it() {
-    check(
-        "a_wait_for_rest_racing_the_last_run_returns_after_it",
-        Some(2),
-        || {
-            let rig = Rig::new(true);
-            let worker = rig.twin.worker();
-            let handle = rig.once(NOW).unwrap();
-            assert!(rig.core.wait_quiet(None));
-            assert!(handle.is_ended() && rig.runs.get() == 1);
-            assert!(rig.core.is_quiet_while(|| true));
-            rig.end_beside(worker);
-        },
-    );
+    let rig = Rig::new(true);
+    let worker = rig.twin.worker();
+    let handle = rig.once(NOW).unwrap();
+    assert!(rig.core.wait_quiet(None));
+    assert!(handle.is_ended() && rig.runs.get() == 1);
+    assert!(rig.core.is_quiet_while(|| true));
+    rig.end_beside(worker);
 }

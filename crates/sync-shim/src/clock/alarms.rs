@@ -154,6 +154,7 @@ impl<T: Time> Alarms<T> {
             Err(refused) => {
                 let waker = state.pending.remove(&key);
                 drop(state);
+                // USER CODE: the drop of a waker that no thread can serve.
                 drop(waker);
                 Err(refused)
             }
@@ -179,7 +180,8 @@ impl<T: Time> Alarms<T> {
         if notify {
             self.time.notify();
         }
-        drop(waker); // User code: the lock is free again.
+        // USER CODE: the drop of a waker whose alarm is taken back. A panic is the caller's.
+        drop(waker);
     }
 
     /// Body of the thread. Returns when no alarm has been pending for [`KEEP_ALIVE`].
@@ -195,7 +197,8 @@ impl<T: Time> Alarms<T> {
                     // `sleeps_until` is `None`, so an alarm that is set in the meantime is seen
                     // below.
                     drop(state);
-                    foreign::wake(waker); // User code; its panic does not end the thread.
+                    // USER CODE: a waker, on the alarm thread: while it blocks, later alarms of the process wait.
+                    foreign::wake(waker);
                     state = self.state.lock();
                     continue;
                 }

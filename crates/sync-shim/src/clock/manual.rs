@@ -128,7 +128,8 @@ impl Shared {
 
     fn leave(&self, key: (Instant, u64)) {
         let gone = self.time.lock().sleepers.remove(&key);
-        drop(gone); // May be a waker, which is user code: the lock is free.
+        // USER CODE: the drop of the waker of an alarm that is taken back.
+        drop(gone);
     }
 }
 
@@ -164,6 +165,7 @@ impl Clock for ManualClock {
         match self.0.enter(when, Sleeper::Alarm(waker)) {
             Ok(key) => Ok(Alarm::new(Pending(Arc::clone(&self.0), key))),
             Err(Sleeper::Alarm(waker)) => {
+                // USER CODE: a waker, on the caller's thread: its panic is the caller's.
                 waker.wake();
                 Ok(Alarm::new(()))
             }

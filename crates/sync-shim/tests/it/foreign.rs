@@ -1,4 +1,4 @@
-//! Calls out: what panics there stays there.
+//! Calls of user code: its panics are caught.
 
 use std::panic::panic_any;
 
@@ -13,7 +13,7 @@ fn a_panic_becomes_a_value() {
 }
 
 #[test]
-fn a_drop_that_panics_says_so_and_goes_no_further() {
+fn a_panic_in_a_drop_is_caught_and_reported() {
     assert!(!drop_quietly(5));
     for levels in [1, 3, 20] {
         assert!(drop_quietly(PanicOnDrop::nested(levels)), "{levels} levels");
@@ -28,7 +28,7 @@ fn a_waker_is_called_once_and_dropped() {
 }
 
 #[test]
-fn a_waker_that_panics_with_a_payload_that_panics_goes_no_further() {
+fn a_waker_that_panics_with_a_payload_that_panics_is_contained() {
     for levels in [0, 1, 3] {
         wake(waker_fn(move || panic_any(PanicOnDrop::nested(levels))));
     }

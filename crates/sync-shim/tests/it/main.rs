@@ -1,4 +1,4 @@
-//! Tests of what the machine's side of the cfg does; the models are in `tests/loom.rs`.
+//! Tests of the primitives on the real machine; the models are in `tests/loom.rs`.
 
 #![cfg(not(anthill_loom))]
 

@@ -4,18 +4,18 @@ use std::thread;
 use std::time::Duration;
 
 use sync_shim::{Clock, ManualClock, MonotonicClock, Parker};
-use testkit::{CountingWaker, LIMIT, waker_fn, watchdog};
+use testkit::{CountingWaker, waker_fn};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A waker that notes `name` down.
+/// A waker that appends `name` to a list.
 fn noting(name: u32, notes: &Arc<Mutex<Vec<u32>>>) -> Waker {
     let notes = Arc::clone(notes);
-    waker_fn(move || notes.lock().expect("no note panics").push(name))
+    waker_fn(move || notes.lock().expect("no waker panics").push(name))
 }
 
 #[test]
-fn time_stands_still_until_it_is_moved() {
+fn a_manual_clock_stands_still_until_it_is_advanced() {
     let clock = ManualClock::new();
     let begin = clock.now();
     assert_eq!(clock.now(), begin);
@@ -24,7 +24,7 @@ fn time_stands_still_until_it_is_moved() {
 }
 
 #[test]
-fn a_delay_too_long_to_express_is_never() {
+fn a_delay_beyond_the_clocks_range_never_ends() {
     assert_eq!(ManualClock::new().after(Duration::MAX), None);
     assert_eq!(MonotonicClock.after(Duration::MAX), None);
     let clock = ManualClock::new();
@@ -33,7 +33,7 @@ fn a_delay_too_long_to_express_is_never() {
 }
 
 #[test]
-fn moving_time_wakes_exactly_the_due_earliest_first() {
+fn an_advance_wakes_the_due_alarms_earliest_first() {
     let clock = ManualClock::new();
     let notes = Arc::new(Mutex::new(Vec::new()));
     let begin = clock.now();
@@ -79,87 +79,77 @@ fn an_alarm_taken_back_does_not_fire_and_one_in_the_past_fires_at_once() {
     assert_eq!((counter.wakes(), counter.wakers()), (1, 0));
 }
 
-#[test]
+#[testkit::test]
 fn a_waker_may_call_the_clock_that_wakes_it() {
-    watchdog(LIMIT, || {
-        let clock = ManualClock::new();
-        let (counter, kept) = (CountingWaker::new(), Arc::new(Mutex::new(Vec::new())));
-        let (inner, second, keeper) = (clock.clone(), counter.waker(), Arc::clone(&kept));
-        let _first = clock.wake_at(
-            clock.now() + SECOND,
-            waker_fn(move || {
-                let alarm = inner.wake_at(inner.now() + SECOND, second.clone());
-                keeper.lock().unwrap().push(alarm);
-            }),
-        );
-        clock.advance(SECOND);
-        assert_eq!((counter.wakes(), clock.sleepers()), (0, 1));
-        clock.advance(SECOND);
-        assert_eq!(counter.wakes(), 1);
-    });
+    let clock = ManualClock::new();
+    let (counter, kept) = (CountingWaker::new(), Arc::new(Mutex::new(Vec::new())));
+    let (inner, second, keeper) = (clock.clone(), counter.waker(), Arc::clone(&kept));
+    let _first = clock.wake_at(
+        clock.now() + SECOND,
+        waker_fn(move || {
+            let alarm = inner.wake_at(inner.now() + SECOND, second.clone());
+            keeper.lock().unwrap().push(alarm);
+        }),
+    );
+    clock.advance(SECOND);
+    assert_eq!((counter.wakes(), clock.sleepers()), (0, 1));
+    clock.advance(SECOND);
+    assert_eq!(counter.wakes(), 1);
 }
 
-#[test]
-fn a_sleeping_thread_is_woken_when_its_time_comes_and_not_before() {
-    watchdog(LIMIT, || {
-        let clock = ManualClock::new();
-        let when = clock.now() + SECOND;
-        thread::scope(|scope| {
-            let sleeper = scope.spawn(|| {
-                let woken = clock.park_until(&Parker::new(), when);
-                (woken, clock.now())
-            });
-            clock.wait_for_sleepers(1);
-            clock.advance(SECOND / 2);
-            assert_eq!(clock.sleepers(), 1, "it is not due yet");
-            clock.advance(SECOND / 2);
-            assert_eq!(sleeper.join().unwrap(), (false, when));
+#[testkit::test]
+fn a_sleeping_thread_is_woken_at_its_time_and_not_before() {
+    let clock = ManualClock::new();
+    let when = clock.now() + SECOND;
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let woken = clock.park_until(&Parker::new(), when);
+            (woken, clock.now())
         });
+        clock.wait_for_sleepers(1);
+        clock.advance(SECOND / 2);
+        assert_eq!(clock.sleepers(), 1, "it is not due yet");
+        clock.advance(SECOND / 2);
+        assert_eq!(sleeper.join().unwrap(), (false, when));
     });
 }
 
-#[test]
+#[testkit::test]
 fn a_token_ends_a_timed_sleep_and_leaves_no_sleeper_behind() {
-    watchdog(LIMIT, || {
-        let (clock, parker) = (ManualClock::new(), Parker::new());
-        let when = clock.now() + SECOND;
-        thread::scope(|scope| {
-            let sleeper = scope.spawn(|| clock.park_until(&parker, when));
-            clock.wait_for_sleepers(1);
-            parker.unpark();
-            assert!(sleeper.join().unwrap());
-        });
-        assert_eq!(clock.sleepers(), 0);
-    });
-}
-
-#[test]
-fn a_time_already_there_does_not_sleep_but_takes_a_token() {
-    watchdog(LIMIT, || {
-        let (clock, parker) = (ManualClock::new(), Parker::new());
-        assert!(!clock.park_until(&parker, clock.now()));
+    let (clock, parker) = (ManualClock::new(), Parker::new());
+    let when = clock.now() + SECOND;
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| clock.park_until(&parker, when));
+        clock.wait_for_sleepers(1);
         parker.unpark();
-        assert!(clock.park_until(&parker, clock.now()));
-        assert!(!clock.park_until(&parker, clock.now()));
+        assert!(sleeper.join().unwrap());
     });
+    assert_eq!(clock.sleepers(), 0);
 }
 
-#[test]
-fn moving_time_wakes_the_others_though_a_waker_panics() {
-    watchdog(LIMIT, || {
-        let clock = ManualClock::new();
-        let when = clock.now() + SECOND;
-        let panics = clock.wake_at(when, waker_fn(|| panic!("a waker")));
-        let counter = CountingWaker::new();
-        let after = clock.wake_at(when, counter.waker());
-        let sleeper = {
-            let clock = clock.clone();
-            thread::spawn(move || clock.park_until(&Parker::new(), when))
-        };
-        clock.wait_for_sleepers(3);
-        clock.advance(SECOND);
-        assert_eq!(counter.wakes(), 1);
-        assert!(!sleeper.join().expect("it does not panic"));
-        drop((panics, after));
-    });
+#[testkit::test]
+fn a_wait_for_a_past_time_takes_a_token_without_sleeping() {
+    let (clock, parker) = (ManualClock::new(), Parker::new());
+    assert!(!clock.park_until(&parker, clock.now()));
+    parker.unpark();
+    assert!(clock.park_until(&parker, clock.now()));
+    assert!(!clock.park_until(&parker, clock.now()));
+}
+
+#[testkit::test]
+fn an_advance_wakes_the_other_alarms_though_a_waker_panics() {
+    let clock = ManualClock::new();
+    let when = clock.now() + SECOND;
+    let panics = clock.wake_at(when, waker_fn(|| panic!("a waker")));
+    let counter = CountingWaker::new();
+    let after = clock.wake_at(when, counter.waker());
+    let sleeper = {
+        let clock = clock.clone();
+        thread::spawn(move || clock.park_until(&Parker::new(), when))
+    };
+    clock.wait_for_sleepers(3);
+    clock.advance(SECOND);
+    assert_eq!(counter.wakes(), 1);
+    assert!(!sleeper.join().expect("it does not panic"));
+    drop((panics, after));
 }

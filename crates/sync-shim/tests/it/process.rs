@@ -3,8 +3,8 @@ use std::thread;
 
 use sync_shim::unique_id;
 
-#[test]
-fn no_two_calls_get_the_same_identifier() {
+#[testkit::test]
+fn every_identifier_is_unique() {
     let ids: HashSet<u64> = thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| scope.spawn(|| (0..1000).map(|_| unique_id()).collect::<Vec<_>>()))
@@ -23,7 +23,7 @@ mod forked {
     use std::time::{Duration, Instant};
 
     use sync_shim::{Clock, MonotonicClock, Process, fork_count};
-    use testkit::{CountingWaker, LIMIT, in_child, watchdog};
+    use testkit::{CountingWaker, in_child};
 
     /// Runs `check` in a forked copy of this process and says whether it held there.
     fn in_fork(check: impl FnOnce() -> bool) -> bool {
@@ -46,7 +46,7 @@ mod forked {
     }
 
     #[test]
-    fn a_forked_child_counts_one_more_and_its_parent_does_not() {
+    fn the_fork_count_grows_in_the_child_only() {
         let before = fork_count();
         assert!(in_fork(|| fork_count() == before + 1));
         assert!(!in_fork(|| false), "a check that fails is noticed");
@@ -63,23 +63,22 @@ mod forked {
         assert!(!Process::NONE.is_current());
     }
 
-    #[test]
-    fn a_child_that_lost_the_alarm_thread_is_refused_an_alarm() {
+    #[testkit::test]
+    fn a_forked_child_of_a_process_with_an_alarm_thread_gets_no_alarm() {
         // In a process of its own: with other threads about, a copy can do little.
-        let test = "process::forked::a_child_that_lost_the_alarm_thread_is_refused_an_alarm";
+        let test =
+            "process::forked::a_forked_child_of_a_process_with_an_alarm_thread_gets_no_alarm";
         let end = in_child(test, || {
-            watchdog(LIMIT, || {
-                let counter = CountingWaker::new();
-                let alarm = MonotonicClock.wake_at(Instant::now(), counter.waker());
-                counter.wait_for_wakes(1);
-                drop(alarm);
-                let when = Instant::now() + Duration::from_secs(3600);
-                let late = MonotonicClock.wake_at(when, counter.waker()).unwrap();
-                assert!(in_fork(|| {
-                    MonotonicClock.wake_at(when, counter.waker()).is_err()
-                }));
-                drop(late);
-            });
+            let counter = CountingWaker::new();
+            let alarm = MonotonicClock.wake_at(Instant::now(), counter.waker());
+            counter.wait_for_wakes(1);
+            drop(alarm);
+            let when = Instant::now() + Duration::from_secs(3600);
+            let late = MonotonicClock.wake_at(when, counter.waker()).unwrap();
+            assert!(in_fork(|| {
+                MonotonicClock.wake_at(when, counter.waker()).is_err()
+            }));
+            drop(late);
         });
         assert!(end.is_ok(), "{end:?}");
     }

@@ -4,22 +4,22 @@ use std::sync::mpsc::{Sender, channel};
 
 use sync_shim::Parker;
 use sync_shim::thread::{Tag, ThreadOptions, spawn_thread};
-use testkit::{DropCounter, LIMIT, watchdog};
+use testkit::DropCounter;
 
-/// Tries to start a thread, which must be refused, its body dropped unrun.
+/// Fails to start a thread; its body is dropped without running.
 fn refused(options: ThreadOptions<'_>) -> io::Error {
     let drops = DropCounter::new();
     let token = drops.token();
     let refusal = spawn_thread(options, move || {
         let _token = &token;
-        unreachable!("it was refused");
+        unreachable!("the thread does not start");
     });
     assert_eq!(drops.dropped(), 1);
-    refusal.expect_err("it is refused")
+    refusal.expect_err("no thread starts")
 }
 
-#[test]
-fn a_thread_bears_its_name_and_can_be_joined() {
+#[testkit::test]
+fn a_thread_has_its_name_and_can_be_joined() {
     let (send, receive) = channel();
     let options = ThreadOptions {
         name: Some("a name of more than fifteen bytes"),
@@ -35,15 +35,15 @@ fn a_thread_bears_its_name_and_can_be_joined() {
     assert_eq!(name.as_deref(), Some("a name of more than fifteen bytes"));
 }
 
-#[test]
-fn a_body_that_panics_hands_its_payload_to_whoever_joins() {
+#[testkit::test]
+fn join_returns_the_payload_of_a_panic() {
     let thread = spawn_thread(ThreadOptions::default(), || panic!("for the joiner"));
     let payload = thread.unwrap().join().expect_err("it panicked");
     assert_eq!(payload.downcast_ref(), Some(&"for the joiner"));
 }
 
 #[test]
-fn the_gate_can_refuse_a_thread() {
+fn a_gate_that_fails_refuses_the_thread() {
     let options = ThreadOptions {
         gate: Some(&|| Err(io::ErrorKind::QuotaExceeded.into())),
         ..ThreadOptions::default()
@@ -70,8 +70,8 @@ fn a_stack_larger_than_memory_is_refused() {
     }
 }
 
-#[test]
-fn a_tag_belongs_to_one_thread() {
+#[testkit::test]
+fn a_tag_is_unique_to_its_thread() {
     let tag = Tag { group: 3, depth: 1 };
     let thread = spawn_thread(ThreadOptions::default(), move || {
         assert_eq!(Tag::get(), Tag::NONE);
@@ -82,7 +82,7 @@ fn a_tag_belongs_to_one_thread() {
     assert_eq!(Tag::get(), Tag::NONE);
 }
 
-/// Tells, in the destructors of thread-locals, what can be read there.
+/// Reports which thread-locals are readable in the destructor of another one.
 struct Last(Sender<Tag>);
 
 impl Drop for Last {
@@ -99,35 +99,33 @@ std::thread_local! {
     static AFTER: RefCell<Option<Last>> = const { RefCell::new(None) };
 }
 
-#[test]
-fn tag_and_parker_serve_in_the_destructors_of_thread_locals() {
-    watchdog(LIMIT, || {
-        let (send, receive) = channel();
-        let tag = Tag { group: 5, depth: 2 };
-        let thread = spawn_thread(ThreadOptions::default(), move || {
-            // Destructors run in some order: one is registered before ours, one after.
-            BEFORE.set(Some(Last(send.clone())));
-            _ = Parker::of_thread();
-            tag.set();
-            AFTER.set(Some(Last(send)));
-        });
-        thread.unwrap().join().unwrap();
-        assert_eq!(receive.iter().collect::<Vec<_>>(), [tag, tag]);
+#[testkit::test]
+fn tag_and_parker_work_in_the_destructors_of_thread_locals() {
+    let (send, receive) = channel();
+    let tag = Tag { group: 5, depth: 2 };
+    let thread = spawn_thread(ThreadOptions::default(), move || {
+        // The order of destructors is unspecified: register one before ours and one after it.
+        BEFORE.set(Some(Last(send.clone())));
+        _ = Parker::of_thread();
+        tag.set();
+        AFTER.set(Some(Last(send)));
     });
+    thread.unwrap().join().unwrap();
+    assert_eq!(receive.iter().collect::<Vec<_>>(), [tag, tag]);
 }
 
-/// A thread's timer slack as Linux reports it, in nanoseconds.
+/// The timer slack of a thread in nanoseconds, as Linux reports it.
 #[cfg(target_os = "linux")]
 fn slack(thread: &str) -> u64 {
-    // A thread has a folder here of its own, although none is listed.
+    // Each thread has a folder here, although the parent folder does not list it.
     let file = format!("/proc/{thread}/timerslack_ns");
     let slack = std::fs::read_to_string(file).expect("Linux reports it");
     slack.trim().parse().expect("a number")
 }
 
 #[cfg(target_os = "linux")]
-#[test]
-fn precise_timers_are_the_calling_thread_s_alone() {
+#[testkit::test]
+fn precise_timers_affect_the_calling_thread_only() {
     let mine = || {
         let link = std::fs::read_link("/proc/thread-self").expect("Linux reports it");
         let thread = link.file_name().expect("it ends with the thread's number");
@@ -144,13 +142,13 @@ fn precise_timers_are_the_calling_thread_s_alone() {
 }
 
 #[cfg(target_os = "linux")]
-#[test]
+#[testkit::test]
 fn the_alarm_thread_has_precise_timers() {
     use sync_shim::Clock;
     let waker = testkit::CountingWaker::new();
     let past = std::time::Instant::now();
     let _alarm = sync_shim::MonotonicClock.wake_at(past, waker.waker());
-    waker.wait_for_wakes(1); // It serves by now.
+    waker.wait_for_wakes(1); // The alarm thread runs by now.
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux lists threads");
     let serving = threads.flatten().filter(|thread| {
         let name = std::fs::read_to_string(thread.path().join("comm"));

@@ -1,4 +1,4 @@
-//! The wake list: who is woken, once, and in which order.
+//! The wake list: which waiters it wakes, how often, and in which order.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ fn parkers(count: usize) -> Vec<Parker> {
     (0..count).map(|_| Parker::new()).collect()
 }
 
-/// How many of them have a token, which is taken.
+/// Counts the parkers that hold a token, and takes the tokens.
 fn woken(parkers: &[Parker]) -> usize {
     parkers.iter().filter(|parker| parker.take_token()).count()
 }
@@ -44,7 +44,7 @@ fn every_thread_and_every_task_of_a_list_is_woken_once() {
 }
 
 #[test]
-fn what_runs_no_user_code_is_woken_alone_and_the_tasks_stay() {
+fn wake_threads_wakes_threads_and_internal_wakers_and_keeps_the_tasks() {
     for count in 1..4 {
         let (threads, internal, tasks) =
             (parkers(count), CountingWaker::new(), CountingWaker::new());
@@ -84,7 +84,7 @@ fn all_threads_are_awake_before_the_first_waker_runs() {
 }
 
 #[test]
-fn tasks_are_woken_in_their_order_also_when_lists_are_joined() {
+fn joined_lists_wake_their_tasks_in_order() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let task = |number: u32| {
         let order = Arc::clone(&order);
@@ -111,18 +111,18 @@ fn tasks_are_woken_in_their_order_also_when_lists_are_joined() {
 }
 
 #[test]
-fn a_waker_that_panics_costs_the_tasks_behind_it_nothing() {
+fn tasks_behind_a_waker_that_panics_are_woken() {
     let tasks = CountingWaker::new();
     let mut list = WakeList::new();
     for _ in 0..2 {
-        list.push(Waiter::Task(waker_fn(|| panic!("a waker's own affair"))));
+        list.push(Waiter::Task(waker_fn(|| panic!("a panic of the waker"))));
         list.push(Waiter::Task(tasks.waker()));
     }
     list.wake_all();
     assert_eq!((tasks.wakes(), tasks.wakers()), (2, 0));
 }
 
-/// Each section of a busy pool makes a list, and each spawned task has room for a waiter.
+/// Each critical section of a busy pool makes a list, and each spawned task holds a waiter.
 #[test]
 fn a_list_is_four_words_and_a_waiter_two() {
     let words = |bytes: usize| bytes / size_of::<usize>();

@@ -1,4 +1,6 @@
+use std::env;
 use std::panic::catch_unwind;
+use std::process::Command;
 use std::time::Duration;
 
 use testkit::{Gate, LIMIT, in_child, watchdog};
@@ -13,6 +15,54 @@ fn a_hanging_test_aborts_its_process_and_says_so() {
     let said = String::from_utf8_lossy(&end.stderr);
     assert!(said.contains("has not ended after 1ms"), "{said}");
     assert_ne!(end.status.code(), Some(101), "it was not a mere panic");
+}
+
+#[cfg(target_os = "linux")]
+#[testkit::test]
+fn the_attribute_watches_the_body_until_its_end() {
+    let test = "watchdog::the_attribute_watches_the_body_until_its_end";
+    let end = in_child(test, || {
+        let threads = std::fs::read_dir("/proc/self/task").expect("it is Linux");
+        let mut names = threads.map(|it| std::fs::read_to_string(it.unwrap().path().join("comm")));
+        assert!(names.any(|name| name.unwrap() == "watchdog\n"));
+    });
+    assert!(end.is_ok(), "{end:?}");
+}
+
+/// See the next test.
+#[testkit::test]
+fn hangs_without_time() {
+    if env::var("TESTKIT_SLOWDOWN").as_deref() == Ok("0") {
+        Gate::new().wait();
+    }
+}
+
+#[test]
+fn the_attribute_aborts_a_test_that_hangs_and_names_it() {
+    let this = env::current_exe().expect("a test binary knows its path");
+    let end = Command::new(this)
+        .args(["watchdog::hangs_without_time", "--exact"])
+        .env("TESTKIT_SLOWDOWN", "0") // The limit is a multiple of it.
+        .output()
+        .expect("a test binary can be run again");
+    let said = String::from_utf8_lossy(&end.stderr);
+    assert!(
+        said.contains("`it::watchdog::hangs_without_time` has not ended"),
+        "{said}"
+    );
+    assert_eq!(end.status.code(), None, "it was aborted");
+}
+
+#[testkit::test]
+#[should_panic(expected = "as it should")]
+fn the_attribute_lets_a_test_panic() {
+    panic!("as it should");
+}
+
+#[testkit::test]
+fn the_attribute_lets_a_test_return_a_result() -> Result<(), std::num::ParseIntError> {
+    assert_eq!("5".parse::<u8>()?, 5);
+    Ok(())
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What holds for both containers alike, and for the enum of either.
+//! Behaviour that both containers and the enum share.
 
 use worker_queue::IdleQueue;
 
@@ -10,7 +10,7 @@ fn either() -> [Queue; 2] {
     [Queue::stack(), Queue::ring(SLOTS).unwrap()]
 }
 
-/// Entry `n` with stamp `n`, for each `n` of the range.
+/// A queue with the entries `n` of the range, each stamped `n`.
 fn fill(queue: &mut Queue, range: std::ops::Range<u32>) {
     for entry in range {
         queue.push(entry, u64::from(entry)).unwrap();
@@ -85,7 +85,7 @@ fn draining_an_empty_queue_yields_nothing() {
 }
 
 #[test]
-fn draining_the_oldest_takes_as_many_as_there_are_and_no_more() {
+fn draining_the_oldest_stops_at_the_end_of_the_queue() {
     for mut queue in either() {
         fill(&mut queue, 0..5);
         assert!(queue.drain_oldest(2).eq(0..2));
@@ -95,7 +95,7 @@ fn draining_the_oldest_takes_as_many_as_there_are_and_no_more() {
 }
 
 #[test]
-fn a_drain_knows_its_length() {
+fn a_drain_has_an_exact_length() {
     for mut queue in either() {
         fill(&mut queue, 0..5);
         let mut drain = queue.drain_expired(3, usize::MAX);
@@ -106,7 +106,7 @@ fn a_drain_knows_its_length() {
 }
 
 #[test]
-fn a_stamp_before_the_newest_is_raised_to_it_and_the_raised_one_is_returned() {
+fn a_stamp_older_than_the_newest_is_raised_to_it_and_returned() {
     for mut queue in either() {
         assert_eq!(queue.push(0, 5), Ok(5));
         assert_eq!(queue.push(1, 3), Ok(5));
@@ -117,7 +117,7 @@ fn a_stamp_before_the_newest_is_raised_to_it_and_the_raised_one_is_returned() {
 }
 
 #[test]
-fn an_emptied_queue_forgets_the_stamps_it_held() {
+fn an_empty_queue_accepts_older_stamps_again() {
     for mut queue in either() {
         queue.push(0, 9).unwrap();
         queue.pop();
@@ -171,7 +171,7 @@ fn a_predicate_that_panics_changes_nothing() {
 }
 
 #[test]
-fn a_cleared_queue_is_as_good_as_new() {
+fn a_cleared_queue_behaves_like_a_new_one() {
     for mut queue in either() {
         fill(&mut queue, 10..20);
         let capacity = queue.capacity();
@@ -184,7 +184,7 @@ fn a_cleared_queue_is_as_good_as_new() {
 }
 
 #[test]
-fn the_enum_reuses_as_the_container_inside_does() {
+fn the_enum_reuses_in_the_order_of_its_container() {
     let [mut stack, mut ring] = either();
     fill(&mut stack, 0..3);
     fill(&mut ring, 0..3);
@@ -194,7 +194,7 @@ fn the_enum_reuses_as_the_container_inside_does() {
 
 #[test]
 fn any_ordered_copy_type_is_a_stamp() {
-    // A pool that never lets workers go need not read its clock.
+    // A pool that keeps its workers need not read its clock.
     let mut queue = IdleQueue::<&str, Option<std::time::Instant>>::stack();
     queue
         .push("timed", Some(std::time::Instant::now()))

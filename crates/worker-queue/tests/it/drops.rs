@@ -1,5 +1,5 @@
-//! Entries leave when they are said to, each of them once. An entry is a clone of one `Rc`, whose
-//! count is how many are still there.
+//! Each entry is dropped once, when its owner says so. Entries are clones of one `Rc`, whose count shows how
+//! many are left.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -20,7 +20,7 @@ fn filled() -> impl Iterator<Item = (IdleQueue<Entry, u64>, Entry)> {
     })
 }
 
-/// How many entries exist beside the one that counts.
+/// The number of entries: all clones but the caller's.
 fn alive(entry: &Entry) -> usize {
     Rc::strong_count(entry) - 1
 }
@@ -38,7 +38,7 @@ fn drops() {
 }
 
 #[test]
-fn drained_entries_live_until_the_caller_lets_them_go() {
+fn drained_entries_live_until_the_caller_drops_them() {
     for (mut queue, entry) in filled() {
         let drained: Vec<_> = queue.drain_expired(3, usize::MAX).collect();
         assert_eq!(alive(&entry), 6);
@@ -48,7 +48,7 @@ fn drained_entries_live_until_the_caller_lets_them_go() {
 }
 
 #[test]
-fn a_drain_dropped_half_way_drops_the_rest_and_nothing_else() {
+fn a_drain_dropped_halfway_drops_its_remaining_entries_only() {
     for (mut queue, entry) in filled() {
         let mut drain = queue.drain_expired(3, usize::MAX);
         let first = drain.next();
@@ -61,7 +61,7 @@ fn a_drain_dropped_half_way_drops_the_rest_and_nothing_else() {
 }
 
 #[test]
-fn a_drain_never_asked_still_takes_its_entries_out() {
+fn a_drain_dropped_unread_still_removes_its_entries() {
     for (mut queue, entry) in filled() {
         drop(queue.drain_oldest(4));
         assert_eq!((alive(&entry), queue.len()), (2, 2));
@@ -79,7 +79,7 @@ fn a_leaked_drain_leaves_a_queue_that_works() {
 }
 
 #[test]
-fn a_removed_entry_is_handed_out_alive() {
+fn remove_returns_the_entry_alive() {
     for (mut queue, entry) in filled() {
         let removed = queue.remove(|_| true);
         assert_eq!(alive(&entry), 6);
@@ -97,7 +97,7 @@ fn clear_drops_every_entry_at_once() {
 }
 
 #[test]
-fn a_refused_entry_comes_back_alive() {
+fn a_refused_push_returns_the_entry_alive() {
     let mut ring = LoopQueue::new(0).unwrap();
     let entry = Entry::new(());
     let refused = ring.push(Rc::clone(&entry), 0);
@@ -118,7 +118,7 @@ fn resizing_drops_nothing() {
 }
 
 #[test]
-fn a_panic_in_one_drop_of_a_clear_loses_no_other_entry() {
+fn a_panic_in_a_drop_during_clear_leaks_no_other_entry() {
     struct Bomb {
         armed: bool,
         _entry: Entry,

@@ -8,7 +8,7 @@ use worker_queue::Full;
 struct Worker;
 
 #[test]
-fn a_full_error_is_an_error_whatever_the_entry_is() {
+fn full_implements_error_for_any_entry() {
     let error: Box<dyn Error> = Box::new(Full(Worker));
     assert_eq!(error.to_string(), "the queue of idle workers is full");
     assert_eq!(format!("{error:?}"), "Full(..)");

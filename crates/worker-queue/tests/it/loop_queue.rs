@@ -1,5 +1,5 @@
-//! What only the ring does. Layouts are met by turning an empty ring before it is filled: all
-//! turns together are every place the wrap can have.
+//! Behaviour of the ring alone. An empty ring is turned before it is filled: all turns together put the wrap at
+//! every place.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,7 +11,7 @@ const SLOTS: usize = 10;
 /// An empty ring whose next entry goes into the slot `turn` places after the first.
 fn turned(turn: usize) -> LoopQueue<u32, u64> {
     let mut ring = LoopQueue::new(SLOTS).unwrap();
-    // One entry stays inside, so that the ring cannot start anew from its first slot.
+    // One entry stays inside, so that the ring cannot start again from its first slot.
     ring.push(0, 0).unwrap();
     for _ in 1..turn {
         ring.push(0, 0).unwrap();
@@ -21,7 +21,7 @@ fn turned(turn: usize) -> LoopQueue<u32, u64> {
     ring
 }
 
-/// Every layout of the entries of `range`, each stamped with its own number.
+/// Every layout of the entries of `range`, each stamped with its number.
 fn layouts(range: Range<u32>) -> impl Iterator<Item = LoopQueue<u32, u64>> {
     (1..=SLOTS).map(move |turn| {
         let mut ring = turned(turn);
@@ -42,7 +42,7 @@ fn entries(ring: &LoopQueue<u32, u64>) -> Vec<u32> {
     ring.iter().map(|(&entry, _)| entry).collect()
 }
 
-/// Where the entries lie.
+/// The addresses of the entries.
 fn addresses(ring: &LoopQueue<u32, u64>) -> impl Iterator<Item = usize> {
     ring.iter()
         .map(|(entry, _)| std::ptr::from_ref(entry).addr())
@@ -131,7 +131,7 @@ fn the_eleventh_entry_is_refused_and_the_four_oldest_of_the_ten_expire() {
 }
 
 #[test]
-fn the_layouts_tried_here_are_all_there_are() {
+fn the_layouts_cover_every_wrap_point() {
     let first_slots = layouts(0..10).map(|ring| {
         let mut in_memory: Vec<_> = ring.iter().map(|(entry, _)| entry).collect();
         in_memory.sort_unstable_by_key(|entry| std::ptr::from_ref(*entry).addr());
@@ -184,7 +184,7 @@ fn growing_keeps_the_entries_wherever_the_ring_wraps() {
 }
 
 #[test]
-fn shrinking_hands_back_the_oldest_surplus_wherever_the_ring_wraps() {
+fn shrinking_returns_the_oldest_surplus_wherever_the_ring_wraps() {
     for mut ring in layouts(0..10) {
         assert_eq!(ring.resize(4), Ok(vec![0, 1, 2, 3, 4, 5]));
         assert_eq!(entries(&ring), [6, 7, 8, 9]);
@@ -195,7 +195,7 @@ fn shrinking_hands_back_the_oldest_surplus_wherever_the_ring_wraps() {
 }
 
 #[test]
-fn shrinking_to_no_slots_hands_back_everything() {
+fn shrinking_to_no_slots_returns_all_entries() {
     for mut ring in layouts(0..3) {
         assert_eq!(ring.resize(0), Ok(vec![0, 1, 2]));
         assert!(ring.is_empty() && ring.is_full());
@@ -203,7 +203,7 @@ fn shrinking_to_no_slots_hands_back_everything() {
 }
 
 #[test]
-fn shrinking_an_almost_empty_ring_hands_back_nothing() {
+fn shrinking_an_almost_empty_ring_returns_no_entries() {
     for mut ring in layouts(0..3) {
         assert_eq!(ring.resize(3), Ok(vec![]));
         assert_eq!(entries(&ring), [0, 1, 2]);
@@ -219,7 +219,7 @@ fn resizing_keeps_the_stamps() {
 }
 
 #[test]
-fn more_slots_than_memory_are_an_error_and_leave_the_ring_as_it_was() {
+fn a_resize_beyond_memory_fails_and_leaves_the_ring_unchanged() {
     assert!(LoopQueue::<u32, u64>::new(usize::MAX).is_err());
     for mut ring in layouts(0..5) {
         assert!(ring.resize(usize::MAX).is_err());
@@ -257,7 +257,7 @@ fn the_slots_of_a_ring_never_move() {
 }
 
 #[test]
-fn reuse_in_turn_keeps_every_worker_young() {
+fn oldest_first_reuse_keeps_every_worker_young() {
     let mut ring = LoopQueue::new(4).unwrap();
     for worker in 0..4 {
         ring.push(worker, 0).unwrap();

@@ -1,8 +1,8 @@
-//! The containers' behaviours, then random programs beside a twin built on `Vec`.
+//! The containers' behaviours, then random programs compared with a `Vec`.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "a refusal that is not expected fails the test"
+    reason = "a push that fails unexpectedly fails the test"
 )]
 
 mod both;

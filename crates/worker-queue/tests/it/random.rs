@@ -1,4 +1,4 @@
-//! Random programs of every operation, beside the twin.
+//! Random programs of all operations, compared with the twin.
 
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, proptest};
@@ -11,12 +11,12 @@ fn program() -> impl Strategy<Value = Vec<Op>> {
 
 proptest! {
     #[test]
-    fn a_stack_answers_as_its_twin_does(ops in program()) {
+    fn a_stack_behaves_like_its_twin(ops in program()) {
         walk(Queue::stack(), ops);
     }
 
     #[test]
-    fn a_loop_queue_answers_as_its_twin_does(slots in 0..12_usize, ops in program()) {
+    fn a_loop_queue_behaves_like_its_twin(slots in 0..12_usize, ops in program()) {
         walk(Queue::ring(slots).unwrap(), ops);
     }
 }

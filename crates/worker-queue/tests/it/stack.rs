@@ -1,4 +1,4 @@
-//! What only the stack does.
+//! Behaviour of the stack alone.
 
 use worker_queue::Stack;
 
@@ -43,7 +43,7 @@ fn len_empty_full() {
 }
 
 #[test]
-fn the_hot_stay_in_use_and_the_cold_expire_from_the_bottom() {
+fn hot_entries_stay_in_use_and_cold_entries_expire() {
     let mut stack = Stack::new();
     for worker in 0..4 {
         stack.push(worker, 0).unwrap();

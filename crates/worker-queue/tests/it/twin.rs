@@ -1,25 +1,25 @@
-//! The containers' twin: a plain `Vec`, oldest first, on which every operation is the shortest
-//! code that could be right; and the programs that are run on both.
+//! The twin of the containers: a plain `Vec`, oldest entry first, with the shortest correct code for every
+//! operation; and the programs that run on both.
 //!
-//! It knows nothing of who makes the programs up, so that the fuzz targets include this very file.
+//! It does not depend on the source of the programs, so the fuzz targets include this file too.
 
 use worker_queue::{IdleQueue, Reuse};
 
-/// An entry bears the time of its push, so no two are equal.
+/// An entry carries the time of its push, so all entries differ.
 type Id = u32;
-/// Time advances by one with each operation.
+/// Advances by one with each operation.
 type Stamp = u32;
 pub(crate) type Queue = IdleQueue<Id, Stamp>;
 
-/// One call. Small numbers, so that programs meet the ends of their ranges.
+/// One call. Small numbers, so that programs reach the ends of their ranges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// Pushes an entry last used so long ago: often before the newest one was.
+    /// Pushes an entry with an age: it is often older than the newest one.
     Push {
         age: Stamp,
     },
     Pop,
-    /// Drains those last used so long ago, or before.
+    /// Drains the entries of at least this age.
     DrainExpired {
         age: Stamp,
         max: usize,
@@ -32,19 +32,19 @@ pub(crate) enum Op {
         count: usize,
         taken: usize,
     },
-    /// Removes the first entry whose number divided by four leaves `rest`.
+    /// Removes the first entry whose number modulo four is `rest`.
     Remove {
         rest: Id,
     },
     Clear,
-    /// A stack is left alone.
+    /// Only for the ring.
     Resize {
         slots: usize,
     },
 }
 
 impl Op {
-    /// Every operation has its bytes. Pushes have more than others, else queues stay short.
+    /// Every operation has its bytes. Pushes have more than the others, to keep queues long.
     pub(crate) fn from_bytes([kind, a, b]: [u8; 3]) -> Self {
         let age = Stamp::from(a % 16);
         let (count, taken) = (usize::from(a % 16), usize::from(b % 16));
@@ -67,10 +67,11 @@ impl Op {
     }
 }
 
-/// Runs the program on the queue and on its twin. Every answer and every state are equal.
+/// Runs the program on the queue and on its twin.
 ///
 /// # Panics
-/// If they are not.
+///
+/// If an answer or a state differs.
 pub(crate) fn walk(mut queue: Queue, ops: impl IntoIterator<Item = Op>) {
     let mut twin = Twin {
         entries: Vec::new(),
@@ -163,7 +164,7 @@ fn step(queue: &mut Queue, twin: &mut Twin, op: Op, now: Stamp) {
             if queue.reuse() == Reuse::Oldest {
                 assert_eq!(surplus, Ok(twin.resize(slots)));
             } else {
-                assert_eq!(surplus, Ok(vec![])); // It grows: `compare` sees no bound.
+                assert_eq!(surplus, Ok(vec![])); // Growth: `compare` does not see a bound.
             }
         }
     }

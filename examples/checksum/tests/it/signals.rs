@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use testkit::{LIMIT, watchdog};
 
 /// A tree whose walk meets a file, then a fifo without an end, then another file.
 fn blocking_tree(name: &str) -> Tree {
@@ -18,54 +17,48 @@ fn blocking_tree(name: &str) -> Tree {
     tree
 }
 
-#[test]
+#[testkit::test]
 fn a_signal_ends_it_with_the_lines_that_were_complete_in_order() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let tree = blocking_tree(&format!("signal-{signal}"));
         let mut checksum = tree.checksum(["--jobs", "2", "a", "b", "fifo", "z"]);
         checksum.stdout(Stdio::piped());
-        watchdog(LIMIT, || {
-            let mut child = Running::start(&mut checksum);
-            let mut stdout = BufReader::new(child.0.stdout.take().expect("it is a pipe"));
-            let mut lines = String::new();
-            stdout.read_line(&mut lines).expect("UTF-8");
-            stdout.read_line(&mut lines).expect("UTF-8");
+        let mut child = Running::start(&mut checksum);
+        let mut stdout = BufReader::new(child.0.stdout.take().expect("it is a pipe"));
+        let mut lines = String::new();
+        stdout.read_line(&mut lines).expect("UTF-8");
+        stdout.read_line(&mut lines).expect("UTF-8");
 
-            child.send(signal);
-            stdout.read_to_string(&mut lines).expect("UTF-8");
-            assert_eq!(child.end(), code);
-            // `z` may have been read, but its turn had not come.
-            assert_eq!(lines, format!("{ABC}  a\n{ABC}  b\n"));
-            assert_eq!(child.stderr(), "");
-        });
+        child.send(signal);
+        stdout.read_to_string(&mut lines).expect("UTF-8");
+        assert_eq!(child.end(), code);
+        // `z` may have been read, but its turn had not come.
+        assert_eq!(lines, format!("{ABC}  a\n{ABC}  b\n"));
+        assert_eq!(child.stderr(), "");
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_line_held_up_by_a_slow_reader_is_still_written_after_the_signal() {
     let tree = blocking_tree("slow-reader");
-    watchdog(LIMIT, || {
-        let mut run = HeldUp::start(&tree);
+    let mut run = HeldUp::start(&tree);
 
-        run.child.send("INT");
-        let mut stdout = String::new();
-        run.reader.read_to_string(&mut stdout).expect("UTF-8");
-        assert_eq!(stdout.trim_start_matches(FILLER), format!("{ABC}  a\n"));
-        assert_eq!(run.child.end(), 130);
-    });
+    run.child.send("INT");
+    let mut stdout = String::new();
+    run.reader.read_to_string(&mut stdout).expect("UTF-8");
+    assert_eq!(stdout.trim_start_matches(FILLER), format!("{ABC}  a\n"));
+    assert_eq!(run.child.end(), 130);
 }
 
-#[test]
+#[testkit::test]
 fn the_second_signal_ends_it_at_once_though_a_line_is_held_up() {
     let tree = blocking_tree("second-signal");
-    watchdog(LIMIT, || {
-        let mut run = HeldUp::start(&tree);
+    let mut run = HeldUp::start(&tree);
 
-        // Two different ones: equal signals that are pending together arrive as one.
-        run.child.send("INT");
-        run.child.send("TERM");
-        assert_eq!(run.child.end(), 143, "130 would be the end by the first");
-    });
+    // Two different ones: equal signals that are pending together arrive as one.
+    run.child.send("INT");
+    run.child.send("TERM");
+    assert_eq!(run.child.end(), 143, "130 would be the end by the first");
 }
 
 const FILLER: char = '~';

@@ -4,7 +4,6 @@ use crate::support::{ABC, Running, Tree, assert_clean, assert_verifies, names, t
 use std::fs;
 use std::io;
 use std::process::Stdio;
-use testkit::{LIMIT, watchdog};
 
 #[test]
 fn each_of_many_files_comes_once_and_in_order() {
@@ -66,7 +65,7 @@ fn entries_come_in_byte_order_depth_first_and_arguments_as_given() {
     assert_eq!(names(&given.stdout), ["z/0", "a", "b/sub/x", "b/y", "z/0"]);
 }
 
-#[test]
+#[testkit::test]
 fn a_walk_reads_links_to_files_follows_none_to_directories_and_skips_special_files() {
     let tree = Tree::new("kinds");
     tree.dir("d");
@@ -78,30 +77,26 @@ fn a_walk_reads_links_to_files_follows_none_to_directories_and_skips_special_fil
     // Read by mistake, it would never end: it has no writer.
     tree.fifo("d/fifo");
 
-    watchdog(LIMIT, || {
-        let run = tree.run::<&str>([]);
-        assert_clean(&run);
-        let expected = format!("{ABC}  ./d/file\n{ABC}  ./d/to-file\n");
-        assert_eq!(text(&run.stdout), expected);
+    let run = tree.run::<&str>([]);
+    assert_clean(&run);
+    let expected = format!("{ABC}  ./d/file\n{ABC}  ./d/to-file\n");
+    assert_eq!(text(&run.stdout), expected);
 
-        let link_as_argument = tree.run(["to-d"]);
-        assert_clean(&link_as_argument);
-        let expected = ["to-d/file", "to-d/to-file"];
-        assert_eq!(names(&link_as_argument.stdout), expected);
-    });
+    let link_as_argument = tree.run(["to-d"]);
+    assert_clean(&link_as_argument);
+    let expected = ["to-d/file", "to-d/to-file"];
+    assert_eq!(names(&link_as_argument.stdout), expected);
 }
 
-#[test]
+#[testkit::test]
 fn a_fifo_given_as_an_argument_is_read_to_its_end() {
     let tree = Tree::new("fifo-argument");
     tree.fifo("fifo");
 
-    watchdog(LIMIT, || {
-        let mut child = Running::start(tree.checksum(["fifo"]).stdout(Stdio::piped()));
-        fs::write(tree.path("fifo"), "abc").expect("the program reads it");
-        let stdout = child.0.stdout.take().expect("it is a pipe");
-        let stdout = io::read_to_string(stdout).expect("UTF-8");
-        assert_eq!(stdout, format!("{ABC}  fifo\n"));
-        assert_eq!(child.end(), 0);
-    });
+    let mut child = Running::start(tree.checksum(["fifo"]).stdout(Stdio::piped()));
+    fs::write(tree.path("fifo"), "abc").expect("the program reads it");
+    let stdout = child.0.stdout.take().expect("it is a pipe");
+    let stdout = io::read_to_string(stdout).expect("UTF-8");
+    assert_eq!(stdout, format!("{ABC}  fifo\n"));
+    assert_eq!(child.end(), 0);
 }

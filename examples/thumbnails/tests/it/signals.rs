@@ -5,9 +5,9 @@ use image::ImageFormat::Png;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
-use testkit::{LIMIT, Running, watchdog};
+use testkit::Running;
 
-#[test]
+#[testkit::test]
 fn what_was_begun_is_finished_after_a_signal_and_nothing_else_is_begun() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let album = Album::new(&format!("signal-{signal}"));
@@ -18,7 +18,7 @@ fn what_was_begun_is_finished_after_a_signal_and_nothing_else_is_begun() {
         assert!(made.expect("mkfifo runs").success());
         album.file("in/c.png", &picture(64, 32, 3, Png));
 
-        watchdog(LIMIT, || {
+        {
             let mut command = album.thumbnails(&["--jobs", "1", "--size", "16"]);
             let mut child = Running::start(command.stdout(Stdio::piped()));
             // Opening waits for the reader: one job is the main thread, which is done with `a` and has begun `b`.
@@ -44,19 +44,20 @@ fn what_was_begun_is_finished_after_a_signal_and_nothing_else_is_begun() {
             stdout.read_to_string(&mut lines).expect("UTF-8");
             assert_eq!(lines, "a.png: 64x32 -> 16x8\nb.png: 64x32 -> 16x8\n");
             assert_eq!(child.end(), code);
-        });
+        }
+
         let made: Vec<String> = album.made().into_keys().collect();
         assert_eq!(made, ["a.png", "b.png"], "and no part of a file");
     }
 }
 
-#[test]
+#[testkit::test]
 fn a_second_signal_ends_it_at_once() {
     let album = Album::new("second-signal");
     let fifo = album.path("in/a.png");
     let made = Command::new("mkfifo").arg(&fifo).status();
     assert!(made.expect("mkfifo runs").success());
-    watchdog(LIMIT, || {
+    {
         let mut child = Running::start(&mut album.thumbnails(&["--jobs", "1"]));
         let _fifo = File::options()
             .write(true)
@@ -66,7 +67,8 @@ fn a_second_signal_ends_it_at_once() {
         child.send("INT");
         child.send("TERM");
         assert_eq!(child.end(), 143, "130 would be the end by the first");
-    });
+    }
+
     assert_eq!(
         fs::read_dir(album.path("out"))
             .expect("it was made")

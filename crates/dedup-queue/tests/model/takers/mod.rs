@@ -1,11 +1,12 @@
-//! Getters and drains as futures, with wakers that come back into the queue, panic, or drop others.
+//! Getters and drains as futures, with wakers that call the queue, panic, or drop other futures.
 //!
-//! There is no model of the queue here, but of an executor: it polls what was woken. Whatever the
-//! program does, after each step and as far as it is polled:
-//! 1. as many futures wait as the queue says, and none of them while there is a key for it, or an end
-//!    to learn of, or a time to come that no alarm is set for;
-//! 2. a key is with one worker at a time, and none is delivered that was not owed;
-//! 3. in the end every key that was owed has been delivered, taken back or left over.
+//! The model is not of the queue but of an executor, which polls the woken futures. Whatever the program does,
+//! after each step:
+//!
+//! 1. As many futures wait as the queue counts, and none of them while a key is ready for it, while the queue
+//!    has ended, or while a time approaches without an alarm.
+//! 2. A key has one worker at a time, and no key is delivered that was not owed.
+//! 3. In the end every key that was owed has been delivered, cancelled or left over.
 //!
 //! Shared with the fuzz target `dedup_queue_takers`.
 
@@ -31,7 +32,7 @@ type Getter = GetFuture<u8, RandomState, ManualClock, Retrying>;
 type Drain = DrainFuture<u8, RandomState, ManualClock, Retrying>;
 type Key = Held<'static, u8, Retrying>;
 
-/// How deep wakers may act within wakers.
+/// The depth to which wakers may act within wakers.
 const DEEPEST: usize = 6;
 
 pub(crate) fn walk(settings: Settings, ops: &[Op]) {
@@ -44,7 +45,7 @@ pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     world.finish();
 }
 
-/// What the acts panic with is expected; what the checks do is not.
+/// The panics of acts are expected, those of the checks are not.
 fn quiet_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -57,7 +58,7 @@ fn quiet_panics() {
     });
 }
 
-/// What an act panics with.
+/// The payload of an act's panic.
 struct Expected;
 
 fn panic_as_expected() {
@@ -66,7 +67,7 @@ fn panic_as_expected() {
     }
 }
 
-/// Runs what may panic as expected.
+/// Runs an act whose panic is expected.
 fn catch<R>(run: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => Some(value),
@@ -75,13 +76,13 @@ fn catch<R>(run: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// A place for a future: there, or away to be polled.
+/// A slot for a future: present, or taken out to be polled.
 struct Place<F> {
     future: Option<F>,
     /// It has been polled and is pending.
     pending: bool,
     woken: bool,
-    /// Counts the futures in this place: a waker of an earlier one wakes none.
+    /// The number of futures that this slot has had: a waker of an earlier one wakes no later one.
     generation: u64,
 }
 
@@ -95,7 +96,7 @@ impl<F> Place<F> {
         }
     }
 
-    /// Whether there is one that waits and was not woken.
+    /// Whether its future waits and was not woken.
     fn waits(&self) -> bool {
         self.pending && !self.woken
     }
@@ -110,14 +111,14 @@ struct World {
     books: Mutex<Books>,
 }
 
-/// Who has which key, and which are owed.
+/// The holder of each key, and the keys that are owed a delivery.
 #[derive(Default)]
 struct Books {
     held: Vec<Key>,
     owed: [bool; KEYS as usize],
-    /// Those that are owed for their failures alone.
+    /// The keys that are owed a delivery for their failures alone.
     only_failed: [bool; KEYS as usize],
-    /// When each came to be owed, counted in steps and acts.
+    /// The step or act at which each key became owed.
     since: [u64; KEYS as usize],
     now: u64,
     depth: usize,
@@ -308,7 +309,7 @@ impl World {
         }
     }
 
-    /// A failure, after which the key is owed a try, or given up: then it is owed what else it was.
+    /// A failure, after which the key is owed a try or given up: then it is owed its other deliveries.
     fn fails(&self, key: u8, fail: impl FnOnce() -> Option<Retried>) {
         let place = usize::from(key);
         let (was_owed, only_failed) = {
@@ -329,11 +330,11 @@ impl World {
             if failed == Some(Retried::GivenUp) && only_failed && books.since[place] == mine {
                 books.owed[place] = false;
             }
-            failed.is_some() // Given up, too, is not refused: a waker may have taken the key since.
+            failed.is_some() // A given-up key is no refusal: a waker may have taken it since.
         });
     }
 
-    /// A taking, during which wakers may add the key again.
+    /// A take, during which wakers may add the key again.
     fn takes<R>(&self, take: impl FnOnce() -> R, key: impl FnOnce(R) -> Option<Key>) {
         let begin = {
             let mut books = lock(&self.books);
@@ -345,7 +346,7 @@ impl World {
         let key = usize::from(*held);
         assert!(
             books.held.iter().all(|other| **other != *held),
-            "{key} is with two workers"
+            "two workers hold {key}"
         );
         if books.since[key] < begin {
             assert!(books.owed[key], "{key} was not owed");
@@ -391,7 +392,7 @@ impl World {
             let mut slot = lock(&self.getters[place]);
             if slot.future.is_none() {
                 if slot.pending {
-                    return; // It is being polled further out.
+                    return; // It is being polled further up the stack.
                 }
                 slot.generation += 1;
                 slot.future = Some(self.queue.get_async());
@@ -482,7 +483,7 @@ impl World {
         if let Some(future) = slot.future.take() {
             slot.pending = false;
             drop(slot);
-            drop(future); // Wakers' panics are caught: this one passes.
+            drop(future); // The panics of wakers are caught, this one is passed on.
         }
     }
 
@@ -516,7 +517,7 @@ impl World {
         }
     }
 
-    /// What always holds.
+    /// The invariants.
     fn check(&self) {
         let waiting = |place: &Mutex<Place<_>>| lock(place).waits();
         let getters = self.getters.iter().filter(|place| waiting(place)).count();
@@ -527,7 +528,7 @@ impl World {
             place.pending && place.woken
         });
         let stats = self.queue.stats();
-        // Asking may itself have let something fall due.
+        // The lookup itself may have let a key fall due.
         let getters_now = self.getters.iter().filter(|place| waiting(place)).count();
         assert_eq!(stats.draining, drains, "drains that were not answered");
         assert!(
@@ -556,7 +557,7 @@ impl World {
         assert_eq!(stats.held, lock(&self.books).held.len());
     }
 
-    /// All is let go, dropped and drained: nothing that was owed is missing.
+    /// All keys are released, dropped and drained: no owed key is missing.
     fn finish(&self) {
         for place in 0..GETTERS {
             self.drop_getter(place);

@@ -1,10 +1,10 @@
-//! What a program of those who wait is made of, and how it is read from bytes.
+//! The steps of a program of waiters, and how they are read from bytes.
 
 use std::num::NonZeroU32;
 
-/// So many different keys: few, so that they meet.
+/// The number of different keys: few, so that they meet.
 pub(crate) const KEYS: u8 = 4;
-/// So many getters, and so many drains, at most at a time.
+/// The most getters, and the most drains, at a time.
 pub(crate) const GETTERS: usize = 4;
 pub(crate) const DRAINS: usize = 2;
 /// Bytes of settings.
@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub(crate) max_attempts: Option<NonZeroU32>,
 }
 
-/// What a waker does, beside having its future polled by and by.
+/// The act of a waker, in addition to having its future polled later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Nothing,
@@ -28,7 +28,7 @@ pub(crate) enum Act {
     Poll,
     /// Takes a key and holds it.
     Take,
-    /// Takes a key and lets it go.
+    /// Takes a key and releases it.
     Work,
     Add(u8),
     /// Drops another getter, or a drain.
@@ -51,13 +51,13 @@ pub(crate) enum Op {
     Succeed(u8),
     Retry(u8),
     RetryAfter(u8, u64),
-    /// Polls the getter in this place, and makes it before if there is none.
+    /// Polls the getter in this slot; makes it first if there is none.
     Get(usize, Act),
-    /// The same of a drain.
+    /// The same for a drain.
     Drain(usize, Act),
     DropGetter(usize),
     DropDrain(usize),
-    /// Polls all that were woken, with wakers that do this.
+    /// Polls all woken futures, with wakers that do this.
     RunWoken(Act),
     DrainNow,
     ShutDown,

@@ -1,8 +1,8 @@
-//! The two lanes of what is ready, without haste.
+//! The two lanes of ready keys, in the simplest form.
 
 use std::collections::BTreeSet;
 
-/// Of so many deliveries in a row one is a low one, if there is one.
+/// One of this many consecutive deliveries is a low one, if there is one.
 const LOW_SHARE: u32 = 8;
 
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl Lanes {
         self.low_pending.contains(&key)
     }
 
-    /// A delivery is asked for; whether that moves a ready key up is the answer.
+    /// Requests a delivery. Returns whether that moves a ready key up.
     pub(crate) fn ask(&mut self, key: u8, low: bool, is_owed: bool) -> bool {
         if !is_owed {
             self.low_pending.remove(&key);
@@ -78,7 +78,7 @@ impl Lanes {
         Some(self.low.remove(0))
     }
 
-    /// A worker gets the next.
+    /// A worker takes the next key.
     pub(crate) fn take(&mut self) -> Option<u8> {
         let key = self.pop()?;
         if self.low_pending.remove(&key) {
@@ -87,12 +87,12 @@ impl Lanes {
         Some(key)
     }
 
-    /// A worker lets its key go: whether the delivery that it had was low.
+    /// A worker releases its key. Returns whether its delivery was low.
     pub(crate) fn let_go(&mut self, key: u8) -> bool {
         self.low_held.remove(&key)
     }
 
-    /// All, in the order in which they would have been delivered.
+    /// All keys, in the order of their deliveries.
     pub(crate) fn take_all(&mut self) -> Vec<u8> {
         std::iter::from_fn(|| self.pop()).collect()
     }

@@ -1,4 +1,4 @@
-//! A queue and its model, side by side.
+//! A queue and its model, compared step by step.
 //!
 //! Shared with the fuzz target of the same name.
 
@@ -19,7 +19,7 @@ use program::{KEYS, Op, Settings};
 
 type Queue = DedupRetryQueue<u8, RandomState, ManualClock>;
 
-/// Does each step to both, and compares what they say and where they are.
+/// Carries out each step on both, and compares their answers and states.
 pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     let clock = ManualClock::new();
     let limiter = Exponential::new(millis(settings.base), millis(settings.max));
@@ -242,7 +242,7 @@ impl Pair {
         }
     }
 
-    /// Everything is delivered or left over, and nothing is remembered that should not be.
+    /// Every key is delivered or left over, and no finished key is remembered.
     fn finish(mut self) {
         while let Some(held) = self.pick(0) {
             self.model.succeed(*held);

@@ -1,4 +1,4 @@
-//! What a queue is, without haste: sets and maps, and time in milliseconds.
+//! The queue in the simplest form: sets and maps, and time in milliseconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,18 +18,17 @@ pub(crate) struct Model {
     dirty: BTreeSet<u8>,
     delayed: BTreeMap<u8, Later>,
     failures: BTreeMap<u8, u32>,
-    /// When the delay after the last failure that was counted ends.
+    /// The end of the delay after the last counted failure.
     backoff: BTreeMap<u8, u64>,
-    /// What is owed is a try after a failure, and nothing else has asked for it.
+    /// Owed only a try after a failure; no add has asked for it.
     retries: BTreeSet<u8>,
-    /// Held, and owed a delivery by adds that give way to the back-off alone; or, if it is delayed, by
-    /// such adds too.
+    /// Held and owed a delivery by yielding adds alone; or delayed, with such adds among its causes.
     yielding: BTreeSet<u8>,
-    /// How often the held ones had failed when they were taken.
+    /// The failures of held keys when they were taken.
     taken: BTreeMap<u8, u32>,
-    /// Neither held nor owed anything, but with failures: since when.
+    /// Neither held nor owed a delivery, but with failures; and since when.
     resting: BTreeMap<u8, u64>,
-    /// Held keys that were handed over as leftovers: only their holder knows them still.
+    /// Held keys that were returned as leftovers: only their holder knows them.
     detached: BTreeSet<u8>,
     /// Numbers the pushes, so that equal times keep their order.
     order: u64,
@@ -83,8 +82,8 @@ impl Model {
         self.ready.low()
     }
 
-    /// Whether it is held, and what is pending, and whether that is low. `None` if the queue does not know
-    /// the key, or only its failures.
+    /// Whether the key is held, its pending delivery, and whether that is low. `None` if the queue does not
+    /// know the key, or only its failures.
     pub(crate) fn state(&self, key: u8) -> Option<(bool, Option<Pending>, bool)> {
         if self.detached.contains(&key) {
             return None;
@@ -172,7 +171,7 @@ impl Model {
         });
     }
 
-    /// A delivery is asked for, in this lane.
+    /// Requests a delivery in this lane.
     fn ask(&mut self, key: u8, low: bool) -> bool {
         let is_owed = self.is_owed(key);
         self.ready.ask(key, low, is_owed)
@@ -251,7 +250,7 @@ impl Model {
         })
     }
 
-    /// The key is let go, but still owed what it was.
+    /// The key is released, and still owed its deliveries.
     fn yield_to_backoff(&mut self, key: u8) {
         if !self.yielding.remove(&key) || !self.is_owed(key) {
             return;
@@ -277,7 +276,7 @@ impl Model {
         self.owe_later(key, due, Policy::Earliest);
     }
 
-    /// A try that is owed for failures alone is not owed any more, nor are they remembered.
+    /// A try owed for failures alone is no longer owed, and the failures are forgotten.
     fn give_up(&mut self, key: u8) {
         if self.is_owed(key) && self.retries.remove(&key) {
             self.delayed.remove(&key);
@@ -317,7 +316,7 @@ impl Model {
         before.map_or(Added::New, |_| Added::Moved)
     }
 
-    /// The delay after the next failure, and how many there are then. `None`: it is given up.
+    /// The delay after the next failure, and the number of failures then. `None`: the key is given up.
     fn plan(&self, failures: u32) -> (Option<u64>, u32) {
         let failures = failures + 1;
         if self
@@ -366,7 +365,7 @@ impl Model {
         Some(key)
     }
 
-    /// The key is let go, to be tried again then or not. Whether it is ready at once is the answer.
+    /// Releases the key, to be tried again at that time or not. Returns whether it is ready at once.
     fn let_go(&mut self, key: u8, again: Option<u64>, is_retry: bool) -> bool {
         self.expire();
         self.held.remove(&key);
@@ -377,7 +376,7 @@ impl Model {
         }
         self.yield_to_backoff(key);
         if again.is_some() && !is_retry {
-            self.retries.remove(&key); // Its worker asks for it, whatever is owed already.
+            self.retries.remove(&key); // Its worker asks for it, in addition to deliveries already owed.
         }
         if self.dirty.remove(&key) {
             self.ready.push(key);
@@ -404,7 +403,7 @@ impl Model {
         let failures = self.failures_of_held(key);
         let backoff = self.backoff.get(&key).copied().unwrap_or(0);
         if failures > 0 && self.taken.get(&key) == Some(&failures) && backoff > self.now {
-            // Tried early: it goes back, or further if its worker says so.
+            // Tried early: it goes back to its time, or to a later one that its worker asks for.
             let backoff = backoff.max(self.now + said.unwrap_or(0));
             self.backoff.insert(key, backoff);
             return self.again(key, backoff - self.now, true);
@@ -475,7 +474,7 @@ impl Model {
         std::mem::replace(&mut self.is_open, false)
     }
 
-    /// Whether nothing was ready or held, and what was left.
+    /// Whether no key was ready or held, and the keys that were left.
     pub(crate) fn drain(&mut self) -> (bool, Rest) {
         self.expire();
         let finished = self.ready.len() == 0 && self.held.is_empty();

@@ -1,10 +1,10 @@
-//! What a program is made of, and how it is read from bytes.
+//! The steps of a program, and how they are read from bytes.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use dedup_queue::Policy;
 
-/// So many different keys: few, so that they meet.
+/// The number of different keys: few, so that they meet.
 pub(crate) const KEYS: u8 = 6;
 /// Bytes of settings.
 pub(crate) const HEAD: usize = 4;
@@ -23,7 +23,7 @@ pub(crate) struct Settings {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// With low priority, or not; so are the next two.
+    /// With low priority or without; the same for the next two.
     Add(u8, bool),
     AddAfter(u8, u64, bool),
     AddAfterBackoff(u8, bool),

@@ -1,15 +1,15 @@
-//! A queue, those who wait for it, and a plain model of what is in it.
+//! A queue, its waiters, and a plain model of its contents.
 //!
-//! All run on one thread, so after each step everything that it led to has happened: wakers that
-//! poll in place, panic, drop futures or push have done so within it. Then must hold:
+//! All run on one thread, so each step includes all of its consequences: wakers that poll in place, panic, drop
+//! futures or push have done so within it. Then the following must hold:
 //!
-//! 1. What was taken was due, was in the queue, and nothing that was there all along came before it.
-//! 2. No more entries lie ready than calls stand, if one waits uncalled. A call stands until the
-//!    future looks, and no longer than something is ready for it: of those beyond that, the first
-//!    to come to the queue is not waited for.
-//! 3. If one waits uncalled and something will fall due, an alarm is set for no later.
-//! 4. What the queue says of itself is so, and there is no room while a pusher waits.
-//! 5. Calls are no more than entries that were given a time, and calls that were of no use.
+//! 1. A taken entry was due and in the queue, and no entry that was there all along should have come first.
+//! 2. No more entries are ready than notifications are pending, if a waiter is not notified. A notification is
+//!    pending until the future looks, and no longer than an entry is ready for it: of the surplus futures, the
+//!    first to look counts.
+//! 3. If a waiter is not notified and an entry will fall due, an alarm is set for that time or earlier.
+//! 4. The queue's own figures are correct, and there is no room while a pusher waits.
+//! 5. There are no more notifications than entries that were given a time, plus notifications without use.
 
 pub(crate) mod clock;
 pub(crate) mod program;
@@ -30,7 +30,7 @@ use takers::{Call, Event, Log, Pusher, Queue, Taker};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// From a hundred seconds before the clock's start on, and by order of pushing.
+/// From a hundred seconds before the clock's start, in the order of the pushes.
 type Key = (Duration, u64);
 const BEFORE: Duration = Duration::from_secs(100);
 const NEVER: Duration = Duration::MAX;
@@ -42,21 +42,21 @@ struct World {
     log: Arc<Log>,
     takers: Vec<Arc<Taker>>,
     pushers: Vec<Pusher>,
-    /// Ids of all that was ever pushed.
+    /// The ids of all entries that have ever been pushed.
     ids: Vec<EntryId>,
     twin: BTreeMap<Key, (u32, Option<EntryId>)>,
-    /// Values of those who stand in the line, with their times.
+    /// The values of the waiting pushers, with their times.
     line: VecDeque<(u32, Duration)>,
     order: u64,
     next_value: u32,
     is_closed: bool,
-    /// Entries that were given a time, and calls that were of no use.
+    /// Entries that were given a time, and notifications without use.
     calls_allowed: u64,
-    /// All that were called and have not looked, after the last step.
+    /// All futures that were notified and have not looked, after the last step.
     called: Vec<Call>,
-    /// Those of them that stand.
+    /// The notified futures whose notification is pending.
     standing: Vec<Call>,
-    /// Futures have been called for other reasons, too: that there is no alarm, or the end.
+    /// Whether futures were notified for other reasons too: no alarm, or the end.
     called_otherwise: bool,
 }
 
@@ -98,7 +98,7 @@ impl World {
     }
 
     fn step(&mut self, op: Op) {
-        // Those that were here before the step: none of them may be overtaken in it.
+        // The futures that waited before the step: none of them may be overtaken in it.
         let before: Vec<Key> = self.twin.keys().copied().collect();
         let mut found = Vec::new();
         match op {
@@ -147,7 +147,7 @@ impl World {
             },
             Op::TryTakeMany(most) => {
                 let most = nonzero(most);
-                // Of what may come in while it runs, nothing is taken: it is one section.
+                // Entries pushed while it runs are not taken: it is one critical section.
                 let expected = self.ready().min(most.get());
                 match self.queue.try_take_many(&mut found, most) {
                     Ok(count) => assert!(count == found.len() && count == expected),
@@ -197,7 +197,7 @@ impl World {
             TakeError::Empty => assert!(self.twin.is_empty() && !self.is_closed),
             TakeError::NotDue => assert!(self.ready() == 0 && !self.twin.is_empty()),
             TakeError::Closed => assert!(self.is_at_its_end()),
-            other => panic!("{other:?} is no answer to one who looks"),
+            other => panic!("{other:?} is no answer to a lookup"),
         }
     }
 
@@ -228,7 +228,7 @@ impl World {
             }
             Err(PushError::Full(back)) => assert!(back == value && !has_room && !self.is_closed),
             Err(PushError::Closed(back)) => assert!(back == value && self.is_closed),
-            Err(other) => panic!("{other:?} is no answer to one who does not wait"),
+            Err(other) => panic!("{other:?} is no answer to a call that does not wait"),
         }
     }
 
@@ -271,7 +271,7 @@ impl World {
         let Some(&id) = self.ids.get(usize::from(pick) % self.ids.len().max(1)) else {
             return;
         };
-        // Taken out before: what it wakes may take others.
+        // Removed before the call: wakers may take other entries.
         let found = self.find(id);
         let value = found.and_then(|key| self.twin.remove(&key));
         assert_eq!(self.queue.cancel(id), value.map(|(value, _)| value));
@@ -307,7 +307,7 @@ impl World {
         );
     }
 
-    /// Accounts for what the step has led to.
+    /// Accounts for the consequences of the step.
     fn settle(&mut self, before: &[Key], taken: Vec<Expired<u32>>) {
         let events = mem::take(&mut *self.log.lock().expect("nothing panics with it"));
         let mut out: VecDeque<_> = taken.into();
@@ -333,8 +333,8 @@ impl World {
                 entry.0 == expired.value && entry.1.is_none_or(|id| id == expired.id)
             });
             let Some((&key, _)) = found else {
-                // It came in for another that was taken in the same step; and for it, perhaps, what
-                // a waker has pushed.
+                // It entered the place of an entry that was taken in the same step; and in its own place,
+                // perhaps, an entry that a waker pushed.
                 out.push_back(expired);
                 let front = self.line.front().map(|front| front.0);
                 if out.iter().any(|out| Some(out.value) == front) {
@@ -361,7 +361,7 @@ impl World {
         assert!(overtaken.is_none(), "{overtaken:?} was overtaken");
     }
 
-    /// Queued pushers enter while there is room.
+    /// Waiting pushers enter while there is room.
     fn admit(&mut self) {
         while !self.is_closed && self.twin.len() < self.bound {
             if !self.admit_first() {
@@ -397,12 +397,12 @@ impl World {
         Due::At(self.clock.start() - BEFORE + key.0)
     }
 
-    /// Closed, and nothing in it can fall due.
+    /// Closed, and no entry in it can fall due.
     fn is_at_its_end(&self) -> bool {
         self.is_closed && self.twin.keys().all(|key| key.0 == NEVER)
     }
 
-    /// What must hold after every step.
+    /// The invariants after every step.
     fn check(&mut self) {
         let stats = self.queue.stats();
         assert_eq!(stats.len, self.twin.len());
@@ -418,7 +418,7 @@ impl World {
         if let Some(id) = first.and_then(|(_, entry)| entry.1) {
             assert_eq!(next.map(|next| next.id), Some(id));
         }
-        // One of all ids, by and by another.
+        // One of all ids, in turn.
         let pick = self.next_value as usize % self.ids.len().max(1);
         if let Some(&id) = self.ids.get(pick) {
             let key = self.find(id);
@@ -446,13 +446,13 @@ impl World {
         assert_eq!(stats.waiting_takers, waiting);
         assert!(
             waiting == 0 || ready <= count,
-            "{ready} lie ready, {waiting} wait"
+            "{ready} entries are ready, {waiting} takers wait"
         );
         self.standing = standing[standing.len().saturating_sub(ready)..].to_vec();
         self.called = called;
         assert!(
             waiting == 0 || !self.is_at_its_end(),
-            "{waiting} wait for nothing"
+            "{waiting} takers wait for nothing"
         );
         if waiting > 0
             && let Some(next) = self.next_due()
@@ -467,7 +467,7 @@ impl World {
         self.takers.retain(|taker| !taker.is_over());
     }
 
-    /// All entries are there, and nothing stays behind.
+    /// No entry is lost, and nothing is left behind.
     fn end(mut self) {
         self.close_now();
         self.settle(&[], Vec::new());

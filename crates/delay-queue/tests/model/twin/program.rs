@@ -1,4 +1,4 @@
-//! What a program is made of, and how it is read from bytes.
+//! The steps of a program, and how they are read from bytes.
 
 /// Bytes of settings.
 pub(crate) const HEAD: usize = 2;
@@ -11,12 +11,12 @@ pub(crate) struct Settings {
     pub(crate) bound: usize,
 }
 
-/// What a taker does when it is woken.
+/// The reaction of a taker to its wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conduct {
     /// It is polled some time later, or never.
     Later,
-    /// It is polled by the waker itself.
+    /// The waker polls it.
     InPlace,
     /// The waker panics.
     Panics,
@@ -28,7 +28,7 @@ pub(crate) enum Conduct {
     Pushes,
 }
 
-/// Times are in seconds. A `u8` picks one of those that there are.
+/// Times are in seconds. A `u8` selects one of the existing ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Push(u8),
@@ -40,7 +40,7 @@ pub(crate) enum Op {
     PollPush(u8),
     DropPush(u8),
     Wait(Conduct),
-    /// For a batch of up to so many.
+    /// For a batch of up to this many.
     WaitMany(u8, Conduct),
     Poll(u8),
     Drop(u8),
@@ -56,9 +56,9 @@ pub(crate) enum Op {
     Reserve(u8),
     Close,
     CloseNow,
-    /// Alarms fail from now on, or do not any more.
+    /// Whether alarms fail from now on.
     Fail(bool),
-    /// So many alarms ring as they are set, before their time.
+    /// This many alarms ring as they are set, before their time.
     RingAtOnce(u8),
     /// All alarms that were ever set ring.
     RingAll,

@@ -1,4 +1,4 @@
-//! Futures that wait, each with a waker of its own that behaves as the program says.
+//! Waiting futures, each with a waker that behaves as the program says.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -16,14 +16,14 @@ use super::program::Conduct;
 
 pub(crate) type Queue = DelayQueue<u32, TestClock>;
 
-/// What came out of the queue or went in, in the order of the answers.
+/// The entries that were taken or pushed, in the order of the answers.
 #[derive(Debug)]
 pub(crate) enum Event {
     Took(Expired<u32>),
     Pushed(u32, EntryId, Duration),
     Closed,
     NoAlarm,
-    /// A call was of no use to the future that was called: it found nothing, or was dropped.
+    /// A notification without use: the future found no entry, or was dropped.
     Returned,
 }
 
@@ -32,10 +32,10 @@ pub(crate) type Log = Mutex<Vec<Event>>;
 /// Values of the entries that wakers push.
 pub(crate) const BY_WAKERS: u32 = 1 << 31;
 
-/// A taker, and how often it had been called.
+/// A taker, and the number of its notifications.
 pub(crate) type Call = (u32, u32);
 
-/// A future that takes one entry, or a batch.
+/// A future that takes one entry or a batch.
 type Taking = Pin<Box<dyn Future<Output = Result<Vec<Expired<u32>>, TakeError>> + Send>>;
 
 fn taking(queue: Queue, batch: Option<NonZeroUsize>) -> Taking {
@@ -59,13 +59,13 @@ pub(crate) struct Taker {
     waits: AtomicBool,
     woken: AtomicBool,
     wakes: AtomicU32,
-    /// Its own: it is not 0.
+    /// Its own value, never 0.
     number: u32,
     conduct: Conduct,
     other: Option<Arc<Self>>,
     queue: Queue,
     log: Arc<Log>,
-    /// One push for each taker: otherwise a waker could push for ever.
+    /// One push per taker: otherwise a waker could push forever.
     pushed: AtomicBool,
 }
 
@@ -93,23 +93,22 @@ impl Taker {
         })
     }
 
-    /// It waits, and has not been called.
+    /// It waits and has not been notified.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waits.load(SeqCst) && !self.woken.load(SeqCst)
     }
 
-    /// It has been called, and has not looked.
+    /// It has been notified and has not looked.
     pub(crate) fn is_called(&self) -> bool {
         self.waits.load(SeqCst) && self.woken.load(SeqCst)
     }
 
-    /// It has been called, or its call is on the way: it stands behind that of the waker which
-    /// runs right now.
+    /// It has been notified, or its notification follows that of the waker which runs right now.
     fn may_be_called(&self) -> bool {
         self.waits.load(SeqCst) && (self.woken.load(SeqCst) || NESTED.get() > 0)
     }
 
-    /// Names its latest call.
+    /// The number of its latest notification.
     pub(crate) fn call(&self) -> Call {
         (self.number, self.wakes.load(SeqCst))
     }
@@ -122,7 +121,7 @@ impl Taker {
         !self.waits.load(SeqCst) && self.future.try_lock().is_ok_and(|future| future.is_none())
     }
 
-    /// Polls it, unless it is over, or being polled further up on this very stack.
+    /// Polls it, unless it has ended or is being polled further up the stack.
     pub(crate) fn poll(&self) {
         let Ok(mut slot) = self.future.try_lock() else {
             return;
@@ -132,7 +131,7 @@ impl Taker {
         };
         let was_called = self.may_be_called();
         self.woken.store(false, SeqCst);
-        // It counts as waiting: it may be called before the call returns.
+        // It counts as waiting: it may be notified before the call returns.
         let waker = Waker::from(me);
         self.waits.store(true, SeqCst);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
@@ -153,7 +152,7 @@ impl Taker {
                 self.tell(match error {
                     TakeError::Closed => Event::Closed,
                     TakeError::NoAlarm(_) => Event::NoAlarm,
-                    other => panic!("{other:?} is no answer to one who waits"),
+                    other => panic!("{other:?} is no answer to a call that waits"),
                 });
             }
         }
@@ -161,7 +160,7 @@ impl Taker {
         *slot = None;
     }
 
-    /// Drops it, unless it is being polled further up on this very stack.
+    /// Drops it, unless it is being polled further up the stack.
     pub(crate) fn drop_future(&self) {
         let Ok(mut slot) = self.future.try_lock() else {
             return;
@@ -179,7 +178,7 @@ impl Taker {
 }
 
 thread_local! {
-    /// Wakers within wakers, or a program of in-place ones would end the stack.
+    /// Limits nested wakers, or a program of in-place wakers would overflow the stack.
     static NESTED: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -210,7 +209,7 @@ impl Wake for Taker {
         }
         NESTED.set(NESTED.get() - 1);
         if self.conduct == Conduct::Panics {
-            std::panic::resume_unwind(Box::new("a waker")); // Without a word on the screen.
+            std::panic::resume_unwind(Box::new("a waker")); // Without a message on the screen.
         }
     }
 }
@@ -221,7 +220,7 @@ pub(crate) struct Pusher {
     pub(crate) due: Duration,
     future: PushFuture<u32, TestClock>,
     woken: Arc<Flag>,
-    /// In the line, as far as it knows.
+    /// In the wait queue, as far as it knows.
     pub(crate) waits: bool,
 }
 

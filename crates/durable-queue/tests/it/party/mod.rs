@@ -18,7 +18,7 @@ use testkit::Rng;
 
 use self::program::{Fate, Op, Program};
 use self::world::{FOR_EVER, Process, Setup, World};
-use crate::support::{SECOND, bounded};
+use crate::support::SECOND;
 
 /// All ways in which a call fails.
 const FAULTS: [Fault; 5] = [
@@ -48,7 +48,7 @@ const CALLS: [Call; 8] = [
 ];
 
 /// Three processes, four takers, and two parties that push, cancel, reset, pause and drive again.
-#[test]
+#[testkit::test]
 fn programs_of_many_workers_on_a_store_that_fails_at_random_lose_and_double_nothing() {
     const RUNS: usize = 40;
     let mut rng = Rng::from_env();
@@ -69,7 +69,7 @@ fn programs_of_many_workers_on_a_store_that_fails_at_random_lose_and_double_noth
                 fault => fault,
             }
         };
-        let faults = bounded(|| World::new(&setup, plan).run(programs, rng.split()));
+        let faults = World::new(&setup, plan).run(programs, rng.split());
         assert!(faults.is_empty(), "run {run} of {setup:#?}: {faults:#?}");
     }
 }
@@ -129,7 +129,7 @@ fn fixed() -> Program {
 
 /// Two processes. The n-th call of each kind fails, in each way, for each n that there is; but on a busy machine
 /// the pumps may make many more turns than the program has use for.
-#[test]
+#[testkit::test]
 fn a_call_of_any_kind_that_fails_at_any_point_and_in_any_way_loses_and_doubles_nothing() {
     for call in CALLS {
         let mut points = 0;
@@ -167,7 +167,7 @@ fn fails_at(confirm: bool, call: Call, nth: usize, fault: Fault) -> bool {
             Fault::None
         }
     };
-    let faults = bounded(|| World::new(&setup, plan).run(vec![fixed()], Rng::new(nth as u64)));
+    let faults = World::new(&setup, plan).run(vec![fixed()], Rng::new(nth as u64));
     assert!(
         faults.is_empty(),
         "{fault:?} at {call:?} {nth}, confirm {confirm}: {faults:#?}"

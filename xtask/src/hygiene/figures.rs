@@ -1,0 +1,351 @@
+//! How large the workspace is, and how it reads.
+//!
+//! - *Code lines* are lines in `src` that are neither blank nor a comment, up to a file's test module.
+//! - *Imports* are pairs of files of which one names the other by `crate::`. *Rooms* are the files and folders directly
+//!   below `src`, *arrows* the pairs of them with an import, *upward* the arrows to a higher layer of `hygiene.toml`.
+//! - A *why-comment* is a run of `//` lines, or one behind code, that contains one of [`REASONS`].
+//! - The four patterns of plain English are counted per 10,000 words of comments and pages, without code and tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use xshell::cmd;
+
+use super::circles;
+use crate::workspace::Workspace;
+
+const REASONS: [&str; 15] = [
+    "because",
+    "so that",
+    "otherwise",
+    "or else",
+    "must",
+    "never",
+    "before",
+    "after",
+    "until",
+    "since",
+    "lest",
+    "unless",
+    "would",
+    "safe",
+    "safety",
+];
+/// Words behind which `what` or `who` has no noun.
+const BEFORE: [&str; 17] = [
+    "about", "after", "and", "as", "at", "before", "but", "by", "for", "from", "in", "of", "on",
+    "or", "than", "to", "with",
+];
+const ODD: [&str; 9] = [
+    "of late",
+    "so many",
+    "in the place of",
+    "to be had",
+    "comes to",
+    "came of",
+    "becomes of",
+    "is told",
+    "is heard",
+];
+
+pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) -> Result<()> {
+    println!(
+        "{:<18} {:>5} {:>10} {:>20}",
+        "crate", "files", "code lines", "why per 100 lines"
+    );
+    let (mut sources, mut tests, mut pages) =
+        (Prose::default(), Prose::default(), Prose::default());
+    let mut all = Source::default();
+    for name in workspace.crates()? {
+        let mut source = Source::default();
+        for path in workspace.files(&format!("crates/{name}"))? {
+            if path.extension().is_some_and(|it| it == "rs") {
+                let text = workspace.read(&path)?;
+                let in_source = path.starts_with(format!("crates/{name}/src"));
+                let (code, of_tests) = if in_source {
+                    circles::split(&text)
+                } else {
+                    ("", &*text)
+                };
+                source.add(code);
+                sources.add(&comments(code));
+                tests.add(&comments(of_tests));
+            }
+        }
+        println!("{name:<18} {source}");
+        all.merge(&source);
+    }
+    println!("{:<18} {all}", "workspace");
+    for path in workspace.files("")? {
+        if path.extension().is_some_and(|it| it == "md") {
+            pages.add(&page(&workspace.read(path)?));
+        }
+    }
+    let modules = circles::modules(workspace, "pool-core")?;
+    println!("pool-core: {}", graph(&modules, layers));
+    let api = workspace.read("docs/api/pool-core.txt")?;
+    let of_internals = api.lines().filter(|line| line.contains("::internals::"));
+    let (lines, internals) = (api.lines().count(), of_internals.count());
+    println!("pool-core: {lines} public lines, of them {internals} of internals");
+    let mut calls = 0;
+    for path in workspace.files("docs/api")? {
+        let api = workspace.read(path)?;
+        calls += api.lines().filter(|line| puts_in(line)).count();
+    }
+    println!("public functions that submit, spawn or reserve: {calls}");
+    if build {
+        let shell = workspace.shell()?;
+        cmd!(
+            shell,
+            "cargo build --quiet --release -p pool-core --example four_closures"
+        )
+        .run()?;
+        let program = workspace.target.join("release/examples/four_closures");
+        let table = cmd!(shell, "size {program}").read()?;
+        let size = table
+            .lines()
+            .nth(1)
+            .and_then(|line| line.split_whitespace().next());
+        println!(
+            "text of a program that runs four closures: {} bytes",
+            size.unwrap_or("?")
+        );
+    }
+    println!("headless at the start / inside / `beside` / odd phrases, per 10,000 words:");
+    println!("  sources {sources}; tests {tests}; pages {pages}");
+    Ok(())
+}
+
+#[derive(Debug, Default)]
+struct Source {
+    files: usize,
+    code: usize,
+    reasons: usize,
+}
+
+impl Source {
+    fn add(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.files += 1;
+        let mut comment = String::new();
+        for line in text.lines().map(str::trim).chain([""]) {
+            let is_doc = line.starts_with("///") || line.starts_with("//!");
+            let (code, words) = line.split_once("//").unwrap_or((line, ""));
+            let is_code = !code.trim().is_empty() && !is_doc;
+            self.code += usize::from(is_code);
+            if is_code || is_doc || words.is_empty() {
+                self.reasons += usize::from(is_reason(&comment));
+                comment.clear();
+            }
+            if !is_doc {
+                comment.push_str(words);
+            }
+        }
+        self.reasons += usize::from(is_reason(&comment));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.files += other.files;
+        self.code += other.code;
+        self.reasons += other.reasons;
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reasons = per(100, self.reasons, self.code);
+        write!(f, "{:>5} {:>10} {:>20}", self.files, self.code, reasons)
+    }
+}
+
+/// With one decimal, rounded down.
+fn per(base: usize, count: usize, all: usize) -> String {
+    let tenths = (10 * base * count).checked_div(all).unwrap_or_default();
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+fn is_reason(comment: &str) -> bool {
+    phrases(&words(comment), &REASONS) > 0
+}
+
+/// How often one of the phrases occurs.
+fn phrases(words: &[String], phrases: &[&str]) -> usize {
+    let text = format!(" {} ", words.join(" "));
+    phrases
+        .iter()
+        .map(|it| text.matches(&format!(" {it} ")).count())
+        .sum()
+}
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|it: char| !it.is_alphanumeric() && it != '\'');
+    words
+        .filter(|it| !it.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+/// The comments of a source file, a paragraph per line, without code blocks.
+fn comments(text: &str) -> String {
+    let lines = text.lines().map(str::trim).map(|line| {
+        let comment = line.strip_prefix("//").unwrap_or_default();
+        comment.trim_start_matches(['/', '!']).trim()
+    });
+    page(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// The prose of a page, a paragraph per line: no headings, tables, code blocks or code spans.
+fn page(text: &str) -> String {
+    let mut prose = String::new();
+    let mut in_code = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("```") {
+            in_code = !in_code;
+        } else if line.is_empty() || line.starts_with(['#', '|']) {
+            prose.push('\n');
+        } else if !in_code {
+            prose.extend(
+                line.trim_start_matches("- ")
+                    .split('`')
+                    .step_by(2)
+                    .flat_map(|it| [it, " X "]),
+            );
+        }
+    }
+    prose.replace(" X  X ", " ")
+}
+
+/// Counts of the patterns of plain English.
+#[derive(Debug, Default)]
+struct Prose {
+    words: usize,
+    found: [usize; 4],
+}
+
+impl Prose {
+    fn add(&mut self, prose: &str) {
+        for paragraph in prose.lines() {
+            for sentence in paragraph.split_inclusive(['.', '?', '!', ';']) {
+                self.sentence(sentence);
+            }
+        }
+    }
+
+    fn sentence(&mut self, sentence: &str) {
+        let words = words(sentence);
+        let is = |at: usize, any: &[&str]| words.get(at).is_some_and(|word| any.contains(&&**word));
+        self.words += words.len();
+        let is_those = |at| is(at, &["those"]) && is(at + 1, &["that", "who"]);
+        let is_headless = |at| is(at, &["what", "who", "whoever", "whatever"]) || is_those(at);
+        let is_question = sentence.ends_with('?');
+        self.found[0] += usize::from(is_headless(0) && !is_question);
+        let inside = (1..words.len()).filter(|&at| is_headless(at) && is(at - 1, &BEFORE));
+        self.found[1] += inside.count();
+        self.found[2] += words.iter().filter(|word| *word == "beside").count();
+        self.found[3] += phrases(&words, &ODD);
+    }
+}
+
+impl std::fmt::Display for Prose {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let figures = self.found.map(|count| per(10_000, count, self.words));
+        f.write_str(&figures.join(" / "))
+    }
+}
+
+fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> String {
+    let room = |module: &str| module.split("::").next().unwrap_or_default().to_owned();
+    let layer = |room: &str| {
+        layers
+            .iter()
+            .position(|layer| layer.iter().any(|it| it == room))
+    };
+    let rooms: BTreeSet<_> = modules.keys().map(|it| room(it)).collect();
+    let mut imports = 0;
+    let mut arrows: BTreeMap<_, _> = BTreeMap::new();
+    for module in modules.keys() {
+        for to in circles::imports(module, modules) {
+            imports += 1;
+            let (from, to) = (room(module), room(&to));
+            if from != to {
+                let is_upward = layer(&from)
+                    .zip(layer(&to))
+                    .is_some_and(|(from, to)| to < from);
+                arrows.insert((from, to), is_upward);
+            }
+        }
+    }
+    let upward: Vec<_> = arrows.iter().filter(|(_, is_upward)| **is_upward).collect();
+    let names = upward
+        .iter()
+        .map(|((from, to), _)| format!("{from} -> {to}"));
+    let without = rooms.iter().filter(|room| layer(room).is_none()).count();
+    format!(
+        "{imports} imports between files, {} rooms ({without} without a layer), {} arrows, {} upward {}",
+        rooms.len(),
+        arrows.len(),
+        upward.len(),
+        names.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Whether a line of docs/api is a function whose name says that it brings work into a pool.
+fn puts_in(line: &str) -> bool {
+    let signature = line
+        .strip_prefix("pub ")
+        .and_then(|line| line.split_once("fn "));
+    let name = signature.and_then(|(_, rest)| super::forks::path(rest));
+    let name = name.as_ref().and_then(|(path, _)| path.rsplit("::").next());
+    name.is_some_and(|name| {
+        ["submit", "spawn", "reserve"]
+            .iter()
+            .any(|word| name.contains(word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_counts_once_and_only_with_a_reason() {
+        let mut source = Source::default();
+        source.add("/// must\nfn a() {\n    // So that it\n    // must not.\n    b(); // never\n    // A thing.\n}\n");
+        assert_eq!((source.files, source.code, source.reasons), (1, 3, 2));
+    }
+
+    #[test]
+    fn headless_relatives_are_counted_outside_of_questions_and_code() {
+        let mut prose = Prose::default();
+        prose.add(&page("What waits is lost. What is it? By what is\nthere, `by what` and those that go.\n\n| who |\n"));
+        assert_eq!(prose.found, [1, 2, 0, 0]);
+        prose.add(&comments(
+            "/// It lies beside so many.\n/// ```\n/// beside();\n/// ```\nlet beside = 1;\n",
+        ));
+        assert_eq!(prose.found, [1, 2, 1, 1]);
+    }
+
+    #[test]
+    fn an_arrow_to_a_higher_layer_points_upward() {
+        let texts = [
+            ("face::a", ""),
+            ("sched::b", "use crate::face::a::A;"),
+            ("c", "use crate::face::a;"),
+        ];
+        let modules = texts
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .into();
+        let layers = [vec!["face".to_owned()], vec!["sched".to_owned()]];
+        let expected = "2 imports between files, 3 rooms (1 without a layer), 2 arrows, 1 upward sched -> face";
+        assert_eq!(graph(&modules, &layers), expected);
+    }
+
+    #[test]
+    fn calls_are_known_by_their_own_names() {
+        assert!(puts_in("pub fn a::Pool<T>::try_submit<F>(&self, f: F)"));
+        assert!(puts_in("pub async fn a::spawn(f: F) -> a::Handle"));
+        assert!(!puts_in("pub fn a::SubmitError::reason(&self)") && !puts_in("pub mod a::submit"));
+    }
+}
