@@ -8,7 +8,6 @@
 mod group;
 mod map;
 #[path = "../../../pool-core/tests/loom/support.rs"]
-#[expect(dead_code, reason = "shared with the models of `pool-core`")]
 mod support;
 
-use support::{check, end, untimed};
+use support::{Runs, check, end, untimed};
