@@ -5,6 +5,8 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+#[cfg(unix)]
+mod forks;
 mod group;
 mod group_failing;
 mod group_waits;
