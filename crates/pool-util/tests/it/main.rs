@@ -16,3 +16,4 @@ mod scope_user_code;
 #[path = "../../../pool-core/tests/it/support.rs"]
 #[expect(dead_code, reason = "shared with the tests of `pool-core`")]
 mod support;
+mod task_hook;
