@@ -1,4 +1,4 @@
-//! How a queue is made.
+//! The builder of a queue.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,7 +22,7 @@ use crate::payload::Payload;
 use crate::queue::DurableQueue;
 use crate::store::Store;
 
-/// Says how a [`DurableQueue`] is to be. [`DurableQueue::builder`] begins one.
+/// Configures a [`DurableQueue`]. Created by [`DurableQueue::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Debug)]
 pub struct Builder<T, S> {
@@ -35,13 +35,13 @@ pub struct Builder<T, S> {
 }
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
-    /// The queue of this name in `store`, with all options as they are.
+    /// Creates the queue `name` in `store` with default options.
     pub fn new(name: impl Into<String>, store: S) -> Self {
         // No horizon is said, so none is longer than the lease.
         Builder::new(name.into(), store).make()
     }
 
-    /// Begins to say how a queue is to be.
+    /// Returns a builder of the queue `name` in `store`.
     pub fn builder(name: impl Into<String>, store: S) -> Builder<T, S> {
         Builder::new(name.into(), store)
     }

@@ -24,7 +24,7 @@ pub(crate) const PANICKED: &str = "the handler panicked";
 /// Error of a job that was dropped and not settled.
 const DROPPED: &str = "the job was dropped without being settled";
 
-/// A job that was due and was started here, and its lease, which is renewed while this lives.
+/// A due job that was started in this process, with its lease, which is renewed while this value exists.
 ///
 /// Dropping a job without settling it is a failed attempt, like [`retry`](Claimed::retry): an early return
 /// with `?`, a cancelled future, an aborted task and a panic all count. So a handler that never settles its
@@ -307,10 +307,10 @@ impl Guard {
     fn failure(&self, when: Option<When>, error: Option<&str>) -> (Wish, Retried) {
         let attempts = self.lease.attempts;
         if self.control.is_forked() {
-            return (Wish::Release, Retried::Again(When::NOW)); // Which is answered by `Forked`.
+            return (Wish::Release, Retried::Again(When::NOW)); // The answer is `Forked`.
         }
         if attempts >= self.policy.max_attempts && self.lease.schedule.is_some() {
-            return (Wish::Ack, Retried::NextTime); // Which the pump makes of it.
+            return (Wish::Ack, Retried::NextTime); // The pump turns this into the next run.
         }
         if attempts >= self.policy.max_attempts {
             let error = error.map_or_else(

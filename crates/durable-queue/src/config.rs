@@ -1,4 +1,4 @@
-//! The options of a queue, as its builder leaves them.
+//! The options that a builder has set.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -10,17 +10,17 @@ use dedup_queue::{RateLimiter, TokenBucket};
 use crate::error::StoreError;
 use crate::job::JobId;
 
-/// How long a lease is, if not said: within this the jobs of a killed process come again.
+/// Default duration of a lease. The jobs of a killed process are handed out again within this time.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// The longest lease, a year.
+/// Maximum duration of a lease: a year.
 pub const LONGEST_LEASE: Duration = Duration::from_secs(365 * 86_400);
-/// How many attempts a job has, if not said.
+/// Default number of attempts per job.
 pub const MAX_ATTEMPTS: u32 = 20;
-/// The first back-off, if not said. It doubles up to [`LONGEST_BACK_OFF`], and is scattered.
+/// Default delay after the first failed attempt. It doubles up to [`LONGEST_BACK_OFF`], and is jittered.
 pub const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
-/// The longest back-off, if not said.
+/// Default maximum of the back-off.
 pub const LONGEST_BACK_OFF: Duration = Duration::from_secs(3_600);
-/// By how many percent back-offs are scattered, if not said.
+/// Default jitter of back-offs, in percent.
 pub(crate) const SCATTER: u32 = 25;
 
 /// See [`Builder::rate`](crate::Builder::rate).
@@ -31,7 +31,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// Full.
+    /// Returns a full bucket.
     pub(crate) fn bucket(self) -> TokenBucket {
         TokenBucket::new(self.interval, self.burst)
     }
@@ -42,7 +42,7 @@ type Hook = Arc<dyn Fn(&StoreError) + Send + Sync>;
 /// See the setters of [`Builder`](crate::Builder).
 #[derive(Clone)]
 pub(crate) struct Config {
-    /// Follows the store, if absent.
+    /// `None`: follows the store's speed.
     pub(crate) horizon: Option<Duration>,
     pub(crate) lease: Duration,
     pub(crate) prefetch: usize,
@@ -67,7 +67,7 @@ impl fmt::Debug for Config {
     }
 }
 
-/// What becomes of a failed attempt.
+/// Consequences of a failed attempt.
 pub(crate) struct Policy {
     pub(crate) limiter: Box<dyn RateLimiter<JobId>>,
     pub(crate) max_attempts: u32,

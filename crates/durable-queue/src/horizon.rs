@@ -1,30 +1,29 @@
-//! How long before their times jobs are claimed.
+//! The horizon: how long before their due times jobs are claimed.
 //!
-//! If it is not said, it is [`HORIZON`], and longer while turns of the store are slow. Why it is never
-//! shorter, and follows nothing else: `docs/decisions/horizon.md`.
+//! Unless the user sets it, it is [`HORIZON`], and longer while turns of the store are slow.
+//! `docs/decisions/horizon.md` explains why it is never shorter and depends on nothing else.
 //!
-//! # What always holds
-//! 1. It changes with a claim, and not before the next: what the pump waits for, and what the store has told
-//!    others that it waits for, go by the same one.
-//! 2. Half of the lease is left at a job's time, unless the horizon is said.
+//! # Invariants
+//! 1. It changes only with a claim, so that the pump waits with the same horizon that the store has told to
+//!    other processes.
+//! 2. At least half of the lease is left at a job's due time, unless the user sets the horizon.
 
 use std::time::Duration;
 
-/// How long before their times jobs are claimed, if not said, on a store that answers in time.
+/// Default horizon, for a store that answers in time.
 pub const HORIZON: Duration = Duration::from_millis(500);
-/// The most that it comes to on a store that is slow, if not said; or half of the lease, if that is less.
+/// Maximum of the default horizon, for a slow store; or half of the lease, if that is less.
 pub const LONGEST_HORIZON: Duration = Duration::from_secs(3);
-/// A claim waits for the turn that is under way, and takes one itself. Both may take twice as long as
-/// turns do of late.
+/// A claim waits for the turn in progress, and takes one itself. Both may take twice as long as recent turns.
 const TURNS: u32 = 4;
-/// A slow turn counts at once, and is forgotten by an eighth with each that is quicker.
+/// A slow turn counts at once, and is forgotten by an eighth with each quicker one.
 const FADE: u32 = 7;
 
 #[derive(Debug)]
 pub(crate) struct Horizon {
     fixed: Option<Duration>,
     most: Duration,
-    /// How long turns take, of late.
+    /// Recent duration of a turn.
     took: Duration,
     current: Duration,
 }
@@ -41,19 +40,19 @@ impl Horizon {
         horizon
     }
 
-    /// The store has answered a turn.
+    /// Records the duration of an answered turn.
     pub(crate) fn learn(&mut self, took: Duration) {
         self.took = took.max((self.took * FADE + took) / (FADE + 1));
     }
 
-    /// That of a claim which is made now.
+    /// Returns the horizon of a claim that is made now.
     pub(crate) fn renew(&mut self) -> Duration {
         let needed = self.took.saturating_mul(TURNS).max(HORIZON);
         self.current = self.fixed.unwrap_or(needed.min(self.most));
         self.current
     }
 
-    /// That of the last claim.
+    /// Returns the horizon of the last claim.
     pub(crate) fn current(&self) -> Duration {
         self.current
     }

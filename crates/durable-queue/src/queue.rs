@@ -1,4 +1,4 @@
-//! The queue, as the program sees it.
+//! The queue's handle.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct DurableQueue<T, S: Store> {
 /// Its drop is that of the last handle. Guards and futures do not keep it.
 pub(crate) struct Owner<S: Store>(pub(crate) Arc<Shared<S>>);
 
-/// How a [shutdown](DurableQueue::shutdown) went.
+/// Result of a [shutdown](DurableQueue::shutdown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "handlers may still be running"]
 pub enum ShutDown {
@@ -468,7 +468,7 @@ impl<S: Store> Shared<S> {
         }
         let pump = self.pump.lock().take();
         if let Some(pump) = pump {
-            // It has nothing more to do. What it panicked with was shown by the panic hook.
+            // The pump has ended. The panic hook has shown any panic.
             drop(pump.join());
         }
         if self.control.was_cut_short() {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use multi_pool::{Loads, MultiPool, Strategy, WeakMultiPool};
+use multi_pool::{Loads, MultiPool, MultiPoolExt, Strategy, WeakMultiPool};
 use pool_core::{Builder, CancelToken, Closures, ManualClock, Pool, SubmitError};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -158,7 +158,7 @@ impl<B: Backlog> State<B> {
         }
         self.lanes.restart(lane);
         work.store(false, Relaxed); // A hint; the lock is held.
-        After::Dry(self.searches.next())
+        After::Dry(self.searches.begin())
     }
 
     /// The next piece of a drain task, which is uncounted if there is none.

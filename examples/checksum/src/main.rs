@@ -29,6 +29,7 @@ mod summary;
 mod walk;
 
 use anthill::Pool;
+use anthill::prelude::*;
 use args::{Command, Options};
 use print::{Printer, complain};
 use progress::Progress;

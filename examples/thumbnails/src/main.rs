@@ -27,6 +27,7 @@ mod store;
 mod thumbnail;
 mod walk;
 
+use anthill::prelude::*;
 use anthill::{BuildError, Pool};
 use args::{Command, Options};
 use progress::Progress;

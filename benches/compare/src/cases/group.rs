@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use pool_core::{Pool, QueueDepth};
+use pool_util::PoolExt;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 

@@ -10,6 +10,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{Stream, iter};
 use pariter::{IteratorExt as _, ParallelMapBuilder};
 use pool_core::Pool;
+use pool_util::PoolExt;
 use rayon::iter::{IntoParallelIterator as _, ParallelBridge as _, ParallelIterator as _};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinError, JoinHandle};

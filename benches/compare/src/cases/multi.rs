@@ -1,6 +1,6 @@
 //! What do several pools behind one interface give?
 
-use multi_pool::{LeastTasks, MultiPool};
+use multi_pool::{LeastTasks, MultiPool, MultiPoolExt};
 use pool_core::Pool;
 
 use crate::count::task;

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use pool_core::Pool;
+use pool_util::PoolExt;
 use scoped_threadpool::Pool as ScopedPool;
 
 use crate::count::{bump, bumps};

@@ -291,6 +291,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// # Errors
     /// See [`WaitError`]. The pool is released all the same.
     #[doc(alias = "ReleaseTimeout")]
+    #[doc(alias = "ReleaseContext")]
     pub fn release_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::Release, self.deadline(timeout))
     }

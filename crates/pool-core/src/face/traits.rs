@@ -305,7 +305,9 @@ impl<R: Runner, A: Admit<R>> Workers for WorkerPool<R, A> {
     fn release_now(&self) -> usize {
         let mut items = Vec::new(); // User code: dropped once all figures show their end.
         let released = self.admit().release_now(&mut |item| items.push(item));
-        items.into_iter().for_each(|item| _ = drop_quietly(item));
+        for item in items {
+            drop_quietly(item);
+        }
         released
     }
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {

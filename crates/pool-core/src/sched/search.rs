@@ -42,8 +42,8 @@ impl Searches {
         Self(Backoff::new(0, MOST_SHORT))
     }
 
-    /// The next search.
-    pub fn next(&mut self) -> Search {
+    /// Begins a search: how hard it looks.
+    pub fn begin(&mut self) -> Search {
         if self.0.is_due() {
             Search::Whole
         } else {
@@ -80,7 +80,7 @@ impl AdaptiveSpin {
             self.searches.learn(Search::Short, found);
             return;
         }
-        let search = self.searches.next();
+        let search = self.searches.begin();
         self.searches.learn(search, search.look(ready));
     }
 

@@ -226,6 +226,9 @@ impl RawHandle {
     }
 
     /// The same without a drop that detaches: the caller does, or takes the outcome.
+    ///
+    /// # Panics
+    /// Never: a handle is taken apart once.
     pub fn into_task(mut self) -> TaskRef {
         let task = self.task.take();
         task.expect(ONCE)
@@ -241,6 +244,7 @@ impl RawHandle {
     }
 }
 
+#[expect(clippy::missing_errors_doc, reason = "the task's own error")]
 impl TaskRef {
     /// The task's cell.
     pub fn cell(&self) -> &Arc<SpawnCell> {
@@ -248,6 +252,9 @@ impl TaskRef {
     }
 
     /// Takes the value of a task that has ended.
+    ///
+    /// # Panics
+    /// If the value is not of type `R`.
     pub fn take_value<R: 'static>(&self) -> Joined<R> {
         self.taken()
             .map(|stored| self.cell.take_value(stored).expect(ITS_TYPE))

@@ -36,7 +36,10 @@ impl CarriedSpan {
         }
     }
 
-    /// Runs a task there. A panic of the subscriber is the task's.
+    /// Runs a task there.
+    ///
+    /// # Errors
+    /// The panic of the task, or of the subscriber.
     #[cfg_attr(
         not(feature = "tracing"),
         expect(clippy::unused_self, reason = "nothing is carried")

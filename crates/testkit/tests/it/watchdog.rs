@@ -22,9 +22,16 @@ fn a_hanging_test_aborts_its_process_and_says_so() {
 fn the_attribute_watches_the_body_until_its_end() {
     let test = "watchdog::the_attribute_watches_the_body_until_its_end";
     let end = in_child(test, || {
-        let threads = std::fs::read_dir("/proc/self/task").expect("it is Linux");
-        let mut names = threads.map(|it| std::fs::read_to_string(it.unwrap().path().join("comm")));
-        assert!(names.any(|name| name.unwrap() == "watchdog\n"));
+        let is_there = || {
+            let threads = std::fs::read_dir("/proc/self/task").expect("it is Linux");
+            let mut names =
+                threads.map(|it| std::fs::read_to_string(it.unwrap().path().join("comm")));
+            names.any(|name| name.is_ok_and(|name| name == "watchdog\n"))
+        };
+        // A thread names itself a moment after its start.
+        while !is_there() {
+            std::thread::yield_now();
+        }
     });
     assert!(end.is_ok(), "{end:?}");
 }
