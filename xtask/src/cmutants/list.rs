@@ -134,9 +134,15 @@ pub(crate) fn load(workspace: &Workspace) -> Result<Vec<Mutant>> {
 
 /// Checks that every mutant can still be applied.
 pub(crate) fn check_texts(workspace: &Workspace, mutants: &[Mutant]) -> Result<()> {
-    for mutant in mutants {
-        mutant.apply(&workspace.read(&mutant.file)?)?;
-    }
+    let stale: Vec<_> = mutants
+        .iter()
+        .filter_map(|mutant| {
+            let text = workspace.read(&mutant.file);
+            text.and_then(|text| mutant.apply(&text)).err()
+        })
+        .map(|error| format!("{error:#}"))
+        .collect();
+    ensure!(stale.is_empty(), "{}", stale.join("\n"));
     Ok(())
 }
 

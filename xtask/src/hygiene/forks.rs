@@ -2,7 +2,8 @@
 //!
 //! The calls are those of `docs/api`, the cases those of the tables (`testkit::fork_cases!`) in `tests/it/forks.rs`
 //! of each crate. A call that may wait, by its name or its result, needs a case, or a line in `xtask/hygiene.toml`
-//! that says why it cannot wait for another thread. A case, or such a line, needs a call.
+//! that says why it cannot wait for another thread. Such a line needs a call of its crate, and a case needs a call of
+//! any of the crates: a crate may implement another's calls its own way, as `multi-pool` does `WorkerPool`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,55 +24,72 @@ pub(super) struct Forks {
 
 /// Names the offences.
 pub(super) fn check(workspace: &Workspace, forks: &Forks) -> Result<Vec<String>> {
-    let mut offences = Vec::new();
+    let mut lists = Vec::new();
     for name in &forks.crates {
-        let api = format!("docs/api/{name}.txt");
-        let list = workspace.read(&api)?;
+        let list = workspace.read(format!("docs/api/{name}.txt"))?;
+        lists.push((&**name, calls(name, &list)?));
+    }
+    let mut offences = Vec::new();
+    for (name, calls) in &lists {
         let file = format!("crates/{name}/tests/it/forks.rs");
         let has_cases = workspace.root.join(&file).exists();
         let cases = has_cases.then(|| workspace.read(&file)).transpose()?;
         let cases = cases.map_or_else(BTreeSet::new, |text| cases_of(&text));
-        offences.extend(compare(forks, name, &list, &cases)?);
+        offences.extend(compare(forks, name, calls, &cases));
+        offences.extend(without_a_call(name, &cases, &lists));
     }
     Ok(offences)
 }
 
-/// What is wrong between a crate's list and its cases.
-fn compare(forks: &Forks, name: &str, list: &str, cases: &BTreeSet<String>) -> Result<Vec<String>> {
-    let mut offences = Vec::new();
+/// Names the calls of a crate without a case, and the lines about none of its calls.
+fn compare(forks: &Forks, name: &str, calls: &Calls, cases: &BTreeSet<String>) -> Vec<String> {
     let never = forks.never.values().filter_map(|crates| crates.get(name));
     let never: Vec<&String> = never.flatten().collect();
     let mut unused: BTreeSet<_> = never.iter().copied().collect();
-    let (mut all, mut waiting) = (BTreeSet::new(), BTreeSet::new());
-    for line in list.lines() {
-        let Some((call, result)) = call(name, line)? else {
-            continue;
-        };
-        all.insert(call.clone());
-        if !forks.may_wait(&call, result) {
+    let mut offences = Vec::new();
+    for (call, results) in calls {
+        if !results.iter().any(|result| forks.may_wait(call, result)) {
             continue;
         }
-        match never.iter().find(|never| covers(never, &call)) {
+        match never.iter().find(|never| covers(never, call)) {
             Some(never) => _ = unused.remove(never),
-            None => _ = waiting.insert(call),
+            None if cases.contains(call) => {}
+            None => offences.push(format!(
+                "{name}: `{call}` may wait, and no case in tests/it/forks.rs makes the call in a forked child"
+            )),
         }
     }
-    offences.extend(waiting.difference(cases).map(|call| {
-        format!(
-            "{name}: `{call}` may wait, and no case in tests/it/forks.rs makes the call in a forked child"
-        )
-    }));
-    let unknown = cases.difference(&all);
-    offences.extend(unknown.map(|case| {
-        format!("{name}: tests/it/forks.rs has a case of `{case}`, which docs/api does not list")
-    }));
     offences.extend(unused.into_iter().map(|call| {
         format!("{name}: `{call}` is said to never wait, and nothing like it looks as if it did")
     }));
-    Ok(offences)
+    offences
 }
 
-/// The function that a line of a list is, without the crate and without generics, and the text of its result.
+/// Names a crate's cases that no crate has a call for.
+fn without_a_call(name: &str, cases: &BTreeSet<String>, lists: &[(&str, Calls)]) -> Vec<String> {
+    let is_call = |case: &String| lists.iter().any(|(_, calls)| calls.contains_key(case));
+    let unknown = cases.iter().filter(|&case| !is_call(case));
+    let say = |case| {
+        format!("{name}: tests/it/forks.rs has a case of `{case}`, which docs/api does not list")
+    };
+    unknown.map(say).collect()
+}
+
+/// Calls with their results: two implementations of one trait may differ in these.
+type Calls = BTreeMap<String, BTreeSet<String>>;
+
+/// The calls of a crate's list.
+fn calls(name: &str, list: &str) -> Result<Calls> {
+    let mut calls = Calls::new();
+    for line in list.lines() {
+        if let Some((call, result)) = call(name, line)? {
+            calls.entry(call).or_default().insert(result.to_owned());
+        }
+    }
+    Ok(calls)
+}
+
+/// The function that a line of a list is, without the crate, its prelude and generics, and the text of its result.
 /// `None` for other items, and for other crates' types and blanket implementations: those of the trait count.
 fn call<'l>(name: &str, line: &'l str) -> Result<Option<(String, &'l str)>> {
     let Some(at) = line.find("fn ").filter(|_| line.starts_with("pub ")) else {
@@ -81,9 +99,12 @@ fn call<'l>(name: &str, line: &'l str) -> Result<Option<(String, &'l str)>> {
         .with_context(|| format!("docs/api/{name}.txt: no function: {line}"))?;
     let result = rest.rsplit_once(" -> ").map_or("", |(_, result)| result);
     let own = format!("{}::", name.replace('-', "_"));
-    Ok(path
-        .strip_prefix(&own)
-        .map(|call| (call.to_owned(), result)))
+    Ok(path.strip_prefix(&own).map(|call| {
+        (
+            call.strip_prefix("prelude::").unwrap_or(call).to_owned(),
+            result,
+        )
+    }))
 }
 
 /// The path of a function without generics, and what follows it.
@@ -148,7 +169,7 @@ pub struct pool_core::Keyed<K, S>
 pub fn pool_core::Keyed<K, S>::keys(&self) -> usize
 pub fn pool_core::Keyed<K, S>::spawn<F: core::ops::FnOnce() -> T, T>(&self, F) -> core::result::Result<T, E>
 pub const fn pool_core::Keyed<K, S>::peek(&self) -> pool_core::JoinError
-pub fn pool_core::blocking<T>(impl FnOnce() -> T) -> T
+pub fn pool_core::prelude::blocking<T>(impl FnOnce() -> T) -> T
 pub fn pool_core::Never::submit()
 pub fn P::submit(&self)
 ";
@@ -161,7 +182,8 @@ pub fn P::submit(&self)
 
     fn offences(cases: &[&str]) -> Vec<String> {
         let cases = cases.iter().map(|&case| case.to_owned()).collect();
-        compare(&forks(), "pool-core", LIST, &cases).expect("it is a list")
+        let calls = calls("pool-core", LIST).expect("it is a list");
+        compare(&forks(), "pool-core", &calls, &cases)
     }
 
     #[test]
@@ -174,8 +196,12 @@ pub fn P::submit(&self)
     }
 
     #[test]
-    fn a_case_needs_a_call() {
-        let stale = offences(&["Keyed::spawn", "Keyed::peek", "blocking", "Keyed::gone"]);
+    fn a_case_needs_a_call_of_any_crate() {
+        let other = "pub fn other::Own::call(&self)\n";
+        let lists = [("pool-core", LIST), ("other", other)];
+        let lists = lists.map(|(name, list)| (name, calls(name, list).expect("it is a list")));
+        let cases = ["Keyed::spawn", "Own::call", "Keyed::gone"].map(str::to_owned);
+        let stale = without_a_call("other", &cases.into(), &lists);
         assert_eq!(stale.len(), 1);
         assert!(stale[0].contains("a case of `Keyed::gone`"));
     }
@@ -183,7 +209,8 @@ pub fn P::submit(&self)
     #[test]
     fn a_line_about_a_call_that_is_gone_is_an_offence() {
         let list = LIST.replace("Never", "Gone");
-        let all = compare(&forks(), "pool-core", &list, &BTreeSet::new()).expect("it is a list");
+        let calls = calls("pool-core", &list).expect("it is a list");
+        let all = compare(&forks(), "pool-core", &calls, &BTreeSet::new());
         assert!(
             all.iter()
                 .any(|it| it.contains("`Never::*` is said to never wait")),

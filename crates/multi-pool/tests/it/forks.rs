@@ -98,18 +98,19 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::release_timeout" => stayed(it.full.release_timeout(SECOND));
     "WorkerPool::release_timeout" => stayed(it.full.release_timeout(it.later));
     "WorkerPool::release_async" => stayed(ready(it.full.release_async(None)));
-    "WorkerPool::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
-    "WorkerPool::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
-    "WorkerPool::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
-    "WorkerPool::try_map_unordered" => {
+    "PoolExt::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
+    "PoolExt::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
+    "PoolExt::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
+    "PoolExt::try_map_unordered" => {
         map_refused(it.full.try_map_unordered(0..3, Err::<(), u8>).next().expect("an item"))
     };
-    "WorkerPool::for_each" => map_refused(it.full.for_each(0..3, drop));
-    "WorkerPool::try_for_each" => map_refused(it.full.try_for_each(0..3, Err::<(), u8>));
-    "WorkerPool::invoke_any" => map_refused(it.full.invoke_any([|| Ok::<_, u8>(())]));
-    "WorkerPool::invoke_any_async" => map_refused(ready(it.full.invoke_any_async([|| Ok::<_, u8>(())])));
+    "PoolExt::for_each" => map_refused(it.full.for_each(0..3, drop));
+    "PoolExt::try_for_each" => map_refused(it.full.try_for_each(0..3, Err::<(), u8>));
+    "PoolExt::invoke_any" => map_refused(it.full.invoke_any([|| Ok::<_, u8>(())]));
+    "PoolExt::invoke_any_async" => map_refused(ready(it.full.invoke_any_async([|| Ok::<_, u8>(())])));
     "ReserveFuture::poll" => refused(ready(&mut it.reserving));
-    "ReserveFuture::drop" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
+    // A future that waits for room is dropped.
+    "WorkerPool::reserve_async" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
     "WorkerPool::wait_idle_until" => Workers::wait_idle_until(&it.full, None) == STAYED;
     "WorkerPool::wait_released_until" => Workers::wait_released_until(&it.full, None) == STAYED;
     "WorkerPool::release_until" => Workers::release_until(&it.full, None) == STAYED;
@@ -117,7 +118,7 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::release" => !it.full.release() && !Workers::release(&it.full);
     "WorkerPool::release_now" => it.full.release_now() == 0 && Workers::release_now(&it.full) == 0;
     // It runs on its owner.
-    "WorkerPool::scope" => it.full.scope(|scope| scope.spawn(|| 3).join()).is_ok_and(|three| three == 3);
+    "PoolExt::scope" => it.full.scope(|scope| scope.spawn(|| 3).join()).is_ok_and(|three| three == 3);
     "MultiKeyed::submit" => refused(it.keyed.submit(1, || ()));
     "MultiKeyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
     "MultiKeyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), it.later));

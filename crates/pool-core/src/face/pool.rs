@@ -64,6 +64,13 @@ impl<R: Runner> WorkerPool<R> {
     }
 }
 
+impl<R: Runner> PoolHandle<R> {
+    /// The handle of a pool.
+    pub fn of(pool: &WorkerPool<R>) -> Self {
+        Self(Arc::clone(pool.core()))
+    }
+}
+
 impl<R: Runner, A: Admit<R>> AdmitHandle for WorkerPool<R, A> {
     type Runner = R;
     type Admit = A;

@@ -7,12 +7,10 @@ use std::time::Instant;
 use sync_shim::{Clock, Process};
 
 use crate::capacity::Capacity;
-use crate::engine::admit::Admit;
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
 use crate::engine::wait::{Awaited, WaitFuture};
 use crate::error::WaitError;
-use crate::face::pool::WorkerPool;
 use crate::sched::decide::Demand;
 use crate::sched::state::State;
 use crate::stats::Stats;
@@ -31,11 +29,6 @@ impl<R: Runner> Clone for PoolHandle<R> {
 }
 
 impl<R: Runner> PoolHandle<R> {
-    /// The handle of a pool.
-    pub fn of(pool: &WorkerPool<R>) -> Self {
-        Self(Arc::clone(pool.core()))
-    }
-
     /// The clock of every time-out.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.config.clock
@@ -49,7 +42,7 @@ impl<R: Runner> PoolHandle<R> {
     /// Waits until that generation is released and every worker's thread has ended.
     ///
     /// # Errors
-    /// As [`WorkerPool::wait_released_timeout`], and [`Rebooted`](WaitError::Rebooted) if another
+    /// As [`WorkerPool::wait_released_timeout`](crate::WorkerPool::wait_released_timeout), and [`Rebooted`](WaitError::Rebooted) if another
     /// generation has come.
     pub fn wait_for_end(
         &self,
@@ -112,17 +105,17 @@ impl<R: Runner> PoolHandle<R> {
 
     /// The most live workers there may be.
     pub fn capacity(&self) -> Capacity {
-        Admit::capacity(&self.0)
+        Capacity::from_bound(self.0.state.lock().capacity)
     }
 
     /// Number of threads and futures that wait for room.
     pub fn waiting(&self) -> usize {
-        Admit::waiting(&self.0)
+        self.0.state.lock().wait_queue.len()
     }
 
     /// Whether it is released.
     pub fn is_released(&self) -> bool {
-        Admit::is_released(&*self.0)
+        !self.0.state.lock().open
     }
 
     /// All figures.

@@ -5,10 +5,7 @@
 )]
 
 use std::future::Future;
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pool_core::{
@@ -16,7 +13,6 @@ use pool_core::{
     OnFull, Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, TimeoutExt,
     WaitError, Workers, blocking,
 };
-use pool_util::{Map, MapError, PoolExt, ScopedJoinHandle, ScopedMap, TaskGroup};
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
 
 use crate::support::{hold, poll, pool, queueing};
@@ -35,11 +31,7 @@ struct Inherited {
     later: Instant,
     /// Of a task that runs.
     handle: Option<JoinHandle<()>>,
-    /// A task of it runs.
-    group: TaskGroup<Result<(), u8>>,
     keyed: Keyed<u8>,
-    /// One item came out, and the next is being worked on.
-    map: Option<Map<Range<u32>, u32>>,
     permits: Vec<Permit<Closures>>,
     reserving: ReserveFuture<Closures>,
     submitting: Started<Result<(), SubmitError>>,
@@ -58,10 +50,6 @@ fn batch_refused<I: Iterator>(answer: Result<usize, BatchError<I>>) -> bool {
         let is_forked = matches!(error.reason(), SubmitError::Forked(()));
         is_forked && error.submitted() == 0 && error.into_refused().count() == 2
     })
-}
-
-fn map_refused<V, E>(answer: Result<V, MapError<E>>) -> bool {
-    matches!(answer, Err(MapError::Refused(SubmitError::Forked(()))))
 }
 
 fn lost<V>(answer: Result<V, JoinError>) -> bool {
@@ -95,7 +83,8 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::reserve_async" => refused(ready(it.full.reserve_async()));
     "WorkerPool::try_reserve" => refused(it.full.try_reserve());
     "ReserveFuture::poll" => refused(ready(&mut it.reserving));
-    "ReserveFuture::drop" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
+    // A future that waits for room is dropped.
+    "WorkerPool::reserve_async" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
     // Its task is dropped unrun.
     "Permit::submit" => {
         it.permits.pop().expect("it is there").submit(|| unreachable!("no worker is here"));
@@ -120,23 +109,6 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::release_timeout" => it.full.release_timeout(SECOND) == STAYED;
     "WorkerPool::release_timeout" => it.full.release_timeout(it.later) == STAYED;
     "WorkerPool::release_async" => ready(it.full.release_async(None)) == STAYED;
-    "WorkerPool::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
-    "WorkerPool::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
-    "WorkerPool::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
-    "WorkerPool::try_map_unordered" => {
-        map_refused(it.full.try_map_unordered(0..3, Err::<(), u8>).next().expect("an item"))
-    };
-    "WorkerPool::for_each" => map_refused(it.full.for_each(0..3, drop));
-    "WorkerPool::try_for_each" => map_refused(it.full.try_for_each(0..3, Err::<(), u8>));
-    "WorkerPool::invoke_any" => map_refused(it.full.invoke_any([|| Ok::<_, u8>(())]));
-    "WorkerPool::invoke_any_async" => map_refused(ready(it.full.invoke_any_async([|| Ok::<_, u8>(())])));
-    "Map::next" => {
-        let map = it.map.as_mut().expect("it is there");
-        map_refused(map.next().expect("an item")) && map.next().is_none()
-    };
-    "Map::drop" => { drop(it.map.take()); true };
-    // It runs on its owner.
-    "WorkerPool::scope" => it.full.scope(|scope| scope.spawn(|| 3).join()).is_ok_and(|three| three == 3);
     "blocking" => blocking(|| 3) == 3;
     // A pool of the child's own works, and ends.
     "WorkerPool::wait_released" => {
@@ -212,27 +184,6 @@ const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), it.later));
     "Keyed::spawn_async" => refused(ready(it.keyed.spawn_async(1, || ())));
     "Keyed::try_spawn" => refused(it.keyed.try_spawn(1, || ()));
-    "TaskGroup::submit" => refused(it.group.submit(|| ()));
-    "TaskGroup::submit_async" => refused(ready(it.group.submit_async(|| ())));
-    "TaskGroup::try_submit" => refused(it.group.try_submit(|| ()));
-    "TaskGroup::spawn" => refused(it.group.spawn(|| Ok(())));
-    "TaskGroup::spawn_async" => refused(ready(it.group.spawn_async(|| Ok(()))));
-    "TaskGroup::try_spawn" => refused(it.group.try_spawn(|| Ok(())));
-    // That its tasks stayed behind is said once.
-    "TaskGroup::next" => it.group.next().is_some_and(lost) && it.group.next().is_none();
-    "TaskGroup::next_timeout" => {
-        matches!(it.group.next_timeout(it.later), Ok(Some(Err(JoinError::Forked))))
-    };
-    "TaskGroup::next_async" => ready(it.group.next_async()).is_some_and(lost);
-    "TaskGroup::poll_next" => {
-        let mut context = Context::from_waker(Waker::noop());
-        matches!(it.group.poll_next(&mut context), Poll::Ready(Some(Err(JoinError::Forked))))
-    };
-    "TaskGroup::wait" => lost(it.group.wait());
-    "TaskGroup::wait_timeout" => it.group.wait_timeout(it.later).is_ok_and(lost);
-    "TaskGroup::wait_async" => lost(ready(it.group.wait_async()));
-    "TaskGroup::try_wait" => map_refused(it.group.try_wait());
-    "TaskGroup::try_wait_async" => map_refused(ready(it.group.try_wait_async()));
     "CancelToken::wait" => !it.token.wait() && it.token.cancel() && it.token.wait();
     "CancelToken::wait_timeout" => !it.token.wait_timeout(Duration::MAX) && !it.token.wait_timeout(Duration::ZERO);
     "CancelToken::wait_timeout" => !it.token.wait_timeout(Instant::now());
@@ -245,45 +196,22 @@ const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "CancelOnDrop::drop" => { drop(it.token.clone().drop_guard()); it.token.is_cancelled() };
 };
 
-const STREAMS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
-    "MapStream::poll_next" => {
-        use futures_lite::StreamExt;
-        let mut stream = it.map.take().expect("it is there").into_stream();
-        map_refused(ready(stream.next()).expect("an item")) && ready(stream.next()).is_none()
-    };
-};
-
 #[test]
 fn no_call_on_a_pool_waits_in_a_forked_child() {
     let ended = in_child("forks::no_call_on_a_pool_waits_in_a_forked_child", || {
-        let (full, mapping) = (queueing(1), queueing(1));
+        let full = queueing(1);
         let open = Pool::builder().capacity(4).build().unwrap();
         let at_work = hold(&full, 1);
         full.submit(|| ()).unwrap();
         let gate = Gate::new();
-        let [of_handle, of_group, of_map] = [(); 3].map(|()| gate.clone());
-        let handle = open.spawn(move || of_handle.wait()).unwrap();
-        let group = open.group();
-        let in_group = move || {
-            of_group.wait();
-            Ok(())
-        };
-        group.spawn(in_group).unwrap();
-        let mut map = mapping.map(0..2, move |n| {
-            if n == 1 {
-                of_map.wait();
-            }
-            n
-        });
-        assert_eq!(map.next().unwrap().unwrap(), 0);
-        gate.wait_for_arrivals(3);
+        let wait = gate.clone();
+        let handle = open.spawn(move || wait.wait()).unwrap();
+        gate.wait_for_arrivals(1);
         let token = CancelToken::new();
         let mut inherited = Inherited {
             later: Instant::now() + SECOND,
             handle: Some(handle),
-            group,
             keyed: full.keyed(),
-            map: Some(map),
             permits: vec![open.reserve().unwrap()],
             reserving: full.reserve_async(),
             submitting: {
@@ -305,61 +233,10 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
         check_in_forks(&mut inherited, POOLS);
         check_in_forks(&mut inherited, TRAITS);
         check_in_forks(&mut inherited, TASKS);
-
-        check_in_forks(&mut inherited, STREAMS);
         // The parent's go on.
         gate.open();
         at_work.open();
         inherited.handle.take().unwrap().join().unwrap();
-        assert!(inherited.map.take().unwrap().next().unwrap().is_ok());
-        inherited.group.wait().unwrap();
-    });
-    assert!(ended.is_ok(), "{ended:?}");
-}
-
-/// What a child inherits that is forked within a scope.
-struct Scoped<'scope, 'env> {
-    scope: &'scope pool_util::Scope<'scope, 'env>,
-    /// Of a task that runs.
-    handle: Option<ScopedJoinHandle<'scope, ()>>,
-    map: Option<ScopedMap<'scope, 'env, Range<u32>, u32>>,
-}
-
-#[test]
-fn no_call_on_a_scope_waits_in_a_forked_child() {
-    let ended = in_child("forks::no_call_on_a_scope_waits_in_a_forked_child", || {
-        let (pool, gate) = (pool(2), Gate::new());
-        let held = hold(&pool, 1);
-        pool.scope(|scope| {
-            let handle = scope.spawn(|| gate.wait());
-            gate.wait_for_arrivals(1);
-            let mut scoped = Scoped {
-                scope,
-                handle: Some(handle),
-                map: Some(scope.map(0..4, |n| n)),
-            };
-            let cases = fork_cases! { it: Scoped<'_, '_>;
-                // It panics: it has no other way to say so.
-                "Scope::submit" => catch_unwind(AssertUnwindSafe(|| it.scope.submit(|| ()))).is_err();
-                "Scope::spawn" => lost(it.scope.spawn(|| ()).join());
-                "Scope::map" => map_refused(it.scope.map(0..3, |n| n).next().expect("an item"));
-                "Scope::try_map" => map_refused(it.scope.try_map(0..3, Err::<(), u8>).next().expect("an item"));
-                "ScopedTaskBuilder::submit" => {
-                    catch_unwind(AssertUnwindSafe(|| it.scope.task().name("n").submit(|| ()))).is_err()
-                };
-                "ScopedTaskBuilder::spawn" => lost(it.scope.task().name("n").spawn(|| ()).join());
-                "ScopedJoinHandle::join" => lost(it.handle.take().expect("it is there").join());
-                "ScopedJoinHandle::drop" => { drop(it.handle.take()); true };
-                "ScopedMap::next" => {
-                    let map = it.map.as_mut().expect("it is there");
-                    map_refused(map.next().expect("an item")) && map.next().is_none()
-                };
-                "ScopedMap::drop" => { drop(it.map.take()); true };
-            };
-            check_in_forks(&mut scoped, cases);
-            gate.open();
-        });
-        held.open();
     });
     assert!(ended.is_ok(), "{ended:?}");
 }

@@ -209,29 +209,6 @@ fn mappings_keys_and_callers_wait_while_the_pool_is_paused() {
 }
 
 #[testkit::test]
-fn a_mapping_that_runs_stops_between_its_pieces_while_the_pool_is_paused() {
-    let (pool, gate, journal) = (wide(1), Gate::new(), Journal::new());
-    let (ours, wait, entries) = (pool.clone(), gate.clone(), journal.clone());
-    let mapping = thread::spawn(move || {
-        let piece = move |n: u32| {
-            entries.write(n);
-            if n == 0 {
-                wait.wait();
-            }
-        };
-        ours.map(0..1_000, piece).flatten().count()
-    });
-    gate.wait_for_arrivals(1);
-    pool.pause();
-    gate.open();
-    until(|| pool.idle() == 1);
-    assert!(journal.len() < 1_000);
-    pool.resume();
-    assert_eq!(mapping.join().unwrap(), 1_000);
-    end(&pool);
-}
-
-#[testkit::test]
 fn pauses_and_resumes_at_random_lose_no_task() {
     let (pool, journal) = (wide(3), Journal::new());
     thread::scope(|threads| {

@@ -264,30 +264,6 @@ fn a_task_of_any_call_tells_hooks_its_time_in_the_queue() {
 }
 
 #[testkit::test]
-fn a_scopes_task_tells_hooks_how_long_it_waited() {
-    let (clock, journal) = (ManualClock::new(), Journal::new());
-    let pool = Pool::builder().capacity(1).keep_alive(None);
-    let pool = pool
-        .clock(clock.clone())
-        .task_hook(Recorder(journal.clone()))
-        .start_paused(true);
-    let pool = pool.build().unwrap();
-    pool.scope(|scope| {
-        scope.submit(|| ());
-        let spawned = scope.spawn(|| 3);
-        clock.advance(SECOND);
-        pool.resume();
-        assert_eq!(spawned.join().unwrap(), 3);
-    });
-    pool.wait_idle().unwrap();
-    let entries = journal.entries();
-    let waited = entries
-        .iter()
-        .filter(|seen| matches!(seen, Seen::After(_, Some(queued), ..) if *queued == SECOND));
-    assert!(waited.count() >= 2, "{entries:?}");
-}
-
-#[testkit::test]
 fn a_hooks_panic_is_counted_and_its_task_runs_and_ends_all_the_same() {
     struct Panics;
     impl TaskHook for Panics {
@@ -436,29 +412,4 @@ mod tracing {
             assert_eq!(handle.join().unwrap(), None);
         });
     }
-}
-
-/// The type names of what it sees.
-struct Types(Journal<&'static str>);
-
-impl TaskHook for Types {
-    fn after(&self, task: &TaskEnd<'_>) {
-        self.0.write(task.task());
-    }
-}
-
-#[testkit::test]
-fn a_hook_does_not_see_what_carries_the_tasks_of_mappings_and_scopes() {
-    let journal = Journal::new();
-    let pool = Pool::builder()
-        .capacity(2)
-        .task_hook(Types(journal.clone()));
-    let pool = pool.build().unwrap();
-    let mapped: Result<Vec<_>, _> = pool.map(0..20, |n| n).collect();
-    assert_eq!(mapped.unwrap().len(), 20);
-    pool.scope(|scope| (0..10).for_each(|_| scope.submit(|| ())));
-    pool.wait_idle().unwrap();
-    let seen = journal.entries();
-    assert_eq!(seen.len(), 30, "{seen:?}");
-    assert_eq!(pool.stats().panicked, 0);
 }

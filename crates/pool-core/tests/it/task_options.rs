@@ -403,21 +403,6 @@ fn a_release_now_takes_tasks_with_options_out_like_others() {
 }
 
 #[testkit::test]
-fn a_groups_tasks_take_options() {
-    let (pool, token) = (queueing(9), CancelToken::new());
-    let gate = hold(&pool, 1);
-    let group = pool.group();
-    let name = || current().name().map(str::to_owned);
-    group.task().name("one").spawn(name).unwrap();
-    group.task().cancelled_by(&token).try_spawn(name).unwrap();
-    token.cancel();
-    gate.open();
-    assert_eq!(group.next().unwrap().unwrap().as_deref(), Some("one"));
-    assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
-    assert!(group.is_empty());
-}
-
-#[testkit::test]
 fn a_million_tasks_of_one_token_leave_nothing_behind_in_it() {
     let (pool, token) = (queueing(1000), CancelToken::new());
     let ran = Arc::new(AtomicUsize::new(0));

@@ -576,3 +576,17 @@ fn a_worker_that_waits_for_its_group_runs_what_was_submitted_in_place() {
     let left = outer.expect("there is room").join();
     assert_eq!(left.expect("nothing panics there"), 0);
 }
+
+#[testkit::test]
+fn a_groups_tasks_take_options() {
+    let ((pool, gate), token) = (held(), CancelToken::new());
+    let group = pool.group();
+    let name = || current().name().map(str::to_owned);
+    group.task().name("one").spawn(name).unwrap();
+    group.task().cancelled_by(&token).try_spawn(name).unwrap();
+    token.cancel();
+    gate.open();
+    assert_eq!(group.next().unwrap().unwrap().as_deref(), Some("one"));
+    assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
+    assert!(group.is_empty());
+}

@@ -5,6 +5,8 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+#[cfg(unix)]
+mod forks;
 mod group;
 mod group_failing;
 mod group_waits;
@@ -14,3 +16,4 @@ mod scope_user_code;
 #[path = "../../../pool-core/tests/it/support.rs"]
 #[expect(dead_code, reason = "shared with the tests of `pool-core`")]
 mod support;
+mod task_hook;

@@ -13,6 +13,8 @@ use pool_core::{JoinError, ManualClock, Pool, QueueDepth, SubmitError, WithinWor
 use pool_util::{MapError, PoolExt};
 use testkit::Gate;
 
+use crate::support::{end, queueing, until};
+
 fn pool(capacity: usize) -> Pool {
     let built = Pool::builder().capacity(capacity).build();
     built.expect("a capacity is all that is needed")
@@ -309,6 +311,27 @@ fn a_pause_ends_a_turn_with_the_item_that_runs_though_items_were_short_until_now
     assert_eq!(ran.load(SeqCst), 1_001);
     pool.resume();
     assert_eq!(mapping.join().expect("no panic"), 2_000);
+}
+
+#[testkit::test]
+fn a_mapping_that_runs_stops_between_its_items_while_the_pool_is_paused() {
+    let (pool, gate, ran) = (queueing(1), Gate::new(), Arc::new(AtomicUsize::new(0)));
+    let (counter, held) = (Arc::clone(&ran), gate.clone());
+    let results = pool.map(0..1_000, move |n: u32| {
+        counter.fetch_add(1, SeqCst);
+        if n == 0 {
+            held.wait();
+        }
+    });
+    let mapping = std::thread::spawn(move || results.flatten().count());
+    gate.wait_for_arrivals(1);
+    pool.pause();
+    gate.open();
+    until(|| pool.idle() == 1);
+    assert!(ran.load(SeqCst) < 1_000);
+    pool.resume();
+    assert_eq!(mapping.join().expect("no panic"), 1_000);
+    end(&pool);
 }
 
 #[testkit::test]

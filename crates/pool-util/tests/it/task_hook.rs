@@ -1,0 +1,55 @@
+//! A task hook sees the tasks of scopes and mappings, and not the pool's tasks that carry them.
+
+use std::time::Duration;
+
+use pool_core::{ManualClock, Pool, TaskEnd, TaskHook};
+use pool_util::PoolExt;
+
+use crate::support::Journal;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Records each ended task's type name, and how long it was queued.
+struct Ends(Journal<(&'static str, Option<Duration>)>);
+
+impl TaskHook for Ends {
+    fn after(&self, task: &TaskEnd<'_>) {
+        self.0.write((task.task(), task.queued()));
+    }
+}
+
+#[testkit::test]
+fn a_scopes_task_tells_hooks_how_long_it_waited() {
+    let (clock, journal) = (ManualClock::new(), Journal::new());
+    let pool = Pool::builder().capacity(1).keep_alive(None);
+    let pool = pool
+        .clock(clock.clone())
+        .task_hook(Ends(journal.clone()))
+        .start_paused(true);
+    let pool = pool.build().unwrap();
+    pool.scope(|scope| {
+        scope.submit(|| ());
+        let spawned = scope.spawn(|| 3);
+        clock.advance(SECOND);
+        pool.resume();
+        assert_eq!(spawned.join().unwrap(), 3);
+    });
+    pool.wait_idle().unwrap();
+    let entries = journal.entries();
+    let waited = entries.iter().filter(|(_, queued)| *queued == Some(SECOND));
+    assert!(waited.count() >= 2, "{entries:?}");
+}
+
+#[testkit::test]
+fn a_hook_does_not_see_what_carries_the_tasks_of_mappings_and_scopes() {
+    let journal = Journal::new();
+    let pool = Pool::builder().capacity(2).task_hook(Ends(journal.clone()));
+    let pool = pool.build().unwrap();
+    let mapped: Result<Vec<_>, _> = pool.map(0..20, |n| n).collect();
+    assert_eq!(mapped.unwrap().len(), 20);
+    pool.scope(|scope| (0..10).for_each(|_| scope.submit(|| ())));
+    pool.wait_idle().unwrap();
+    let seen = journal.entries();
+    assert_eq!(seen.len(), 30, "{seen:?}");
+    assert_eq!(pool.stats().panicked, 0);
+}
