@@ -179,6 +179,7 @@ impl<T> SubmitError<T> {
     }
 }
 
+// Written by hand, so that tasks need not implement `Debug`.
 impl<T> fmt::Debug for SubmitError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -317,6 +318,7 @@ pub enum JoinError {
 /// // Or passed on: `std::panic::resume_unwind(panicked.into_payload())`.
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
+// Boxed, so that the result of every join stays small.
 pub struct Panicked(Box<Panic>);
 
 struct Panic {
@@ -329,6 +331,7 @@ struct Panic {
 
 impl Panicked {
     pub(crate) fn new(payload: Payload, pool: Arc<str>) -> Self {
+        // A static message is borrowed, so that it costs no allocation.
         let message = payload
             .downcast_ref::<&'static str>()
             .map(|&text| Cow::Borrowed(text))
@@ -397,6 +400,7 @@ impl fmt::Display for Panicked {
     }
 }
 
+// Written by hand, because a derived one would show `Panicked(Panicked { .. })`.
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

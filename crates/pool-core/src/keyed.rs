@@ -70,14 +70,14 @@ const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 /// for line in 0..10 {
 ///     let lines = Arc::clone(&lines);
 ///     accounts.submit("ann", move || lines.lock().unwrap().push(line))?; // One after the other.
-///     accounts.submit("bob", || { /* beside those of `ann` */ })?;
+///     accounts.submit("bob", || { /* concurrent with those of `ann` */ })?;
 /// }
 /// assert_eq!(accounts.spawn("ann", move || lines.lock().unwrap().len())?.join()?, 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// This is a handle: clones share their keys. Separate `Keyed`s have separate keys, even if these
-/// are equal. A `Keyed` keeps the pool open.
+/// This is a handle: clones share their keys. Equal keys of separate `Keyed`s
+/// are independent. A `Keyed` keeps the pool open.
 ///
 /// # Guarantees
 /// - **Order**: tasks of a key start in the order of their acceptance. Successive calls are
@@ -137,7 +137,7 @@ impl WorkerPool<Closures> {
     /// let accounts = pool.keyed::<u32>();
     /// let first = accounts.spawn(7, || "debit")?;
     /// let second = accounts.spawn(7, || "credit")?; // Not before the first has ended.
-    /// accounts.submit(8, || ())?; // Another key, at the same time if need be.
+    /// accounts.submit(8, || ())?; // Another key: may run concurrently.
     /// assert_eq!((first.join()?, second.join()?), ("debit", "credit"));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
@@ -392,6 +392,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 
     #[inline]
     fn place<W: Work>(&self, key: K, work: W, on_full: OnFull) -> Result<(), Refused<K, W>> {
+        // Before any lock is taken, because a thread that does not exist in a forked child may hold it.
         if let Err(refused) = self.shared.core.refuses(on_full) {
             return Err(refused.with_task((key, work)));
         }
@@ -399,6 +400,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         let Err((key, work)) = self.shared.place(hash, key, work) else {
             return Ok(());
         };
+        // The key's lane may have changed until there is room, so `place_reserved` looks it up again: a
+        // caller that waits must not hold the lanes' lock.
         match self.pool.reserve_with(on_full) {
             Ok(permit) => {
                 self.shared.place_reserved(hash, key, work, permit);
@@ -411,6 +414,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 
 impl<K: Eq + Send + 'static> Shared<K> {
     fn new(pool: &WorkerPool<Closures>, limit: u32) -> Arc<Self> {
+        // Padded, because locks of different shards would otherwise share a cache line.
         let lanes = || CachePadded::new(Mutex::new(Lanes::new(limit)));
         let shards = [(); SHARDS as usize].map(|()| lanes());
         let core = Arc::clone(pool.core());
@@ -429,6 +433,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             if lane.is_below_limit() {
                 return self.place_with_turn(lanes, hash, key, work);
             }
+            // Under the lanes' lock: otherwise the lane could close before the task is in it.
             let Some(credit) = self.core.state.credit() else {
                 drop(lanes);
                 return Err((key, work));
@@ -441,6 +446,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
             drop_quietly(key);
             return Ok(());
         }
+        // Opened before the credit is known, because the table may have to grow and must not do so
+        // under the pool's lock.
         let lane = lanes.open(hash, key);
         let job = self.turn(lane, work);
         if let Some(credit) = self.core.state.credit() {

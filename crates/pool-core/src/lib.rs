@@ -8,7 +8,7 @@
 //! no work, and end after the keep-alive. The pool has no service threads.
 //!
 //! Mapping iterators, scopes for borrowing tasks, task groups and first success are in `pool-util`,
-//! as an extension trait.
+//! as an extension trait; its documentation lists their costs.
 //!
 //! # When not to use it
 //! - Data-parallel computation: rayon splits and balances it.
@@ -31,7 +31,7 @@
 //! let answer = pool.spawn(|| 6 * 7)?; // Waits for room.
 //! match pool.try_submit(|| ()) {
 //!     Ok(()) => {}
-//!     Err(SubmitError::Full(task)) => task(), // It came back: run it here.
+//!     Err(SubmitError::Full(task)) => task(), // Returned in the error: run it here.
 //!     Err(other) => return Err(other.into()),
 //! }
 //! assert_eq!(answer.join()?, 42);
@@ -71,7 +71,7 @@
 //! | `tune`, `release`, `reboot`, `pause`, `resume` | no | one section, O(affected workers and waiters) |
 //! | `release_now` | no | O(queued tasks); drops their captures on the calling thread |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
-//! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits | one section per poll |
+//! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits | at most one section per poll |
 //! | `blocking` | as long as its closure | two sections, and possibly a thread's start; nothing without a [`max_compensation`](Builder::max_compensation) |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!

@@ -125,6 +125,8 @@ impl<R: Runner> Permit<R> {
     pub(crate) fn use_for(mut self, job: R::Job) {
         self.room.is_used = true;
         let core = &self.room.core;
+        // In a forked child the job is dropped: no worker would run it, and the lock may be held by a
+        // thread that does not exist there.
         if core.process().is_current() {
             // Step P2.
             core.section(|state, effects| state.redeem(job, effects));
@@ -143,6 +145,8 @@ impl<R: Runner> Drop for Room<R> {
 impl<R: Runner> Core<R> {
     /// Step P3: returns the room of an unused permit.
     pub(crate) fn give_back_room(self: &Arc<Self>) {
+        // In a forked child, the lock may be held by a thread that does not exist there, so the room
+        // is lost instead; no one would use it.
         if self.process().is_current() {
             self.section(State::give_back_room);
         }

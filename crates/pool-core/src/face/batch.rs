@@ -94,11 +94,7 @@ impl<I: Iterator> std::error::Error for BatchError<I> {
 ///
 /// # Errors
 /// The reason of the first refusal, and the remaining tasks.
-pub fn submit_batch<R, A, I>(
-    pools: &Arc<A>,
-    tasks: I,
-    on_full: OnFull,
-) -> Result<usize, BatchError<I>>
+fn submit_batch<R, A, I>(pools: &Arc<A>, tasks: I, on_full: OnFull) -> Result<usize, BatchError<I>>
 where
     A: Admit<R>,
     I: Iterator,
@@ -135,6 +131,7 @@ where
             let before = chunk.len();
             pools.admit_some(Chunk(&mut chunk));
             submitted += before - chunk.len();
+            // Submitted alone, because only that waits, refuses, or starts the first worker.
             let Some(head) = chunk.pop() else {
                 break;
             };
@@ -158,6 +155,7 @@ where
                 }
             }
         }
+        // Only now, because the tasks pulled before the panic must be handed over.
         if let Err(payload) = pulled {
             resume_unwind(payload);
         }

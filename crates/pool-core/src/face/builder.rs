@@ -238,9 +238,9 @@ impl<R: Runner> Builder<R> {
     /// let pool = Pool::builder().capacity(1).queue_depth(1).on_full(OnFull::DiscardOldest);
     /// let pool = pool.discard_hook(|task| println!("discarded: {}", task.task())).build()?;
     /// pool.submit(move || (starts.send(()), receiver.recv()))?;
-    /// started.recv()?; // It is not queued any more.
+    /// started.recv()?; // No longer queued.
     /// let stale = pool.spawn(|| 1)?;
-    /// let fresh = pool.spawn(|| 2)?; // There is no room beside `stale`.
+    /// let fresh = pool.spawn(|| 2)?; // No room while `stale` is queued.
     /// assert!(matches!(stale.join(), Err(JoinError::Discarded)));
     /// sender.send(())?;
     /// assert_eq!(fresh.join()?, 2);
@@ -595,9 +595,11 @@ impl<R: Runner> Builder<R> {
         if self.preallocate && capacity == UNLIMITED {
             return Err(BuildError::PreallocateUnlimited);
         }
+        // Checked here, because otherwise every thread's start would fail.
         if self.name.contains('\0') {
             return Err(BuildError::NulInName);
         }
+        // Without the hook, tasks would be lost silently.
         if self.on_full.discards() && self.discard_hook.is_none() {
             return Err(BuildError::NoDiscardHook);
         }

@@ -48,11 +48,13 @@ struct Owner<R: Runner, A: Admit<R>> {
     admit: Arc<A>,
     /// The handle of the multi-pool that this pool is a member of, and ends with.
     of: Option<Open>,
+    // Of a function, so that the handle is `Send` and `Sync` for every runner.
     runs: PhantomData<fn() -> R>,
 }
 
 impl<R: Runner, A: Admit<R>> Drop for Owner<R, A> {
     fn drop(&mut self) {
+        // The handle of a member must not end the member, because the multi-pool does.
         if self.of.is_none() {
             self.admit.end();
         }
@@ -283,7 +285,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// See [`WaitError`]. The pool stays released after an error.
+    /// See [`WaitError`](crate::WaitError). The pool stays released after an error.
     #[doc(alias = "ReleaseTimeout")]
     pub fn release_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::Release, self.deadline(timeout))
@@ -304,8 +306,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker,
-    /// [`Rebooted`](WaitError::Rebooted) if the pool is rebooted first.
+    /// [`WouldDeadlock`](crate::WaitError::WouldDeadlock) on an own worker,
+    /// [`Rebooted`](crate::WaitError::Rebooted) if the pool is rebooted first.
     pub fn wait_released(&self) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::End, None)
     }
@@ -314,7 +316,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// destructors of thread-locals of threads that are ending.
     ///
     /// # Errors
-    /// As [`wait_released`](Self::wait_released), and [`TimedOut`](WaitError::TimedOut).
+    /// As [`wait_released`](Self::wait_released), and [`TimedOut`](crate::WaitError::TimedOut).
     pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::End, self.deadline(timeout))
     }
@@ -336,7 +338,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker.
+    /// [`WouldDeadlock`](crate::WaitError::WouldDeadlock) on an own worker.
     pub fn wait_idle(&self) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::Rest, None)
     }
@@ -358,7 +360,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](WaitError::TimedOut).
+    /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](crate::WaitError::TimedOut).
     pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::Rest, self.deadline(timeout))
     }

@@ -63,7 +63,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// let pool = Pool::builder().capacity(1).build()?;
     /// match pool.try_submit(|| println!("hello")) {
     ///     Ok(()) => {}
-    ///     Err(SubmitError::Full(task)) => task(), // It came back: run it here.
+    ///     Err(SubmitError::Full(task)) => task(), // Returned in the error: run it here.
     ///     Err(other) => return Err(other.into()),
     /// }
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())

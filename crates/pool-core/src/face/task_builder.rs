@@ -59,7 +59,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     }
 
     /// Names the task in reports of its panic, for task hooks, and for
-    /// [`current`](crate::task::current).
+    /// [`current`](crate::current()).
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.options.name = Some(name.into());
         self
@@ -69,7 +69,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     ///
     /// A cancelled task that has not started is not run. It stays in the queue until a worker takes
     /// and drops it; its handle ends with [`JoinError::Cancelled`](crate::JoinError::Cancelled). A
-    /// running task can check [`current`](crate::task::current)`().is_cancelled()`. A call that
+    /// running task can check [`current`](crate::current())`().is_cancelled()`. A call that
     /// waits for room fails with [`SubmitError::Cancelled`].
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.options.tokens.push(token.clone());

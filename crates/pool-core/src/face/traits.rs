@@ -357,6 +357,7 @@ impl<R: Runner, A: Admit<R>> Workers for WorkerPool<R, A> {
 
 impl<T: 'static, R: Accepts<T>, A: Admit<R>> Submit<T> for WorkerPool<R, A> {
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
+        // The builder has checked only its own policy, so that of the caller must be checked here.
         let task = self.admit().check_discards(task, on_full)?;
         self.admit().submit_task(task, on_full)
     }
@@ -369,6 +370,7 @@ impl<T: 'static, R: Accepts<T>, A: Admit<R>> Spawn<T> for WorkerPool<R, A> {
     type Value = R::Value;
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<R::Value, T> {
+        // The builder has checked only its own policy, so that of the caller must be checked here.
         let task = self.admit().check_discards(task, on_full)?;
         self.admit().spawn_task(task, None, on_full)
     }

@@ -33,7 +33,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// [`Forked`](WaitError::Forked) in a forked child.
+    /// [`Forked`](crate::WaitError::Forked) in a forked child.
     pub fn wait_idle_async(
         &self,
     ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
@@ -44,8 +44,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// no worker is left. The future does not keep the pool open.
     ///
     /// # Errors
-    /// [`Rebooted`](WaitError::Rebooted) if the pool is rebooted first,
-    /// [`Forked`](WaitError::Forked) in a forked child.
+    /// [`Rebooted`](crate::WaitError::Rebooted) if the pool is rebooted first,
+    /// [`Forked`](crate::WaitError::Forked) in a forked child.
     pub fn wait_released_async(
         &self,
     ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
@@ -76,8 +76,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     ///
     /// # Errors
     /// As [`wait_released_async`](Self::wait_released_async), and
-    /// [`TimedOut`](WaitError::TimedOut), also if the clock has no thread to wake the future at the
-    /// deadline. The pool stays released after an error.
+    /// [`TimedOut`](crate::WaitError::TimedOut), also if the clock has no thread to wake the future
+    /// at the deadline. The pool stays released after an error.
     pub fn release_async(
         &self,
         deadline: Option<Instant>,

@@ -64,6 +64,7 @@ pub(super) struct KeyHash(u32);
 impl KeyHash {
     #[expect(clippy::cast_possible_truncation, reason = "each half is a hash")]
     pub(super) fn new(hash: u64) -> Self {
+        // Folds both halves, because a weak hasher may vary only one of them.
         let [low, high] = [hash as u32, (hash >> 32) as u32];
         Self(low ^ high)
     }
@@ -156,6 +157,7 @@ impl<K, J> Lanes<K, J> {
     where
         K: Eq,
     {
+        // The hash first, so that the user's `Eq` runs only for likely matches.
         let is_it = |lane: &Lane<K, J>| lane.id.hash == hash && lane.key == *key;
         let lane = self.open.find_mut(hash.spread(), is_it)?;
         Some(Found {
@@ -212,6 +214,7 @@ impl<K, J> Lanes<K, J> {
             if empty.capacity() > 4 * (waiting.len() + SPARE_TASKS) {
                 *empty = VecDeque::new(); // Frees the memory of an earlier burst.
             }
+            // Swapped instead of moved one by one, so that both queues keep their memory.
             mem::swap(waiting, empty);
             return None;
         }
@@ -266,6 +269,7 @@ impl<K, J> Lanes<K, J> {
         let lane = self.open.find_mut(id.hash.spread(), is_it)?;
         if lane.turns.all > 1 {
             lane.turns.all -= 1;
+            // One task per empty turn must stay, because that turn holds its room and will take it.
             let others = lane.waiting.split_off(lane.turns.empty as usize);
             return Some((None, others));
         }
@@ -294,6 +298,7 @@ impl<K, J> Lanes<K, J> {
     fn tidy(&mut self) {
         let open = self.open.len();
         self.spare.truncate(open + FEW);
+        // Only after a fourfold fall since the peak, so that the cost is amortised.
         if self.most_open > 4 * (open + FEW) {
             self.shrink();
         }

@@ -49,7 +49,9 @@ impl<K: Eq + Send + 'static> Shared<K> {
             if taken.is_empty() && !self.refill(lane, &mut taken) {
                 return ended;
             }
+            // Yields after `TURN` tasks, so that a busy key does not starve other queued tasks.
             let yields = usize::is_multiple_of(done, TURN);
+            // Resolving with user code may be slow: the lane's tasks must not wait for it here.
             if ended.runs_user_code || core.state.pass_on(ended.outcome, yields).is_err() {
                 return self.yield_turn(lane, taken, ended);
             }
@@ -188,6 +190,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             }
             core.state.section(State::end_disposal);
         }
+        // USER CODE: the drop of the key, after all handles have resolved: it may be slow.
         drop_quietly(key);
         first
     }
@@ -198,6 +201,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
 fn claim<K>(mut lanes: MutexGuard<'_, Lanes<K, Task>>, lane: LaneId) -> bool {
     let (goes_on, closed) = lanes.claim_or_leave(lane);
     drop(lanes);
+    // USER CODE: the drop of a closed lane's key. It must not run under the lock.
     drop_quietly(closed);
     goes_on
 }

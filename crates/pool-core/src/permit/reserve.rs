@@ -22,6 +22,7 @@ use crate::task::handle::PoolRef;
 impl<R: Runner> Core<R> {
     /// Reserves room, waiting as `on_full` allows, or returns the reason why there is none.
     pub(crate) fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
+        // Before any lock is taken, because a thread that does not exist in a forked child may hold it.
         self.process().check(Reason::Forked)?;
         if self.refuses_full(on_full) {
             return Err(Reason::Full);
@@ -37,7 +38,8 @@ impl<R: Runner> Core<R> {
                 }
                 let parker = Parker::of_thread();
                 let entry = WaiterEntry::of_thread(Request::Permit, parker.clone());
-                // Step Q1.
+                // Step Q1. In the section that found the pool full: otherwise room freed in between
+                // would wake no one.
                 let ticket = state.enqueue_waiter(Arc::clone(&entry));
                 Ok((entry, ticket, parker))
             },
@@ -118,6 +120,7 @@ impl<R: Runner> Future for RoomFuture<R> {
         self.core.process().check(SubmitError::Forked(()))?;
         let mut result = None;
         if let Stage::Outside = self.stage {
+            // Before `enter`, so that the future is over if that unwinds.
             self.stage = Stage::Over;
             result = self.enter();
         }

@@ -44,12 +44,14 @@ impl<R: Runner> Deferred<R> {
     /// Runs the effects of several pools. All threads are woken before any worker is started, and
     /// user code runs last, so that user code of one pool does not delay another pool.
     pub fn run_all(mut all: Vec<Self>) {
+        // Threads first, because starting a worker may be slow: it asks the thread gate.
         for one in &mut all {
             one.core.wake_threads(&mut one.effects);
         }
         for one in &all {
             one.core.start_if_reserved(one.effects.start);
         }
+        // User code last: otherwise a slow waker of one pool would delay the others.
         for one in &mut all {
             one.effects.run_user_code();
         }
@@ -177,7 +179,7 @@ impl<R: Runner> PoolHandle<R> {
     /// The error returns the job and is never `TimedOut`.
     pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
         if self.0.state.is_full() {
-            return Err(SubmitError::Full(job)); // No lock was taken.
+            return Err(SubmitError::Full(job)); // Without the lock, so that full members are cheap.
         }
         let admitted = self.0.admit(job, keep);
         admitted.map_err(|(why, job)| why.reason().with(job))
@@ -217,7 +219,7 @@ impl<R: Runner> PoolHandle<R> {
     /// Never `TimedOut`.
     pub fn reserve(&self) -> Result<(), SubmitError> {
         if self.0.state.is_full() {
-            return Err(SubmitError::Full(())); // No lock was taken.
+            return Err(SubmitError::Full(())); // Without the lock, so that full members are cheap.
         }
         let admitted = self.0.admit_permit(
             |_, why: Closed| why,
@@ -262,7 +264,7 @@ impl<R: Runner> PoolHandle<R> {
     /// Removes a ticket from its place in the wait queue, if it still stands there.
     pub fn leave(&self, place: u64) {
         let left = self.0.state.section(|state| state.wait_queue.remove(place));
-        // USER CODE: the drop of the waiter's waker.
+        // USER CODE: the drop of the waiter's waker. It must not run in the section.
         drop(left);
     }
 
@@ -284,6 +286,7 @@ impl<R: Runner> PoolHandle<R> {
     /// The job, if no task is queued here.
     pub fn replace_oldest(&self, job: R::Job) -> Result<(), R::Job> {
         let replaced = self.0.state.section(|state| {
+            // A released pool accepts no task, so it must not discard one for it either.
             if !state.open || state.queued() == 0 {
                 return Err(job);
             }
@@ -306,6 +309,7 @@ impl<R: Runner> PoolHandle<R> {
         match request {
             Request::Permit => WhenFull::asked_by_permit(on_full, self.0.own_worker()),
             Request::Task(_) => match self.0.asked(on_full) {
+                // A paused pool must not start a task, not even in its caller.
                 WhenFull::RunInCaller if self.is_paused() => WhenFull::Enqueue,
                 asked => asked,
             },
@@ -406,7 +410,7 @@ impl<R: Runner> PoolHandle<R> {
     /// Changes the capacity.
     ///
     /// # Errors
-    /// As [`WorkerPool::tune`].
+    /// As [`WorkerPool::tune`](crate::WorkerPool::tune).
     pub fn tune(&self, capacity: Capacity) -> (Result<(), TuneError>, Deferred<R>) {
         self.deferred(|state, effects| state.tune(capacity, effects))
     }

@@ -24,7 +24,6 @@
 pub use crate::engine::admit::{Admit, AdmitHandle, Admitted, Spawned};
 pub use crate::engine::wait::Awaited;
 pub use crate::engine::wait::Deadline;
-pub use crate::face::batch::submit_batch;
 pub use crate::face::task_builder::{
     AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions,
 };

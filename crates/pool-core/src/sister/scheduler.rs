@@ -80,6 +80,8 @@ impl PoolHandle {
         // Holds a rejected job until the lock is unlocked, because its drop is user code.
         let admitted = self.0.admit(job, |state, why, job| match why {
             Closed::Full => {
+                // In the section that found the pool full: otherwise room freed in between would not
+                // reach the task.
                 let entry = WaiterEntry::of_scheduled_task(job);
                 let number = state.enqueue_waiter(Arc::clone(&entry));
                 let core = Arc::clone(&self.0);
