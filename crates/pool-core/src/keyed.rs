@@ -475,7 +475,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let mut lanes = self.shard(hash).lock();
         if let Some(lane) = lanes.find(hash, &key) {
             if lane.is_below_limit() {
-                let turn = Arc::clone(self).again(lane.id(), VecDeque::new());
+                let turn = Arc::clone(self).queued_turn(lane.id(), VecDeque::new());
                 lane.push_with_turn(|| Task::new(work));
                 drop(lanes);
                 permit.use_for(turn);
@@ -511,7 +511,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             // The user's `Eq` is inconsistent: it found the lane a moment ago.
             return Err((key, work));
         };
-        let turn = Arc::clone(self).again(lane.id(), VecDeque::new());
+        let turn = Arc::clone(self).queued_turn(lane.id(), VecDeque::new());
         let Some(credit) = self.core.state.credit() else {
             drop(lanes);
             return Err((key, work));

@@ -33,7 +33,7 @@ const LARGEST_CHUNK: usize = if cfg!(anthill_loom) { 1 } else { 256 };
 /// let numbers = (0..5).map(|number| move || println!("{number}"));
 /// let refused = pool.try_submit_batch(numbers).unwrap_err();
 /// assert_eq!(refused.submitted(), 2);
-/// assert_eq!(refused.into_refused().count(), 3); // They come back, in order.
+/// assert_eq!(refused.into_refused().count(), 3); // Returned in order.
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 pub struct BatchError<I: Iterator> {

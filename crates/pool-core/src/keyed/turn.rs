@@ -102,7 +102,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
     }
 
     /// Creates a turn of the lane for the queue, with the tasks that it carries, if any.
-    pub(super) fn again(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>) -> Task {
+    pub(super) fn queued_turn(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>) -> Task {
         Task::new(Turn {
             shared: self,
             lane,
@@ -121,7 +121,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
     ) -> TaskResult {
         let core = Arc::clone(&self.core);
         let mut effects = Effects::new();
-        let job = self.again(lane, taken);
+        let job = self.queued_turn(lane, taken);
         core.state
             .section(|state| state.pass_to_queue(ended.outcome, job, &mut effects));
         core.wake_threads(&mut effects);
@@ -148,7 +148,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
     fn put_off(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>, waker: Waker) -> TaskResult {
         let core = Arc::clone(&self.core);
         let mut effects = Effects::new();
-        let job = self.again(lane, taken);
+        let job = self.queued_turn(lane, taken);
         core.state
             .section(|state| state.put_off(Next::Run(job), &mut effects));
         core.run(&mut effects);

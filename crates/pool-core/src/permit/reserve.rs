@@ -68,9 +68,9 @@ pub struct RoomFuture<R: Runner> {
 }
 
 enum Stage<J> {
-    Outside,
+    New,
     Waiting(Arc<WaiterEntry<J>>, u64),
-    Over,
+    Done,
 }
 
 // Nothing is pinned.
@@ -78,7 +78,7 @@ impl<R: Runner> Unpin for RoomFuture<R> {}
 
 impl<R: Runner> RoomFuture<R> {
     pub(crate) fn new(core: Arc<Core<R>>) -> Self {
-        let stage = Stage::Outside;
+        let stage = Stage::New;
         Self { core, stage }
     }
 
@@ -105,8 +105,8 @@ impl<R: Runner> RoomFuture<R> {
         match admitted {
             Ok(()) => Some(Ok(())),
             Err(Err(reason)) => Some(Err(reason)),
-            Err(Ok(in_line)) => {
-                self.stage = in_line;
+            Err(Ok(waiting)) => {
+                self.stage = waiting;
                 None
             }
         }
@@ -119,9 +119,9 @@ impl<R: Runner> Future for RoomFuture<R> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.core.process().check(SubmitError::Forked(()))?;
         let mut result = None;
-        if let Stage::Outside = self.stage {
+        if let Stage::New = self.stage {
             // Before `enter`, so that the future is over if that unwinds.
-            self.stage = Stage::Over;
+            self.stage = Stage::Done;
             result = self.enter();
         }
         // Also right after it entered the queue, because the entry has no waker yet. USER CODE: the
@@ -134,7 +134,7 @@ impl<R: Runner> Future for RoomFuture<R> {
         let Some(result) = result else {
             return Poll::Pending;
         };
-        self.stage = Stage::Over;
+        self.stage = Stage::Done;
         Poll::Ready(match result {
             Ok(()) => Ok(PoolHandle(Arc::clone(&self.core))),
             Err(reason) => Err(reason.with(())),

@@ -166,7 +166,7 @@ pub fn are_at_rest<R: Runner>(pools: &[PoolHandle<R>]) -> bool {
 
 /// Returns a rejected job to the caller. A function instead of a closure, so that `admit` is
 /// compiled once per job type.
-fn keep<J>(_: &mut State<J>, why: Closed, job: J) -> (Closed, J) {
+fn return_job<J>(_: &mut State<J>, why: Closed, job: J) -> (Closed, J) {
     (why, job)
 }
 
@@ -181,7 +181,7 @@ impl<R: Runner> PoolHandle<R> {
         if self.0.state.is_full() {
             return Err(SubmitError::Full(job)); // Without the lock, so that full members are cheap.
         }
-        let admitted = self.0.admit(job, keep);
+        let admitted = self.0.admit(job, return_job);
         admitted.map_err(|(why, job)| why.reason().with(job))
     }
 

@@ -11,12 +11,12 @@
 //! | `multi-pool` | [`build_group`], [`name_of_group`], [`are_at_rest`], [`LoadStats`] | members: building them, and reading their figures without a lock (`scheduled-pool` uses [`are_at_rest`] too) |
 //! | `multi-pool` | [`Ticket`], [`Request`], [`Answer`], [`Enqueued`], [`WaiterCount`], [`Deferred`] | waiting in several wait queues at once, and sections under a lock of the group |
 //! | `multi-pool` | [`Chunk`] | batches of tasks |
-//! | `pool-util` | [`TaskRef`], [`SpawnCell`], [`Listener`], [`Look`], [`Unrun`] | joining and cancelling the tasks of a group or scope |
-//! | `pool-util` | [`Work`], [`job_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
+//! | `pool-util` | [`TaskRef`], [`SpawnCell`], [`Listener`] | joining and cancelling the tasks of a group or scope |
+//! | `pool-util` | [`Work`], [`Unrun`], [`job_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
 //! | `pool-util` | [`Demand`], [`Search`], [`Searches`], [`TicketList`], [`SpinPolicy`], [`JOIN_SPIN`], [`spin_until`], [`look_before_join`], [`take_woken_joiner`], [`has_unparked_joiner`] | searching, spinning and joining as the pool's workers do |
 //! | `pool-util` | [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`] | a `TaskBuilder` for groups and scopes |
 //! | `multi-pool`, `pool-util` | [`RawHandle`] | the handle of a task without its value's type |
-//! | `pool-util`, `scheduled-pool` | [`Promise`], [`Promised`], [`Joined`], [`join`], [`poll`] | the result of a task, and waiting for it |
+//! | `pool-util`, `scheduled-pool` | [`Promise`], [`Promised`], [`Look`], [`Joined`], [`join`], [`poll`] | the result of a task, and waiting for it |
 //! | `pool-util`, `scheduled-pool` | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Recorded`], [`Deadline`] | running a task and reporting its outcome |
 //! | `scheduled-pool` | [`ScheduledTask`], [`Resolve`], [`Entered`], [`Queued`], [`ReleaseListener`] | tasks that the scheduler can take back at any time, and a callback at the release |
 //! | `scheduled-pool` | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`] | waking threads and futures after the lock is unlocked |
