@@ -1,8 +1,8 @@
-//! Keeps a pool busy with small tasks and prints how many: for counting system calls and
-//! allocations per task from outside.
+//! Keeps a pool busy with small tasks and prints their number, so that an external tool can count
+//! system calls and allocations per task.
 //!
 //! `cargo run --release -p pool-core --example busy_pool [TASKS [PRODUCERS [CAPACITY [DEPTH]]]]`
-//! (a depth of `-` is unlimited). Wall time per task goes to standard error.
+//! (a depth of `-` is unlimited). Prints the wall time per task to standard error.
 
 use std::error::Error;
 use std::time::Instant;

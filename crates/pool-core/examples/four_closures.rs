@@ -1,4 +1,4 @@
-//! The smallest program with a pool: `cargo xtask hygiene --build` prints how large it is.
+//! A minimal program with a pool. `cargo xtask hygiene --build` prints the size of its binary.
 
 use pool_core::Pool;
 

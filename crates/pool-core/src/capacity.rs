@@ -1,8 +1,8 @@
-//! How many workers there may be, and how many accepted tasks may wait beyond them.
+//! Limits of a pool: number of workers, and number of accepted tasks that may wait beyond it.
 
 use std::fmt;
 
-/// The most live workers a pool may have.
+/// Maximum number of live workers.
 ///
 /// "Unlimited" is a value of its own, not a very large number: an unlimited pool is never full.
 ///
@@ -17,13 +17,13 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Capacity {
-    /// At most this many. Zero is refused where a capacity is set.
+    /// At most this many. Setting zero is an error.
     Limited(usize),
-    /// As many as there are tasks.
+    /// As many workers as there are tasks.
     Unlimited,
 }
 
-/// How many accepted tasks may wait beyond the capacity for a worker.
+/// Maximum number of accepted tasks that wait for a worker beyond the capacity.
 ///
 /// ```
 /// use pool_core::{Pool, QueueDepth};
@@ -35,20 +35,20 @@ pub enum Capacity {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueDepth {
-    /// At most this many. Zero, the default, means that a task is accepted only when a worker
-    /// is free for it or may be started.
+    /// At most this many. Zero, the default, accepts a task only if a worker is free for it or may
+    /// be started.
     Limited(usize),
-    /// No limit: no submit ever waits or is refused, and memory is the only bound. A backlog's
-    /// memory is given back when it is done and a worker goes to sleep, but for that of 5,000 tasks
-    /// (64 bytes each, or an argument's size in a [`FuncPool`](crate::FuncPool)).
+    /// No limit: a submit neither waits nor is refused, and memory is the only bound. When the
+    /// backlog is done and a worker goes to sleep, its memory is freed except for that of 5,000
+    /// tasks (64 bytes each, or an argument's size in a [`FuncPool`](crate::FuncPool)).
     Unlimited,
 }
 
-/// What stands for "unlimited" where limits are compared.
+/// Represents "unlimited" where limits are compared.
 pub(crate) const UNLIMITED: usize = usize::MAX;
 
 impl Capacity {
-    /// As a number to compare with.
+    /// The limit as a number for comparisons.
     pub(crate) fn bound(self) -> usize {
         match self {
             Self::Limited(most) => most,
@@ -64,7 +64,7 @@ impl Capacity {
         }
     }
 
-    /// The number, or `None` if there is no limit.
+    /// The limit, or `None` if unlimited.
     pub fn limit(self) -> Option<usize> {
         match self {
             Self::Limited(most) => Some(most),
@@ -72,8 +72,7 @@ impl Capacity {
         }
     }
 
-    /// What two pools have together: no limit if either has none. A sum too large for a number
-    /// is none either.
+    /// The capacity of two pools together. Unlimited if either is, or if the sum overflows.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self::from_bound(self.bound().saturating_add(other.bound()))
@@ -96,7 +95,7 @@ impl QueueDepth {
         }
     }
 
-    /// The number, or `None` if there is no limit.
+    /// The limit, or `None` if unlimited.
     pub fn limit(self) -> Option<usize> {
         match self {
             Self::Limited(most) => Some(most),
@@ -126,8 +125,8 @@ impl fmt::Display for Capacity {
     }
 }
 
-/// Accepted and unfinished tasks there may be at once: one for each worker, and those that wait.
+/// Maximum number of accepted, unfinished tasks: one per worker, plus the queue depth.
 pub(crate) fn limit(capacity: usize, depth: usize) -> usize {
-    // Either being unlimited is the largest number, so saturating keeps it.
+    // `UNLIMITED` is the largest number, so a saturating sum preserves it.
     capacity.saturating_add(depth)
 }

@@ -1,10 +1,10 @@
-//! The clock of pools and waits that were given none.
+//! The default clock of pools and waits.
 
 use std::sync::Arc;
 
 use sync_shim::Clock;
 
-/// The clock of what has no other.
+/// Returns the process-wide monotonic clock; in models, a clock that stands still.
 #[cfg(not(anthill_loom))]
 pub(crate) fn default_clock() -> Arc<dyn Clock> {
     Arc::new(sync_shim::MonotonicClock)

@@ -1,4 +1,4 @@
-//! What is fixed when a pool is built, and what a call may say of a full one.
+//! Settings that are fixed when a pool is built, and the policy of a call at a full pool.
 
 use std::any::Any;
 use std::io;
@@ -12,10 +12,10 @@ use crate::task::discarded::DiscardHook;
 use crate::task::discarded::DiscardedTask;
 
 pub(crate) type Hook = dyn Fn() + Send + Sync;
-/// How a pool's workers come by their states.
+/// Per-worker state of a [`FuncPool`](crate::FuncPool).
 pub(crate) trait WorkerState: Send + Sync {
     fn number(&self) -> u64;
-    /// Makes one, to be kept by the calling thread. It may panic.
+    /// Creates a state, which the calling thread keeps. May panic: this is user code.
     fn make(&self) -> Box<dyn Any>;
 }
 
@@ -23,10 +23,10 @@ pub(crate) type ThreadName = dyn Fn(usize) -> String + Send + Sync;
 pub(crate) type WorkerWrap = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 pub(crate) type ThreadGate = dyn Fn() -> io::Result<()> + Send + Sync;
 
-/// What happens when the last handle of a pool is dropped.
+/// Policy for the drop of a pool's last handle.
 ///
-/// A `main` that returns ends the process whatever its pools still hold: wait first, with
-/// `wait_idle` or `release` and `wait_released`, or choose [`DropPolicy::Join`].
+/// If `main` returns, the process exits whether or not its pools have finished. Wait first, with
+/// `wait_idle`, or `release` and `wait_released`, or choose [`DropPolicy::Join`].
 ///
 /// ```
 /// use pool_core::{DropPolicy, Pool};
@@ -40,21 +40,21 @@ pub(crate) type ThreadGate = dyn Fn() -> io::Result<()> + Send + Sync;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropPolicy {
-    /// Release; accepted tasks run, the drop does not block.
+    /// Releases the pool. Accepted tasks still run; the drop does not block.
     #[default]
     Drain,
-    /// Release, and block until every accepted task has run and every worker has ended. On one
-    /// of the pool's own workers it is `Drain`.
+    /// Releases the pool and blocks until every accepted task has run and every worker has ended.
+    /// On one of the pool's own workers it acts as `Drain`.
     ///
-    /// On a thread of an async runtime this blocks that thread: await
-    /// [`release_async`](crate::WorkerPool::release_async) first, and the drop has nothing to wait for
-    /// but threads that are ending.
+    /// On a thread of an async runtime this blocks that thread. Await
+    /// [`release_async`](crate::WorkerPool::release_async) first: the drop then waits only for
+    /// threads that are ending.
     Join,
-    /// Release and drop the tasks that have not started; running ones end by themselves.
+    /// Releases the pool and drops tasks that have not started. Running tasks are not interrupted.
     Discard,
 }
 
-/// What a blocking submit does on one of the pool's own workers if the pool is full.
+/// Policy for a blocking submit on one of the pool's own workers while the pool is full.
 ///
 /// ```
 /// use pool_core::{Pool, WithinWorker};
@@ -68,38 +68,36 @@ pub enum DropPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WithinWorker {
-    /// Run the task in place, as part of the task that submits it, down to the nesting limit;
-    /// below that, refuse. Locks that the submitting task holds are held meanwhile.
+    /// Runs the task in place, as part of the submitting task, up to the nesting limit; beyond it,
+    /// refuses. Locks of the submitting task stay held meanwhile.
     #[default]
     RunInPlace,
-    /// Refuse with [`Full`](crate::SubmitError::Full). For tasks that hold locks across a
-    /// submit.
+    /// Refuses with [`Full`](crate::SubmitError::Full). For tasks that hold locks across a submit.
     Refuse,
-    /// Wait in the wait queue like any other thread. If every worker does so, no room is freed: a
-    /// deadlock unless other tasks end.
+    /// Waits in the wait queue like any other thread. The pool deadlocks if every worker waits.
     Block,
 }
 
-/// What a call does at a full pool. [`Builder::on_full`](crate::Builder::on_full) says it for the
-/// calls that do not say it themselves.
+/// Policy for a call at a full pool. [`Builder::on_full`](crate::Builder::on_full) sets it for calls
+/// that do not choose it themselves.
 ///
 /// | call, at a full pool | does |
 /// |---|---|
-/// | `submit`, `spawn`, `submit_batch`; a group's `submit` and `spawn` | what the pool was built with |
+/// | `submit`, `spawn`, `submit_batch`; a group's `submit` and `spawn` | the pool's setting |
 /// | `try_submit`, `try_spawn`, `try_submit_batch` | `Refuse` |
-/// | `submit_timeout`, `submit_timeout`, and their `spawn`s | `Wait` |
+/// | `submit_timeout`, `spawn_timeout` | `Wait` |
 /// | `submit_async`, `spawn_async` | waits as a future, and never runs a task inside a poll |
-/// | `reserve`; [`Keyed`](crate::Keyed)'s `submit` and `spawn` | `Refuse` if the pool was built with that, else `Wait`: there is no task yet, or it must not run out of turn |
-/// | `Submit::submit_with`, `Spawn::spawn_with` | what they are called with |
-/// | a scope's tasks | neither wait nor are refused: the scope's owner runs what the pool has no room for |
-/// | mappings, scheduled tasks | wait, whatever was built |
+/// | `reserve`; [`Keyed`](crate::Keyed)'s `submit` and `spawn` | `Refuse` if that is the pool's setting, else `Wait`: there is no task yet, or it must not run out of order |
+/// | `Submit::submit_with`, `Spawn::spawn_with` | their argument |
+/// | tasks of a scope | neither wait nor are refused: the scope's owner runs tasks that find no room |
+/// | mappings, scheduled tasks | wait, whatever the pool's setting |
 ///
-/// A released pool refuses all of them, and nothing is run or discarded then.
+/// A released pool refuses all calls; it neither runs nor discards their tasks.
 ///
-/// Nothing is discarded in silence: a pool that does so needs a
-/// [discard hook](crate::Builder::discard_hook), or it is [not built](crate::BuildError::NoDiscardHook);
-/// and `submit_with` and `spawn_with` refuse to discard in a pool that has none
-/// ([`SubmitError::NoDiscardHook`](crate::SubmitError::NoDiscardHook)), full or not.
+/// Every discarded task is passed to the [discard hook](crate::Builder::discard_hook). A pool whose
+/// setting discards [is not built](crate::BuildError::NoDiscardHook) without one, and `submit_with`
+/// and `spawn_with` refuse to discard if there is none
+/// ([`SubmitError::NoDiscardHook`](crate::SubmitError::NoDiscardHook)), even if the pool has room.
 ///
 /// From Java's `RejectedExecutionHandler`.
 ///
@@ -118,35 +116,37 @@ pub enum WithinWorker {
 #[non_exhaustive]
 #[doc(alias = "RejectedExecutionHandler")]
 pub enum OnFull {
-    /// It is refused.
+    /// Refuses the task.
     #[doc(alias = "AbortPolicy")]
     Refuse,
-    /// It waits for room until then, or without a limit; on an own worker it does what
+    /// Waits for room until the deadline, or without a limit. An own worker does what
     /// [`WithinWorker`](crate::WithinWorker) says.
     Wait(Option<Instant>),
-    /// The caller runs the task itself, before the call returns: while it does, it submits no more.
+    /// Runs the task on the calling thread before the call returns, which slows that submitter
+    /// down.
     ///
-    /// The task counts as accepted and in flight, and holds no room; a handle has ended when it is
-    /// returned. A task that is run so and submits in its turn nests, down to the
-    /// [nesting limit](crate::Builder::nesting_limit); beyond that it waits. An own worker does what
-    /// [`WithinWorker`](crate::WithinWorker) says (`Block`: it runs the task as well).
+    /// The task counts as accepted and in flight, but holds no room. Its handle, if any, has ended
+    /// when it is returned. If the task itself submits to a full pool, the tasks nest up to the
+    /// [nesting limit](crate::Builder::nesting_limit); beyond it the call waits. An own worker does
+    /// what [`WithinWorker`](crate::WithinWorker) says (`Block`: it runs the task as well).
     #[doc(alias = "CallerRunsPolicy")]
     RunInCaller,
-    /// The task is accepted, and the one that is queued the longest is [discarded](DiscardedTask)
-    /// for it. Where none is queued (permits, or tasks that run, have all the room) it is itself
-    /// discarded. It takes the other's place at once, and none from those that wait for room.
+    /// Accepts the task and [discards](DiscardedTask) the one queued longest. The new task takes
+    /// the place of the old one immediately, so waiting callers lose no room. If no task is queued
+    /// (permits or running tasks hold all the room), the new task itself is discarded.
     ///
-    /// Tasks that are not the user's alone are passed over: turns of keys, scheduled tasks, drain
-    /// tasks of mappings and scopes. So are, in one call, those behind more than a few of them.
+    /// Tasks with an owner other than the user are skipped: turns of keys, scheduled tasks, drain
+    /// tasks of mappings and scopes. If more than a few of these are at the head of the queue, one
+    /// call does not search beyond them.
     #[doc(alias = "DiscardOldestPolicy")]
     DiscardOldest,
-    /// The task is [discarded](DiscardedTask), and the call returns as if it had been accepted.
+    /// [Discards](DiscardedTask) the task and returns as if it had been accepted.
     #[doc(alias = "DiscardPolicy")]
     DiscardNewest,
 }
 
 impl OnFull {
-    /// Whether it may give a task up.
+    /// Whether the policy can discard a task.
     pub(crate) fn discards(self) -> bool {
         match self {
             Self::DiscardOldest | Self::DiscardNewest => true,
@@ -154,7 +154,7 @@ impl OnFull {
         }
     }
 
-    /// The time limit of the policy itself.
+    /// The deadline of `Wait`, if it has one.
     pub(crate) fn deadline(self) -> Option<Instant> {
         match self {
             Self::Wait(deadline) => deadline,
@@ -189,7 +189,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// When a worker idle since `since` expires; `None` for never.
+    /// When a worker that has idled since `since` expires; `None` for never.
     pub(crate) fn keep_until(&self, since: Instant) -> Option<Instant> {
         since.checked_add(self.keep_alive?)
     }
@@ -199,7 +199,7 @@ impl Config {
         self.start_hook.is_some() || self.worker_state.is_some()
     }
 
-    /// Workers idle since then or longer have expired; `None` if none can have.
+    /// The latest idle start of an expired worker; `None` if no worker can have expired.
     pub(crate) fn stale_since(&self, now: Instant) -> Option<Instant> {
         now.checked_sub(self.keep_alive?)
     }

@@ -1,4 +1,4 @@
-//! Why a call was refused. A refused task comes back in the error, unrun.
+//! Error types. Errors of submitting contain the refused task.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -12,9 +12,9 @@ use sync_shim::Mutex;
 use crate::foreign::Payload;
 use crate::task::cancel::CancelToken;
 
-/// The task was not taken. It comes back unrun.
+/// Error of a submit: the task was not accepted. It is returned, not run.
 ///
-/// It contains the task, so it can be shared between threads only if everything the task captures can.
+/// The error contains the task, so it can be shared between threads only if everything the task captures can.
 /// A boxed error that is `Send + Sync`, such as `anyhow::Error`, requires that: `?` does not compile if a
 /// capture is `Send` but not `Sync` (a `Cell`, a `Receiver`, most database connections).
 /// [`without_task`](Self::without_task) drops the task and leaves the reason, which is always `Send`,
@@ -39,25 +39,25 @@ use crate::task::cancel::CancelToken;
 #[doc(alias = "ErrPoolOverload")]
 #[non_exhaustive]
 pub enum SubmitError<T = ()> {
-    /// As many tasks are in flight as there may be, and the call may not wait.
+    /// The pool is full, and the call may not wait.
     Full(T),
     /// The pool is released.
     Released(T),
-    /// The time was up before there was room.
+    /// The call timed out before there was room.
     TimedOut(T),
-    /// A token that the task was given was cancelled before there was room; see
+    /// A token of the task was cancelled before there was room; see
     /// [`TaskBuilder::cancelled_by`](crate::TaskBuilder::cancelled_by).
     Cancelled(T),
-    /// There is no worker, and the operating system refused to start the first one.
+    /// The pool has no worker, and the operating system refused to start the first one.
     NoThread(T, io::Error),
-    /// This process is a fork of the one that made the pool; the workers stayed there.
+    /// This process is a fork of the one that built the pool, and has no workers.
     Forked(T),
-    /// The call is to [discard](crate::OnFull) a task if the pool is full, and the pool has no
-    /// [discard hook](crate::Builder::discard_hook) that would see it.
+    /// The call [discards](crate::OnFull) a task if the pool is full, and the pool has no [discard
+    /// hook](crate::Builder::discard_hook).
     NoDiscardHook(T),
 }
 
-/// What a refusal is about, without the task.
+/// A [`SubmitError`] without the task.
 #[derive(Debug)]
 pub(crate) enum Reason {
     Full,
@@ -70,7 +70,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// A wait for room has ended without any: the token was cancelled, or the time was up.
+    /// The reason of a wait for room that ended without room.
     pub(crate) fn gave_up(token: Option<&CancelToken>) -> Self {
         if token.is_some_and(CancelToken::is_cancelled) {
             Self::Cancelled
@@ -92,14 +92,14 @@ impl Reason {
     }
 }
 
-/// Why a job is not accepted. `L` says how the caller may be late for the start of the first worker
-/// that another thread makes: not at all, unless it has a time limit.
+/// Why a job was not accepted. `L` is the error of a caller that timed out while another thread
+/// started the first worker; uninhabited for callers without a timeout.
 pub(crate) enum Closed<L = Infallible> {
     Full,
     Released,
-    /// There is room, but no worker, and the operating system refused to start the first.
+    /// The pool has room but no worker, and the operating system refused to start the first.
     NoThread(io::Error),
-    /// There is room, but no worker yet, and the start of one takes too long.
+    /// The pool has room but no worker, and the start of one takes too long.
     TimedOut(L),
 }
 
@@ -115,8 +115,8 @@ impl<L> Closed<L> {
 }
 
 impl SubmitError {
-    /// The same error about that task. (Not by [`map`](SubmitError::map): what a closure takes is
-    /// written to memory first, which each submit would pay for.)
+    /// Adds the task. Not written with [`map`](SubmitError::map): a closure's captures go through
+    /// memory, which would cost each submit.
     #[inline]
     pub(crate) fn with_task<T>(self, task: T) -> SubmitError<T> {
         self.split().0.with(task)
@@ -124,7 +124,7 @@ impl SubmitError {
 }
 
 impl<T> SubmitError<T> {
-    /// The task.
+    /// Returns the task.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -139,18 +139,18 @@ impl<T> SubmitError<T> {
         self.split().1
     }
 
-    /// The reason alone. Drops the task, here.
+    /// Returns the reason and drops the task.
     pub fn without_task(self) -> SubmitError {
         self.into_parts().0
     }
 
-    /// The reason, and the task.
+    /// Splits the error into the reason and the task.
     pub fn into_parts(self) -> (SubmitError, T) {
         let (reason, task) = self.split();
         (reason.with(()), task)
     }
 
-    /// Whether a later try may succeed without anything else changing first.
+    /// Whether a retry can succeed: the pool had no room.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_) | Self::TimedOut(_))
     }
@@ -172,13 +172,14 @@ impl<T> SubmitError<T> {
         }
     }
 
-    /// The same error about another form of the task.
+    /// Changes the task in the error.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> SubmitError<U> {
         let (reason, task) = self.split();
         reason.with(change(task))
     }
 }
 
+// Written by hand, so that tasks need not implement `Debug`.
 impl<T> fmt::Debug for SubmitError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -198,19 +199,19 @@ impl<T> fmt::Display for SubmitError<T> {
         match self {
             Self::Full(_) => f.write_str("the pool is full"),
             Self::Released(_) => f.write_str("the pool is released"),
-            Self::TimedOut(_) => f.write_str("the pool stayed full until the time was up"),
+            Self::TimedOut(_) => f.write_str("timed out waiting for room in the pool"),
             Self::Cancelled(_) => f.write_str("the task was cancelled before there was room"),
             Self::NoThread(_, refused) => {
                 write!(
                     f,
-                    "the pool has no worker and none could be started: {refused}"
+                    "the pool has no worker and could not start one: {refused}"
                 )
             }
             Self::Forked(_) => {
                 f.write_str("the pool belongs to the parent process (this one was forked)")
             }
             Self::NoDiscardHook(_) => {
-                f.write_str("a full pool would discard a task, and has no discard hook")
+                f.write_str("the pool has no discard hook, so it cannot discard tasks")
             }
         }
     }
@@ -225,7 +226,7 @@ impl<T> error::Error for SubmitError<T> {
     }
 }
 
-/// A wait ended without what was waited for.
+/// Error of waiting for a pool.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -242,23 +243,23 @@ impl<T> error::Error for SubmitError<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The time was up first.
+    /// The wait timed out.
     TimedOut,
-    /// The caller would wait for itself: it is one of the pool's own workers, or a destructor of
-    /// what a task captured, run by the cancel or the `release_now` that took the task out.
+    /// The caller would wait for itself: it is one of the pool's own workers, or the destructor of
+    /// a task's captures, run by the cancel or the `release_now` that removed the task.
     WouldDeadlock,
     /// The pool was rebooted before its workers had ended.
     Rebooted,
-    /// This process is a fork of the one that made the pool; the workers stayed there.
+    /// This process is a fork of the one that built the pool, and has no workers.
     Forked,
 }
 
 impl fmt::Display for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TimedOut => "the time was up",
-            Self::WouldDeadlock => "the caller would wait for itself",
-            Self::Rebooted => "the pool was rebooted meanwhile",
+            Self::TimedOut => "timed out",
+            Self::WouldDeadlock => "deadlock: the caller would wait for itself",
+            Self::Rebooted => "the pool was rebooted during the wait",
             Self::Forked => "the pool belongs to the parent process (this one was forked)",
         })
     }
@@ -266,7 +267,7 @@ impl fmt::Display for WaitError {
 
 impl error::Error for WaitError {}
 
-/// Why a spawned task has no value.
+/// Error of joining a task: it has no value.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -285,29 +286,27 @@ impl error::Error for WaitError {}
 pub enum JoinError {
     /// The task panicked.
     Panicked(Panicked),
-    /// It was cancelled before it started: by its handle, or by a token.
+    /// The task was cancelled before it started, by its handle or by a token.
     Cancelled,
-    /// No worker came to it in time; see
+    /// No worker started the task in time; see
     /// [`TaskBuilder::start_before`](crate::TaskBuilder::start_before).
     Expired,
-    /// The pool was released with `release_now` (or dropped under `DropPolicy::Discard`) before
-    /// it started.
+    /// The pool was released with `release_now` (or dropped under `DropPolicy::Discard`) before the
+    /// task started.
     Released,
-    /// The pool was full, and discarded it for want of room, as
-    /// [`OnFull`](crate::OnFull) says.
+    /// The full pool discarded the task, see [`OnFull`](crate::OnFull).
     Discarded,
-    /// The value was taken before, by polling the handle.
+    /// The value has already been returned by polling the handle.
     Taken,
-    /// This process is a fork of the one that made the pool; the task stayed there.
+    /// This process is a fork of the one that built the pool; the task exists only there.
     Forked,
-    /// The task has not started, the caller is one of its pool's own workers, and may not run it
-    /// in place: as many tasks as the [nesting limit](crate::Builder::nesting_limit) allows run
-    /// inside one another, or it is a scheduled task, which would hold the worker until it is due.
-    /// The task runs all the same.
+    /// The caller is one of the pool's own workers, and cannot run the unstarted task in place:
+    /// either the [nesting limit](crate::Builder::nesting_limit) is reached, or it is a scheduled
+    /// task, which would hold the worker until it is due. The task still runs later.
     WouldDeadlock,
 }
 
-/// What a task panicked with, and where.
+/// Panic of a task: its payload, its message and the pool's name.
 ///
 /// ```
 /// # use pool_core::Pool;
@@ -319,11 +318,12 @@ pub enum JoinError {
 /// // Or passed on: `std::panic::resume_unwind(panicked.into_payload())`.
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
+// Boxed, so that the result of every join stays small.
 pub struct Panicked(Box<Panic>);
 
 struct Panic {
-    /// A payload may be sent and not shared. In a lock it may be both; the lock is never taken,
-    /// because only an owner gets at what is in it.
+    /// A payload is `Send` but not `Sync`; the lock makes this type `Sync`. It is never locked,
+    /// because the payload is only accessible to an owner.
     payload: Mutex<Payload>,
     message: Option<Cow<'static, str>>,
     pool: Arc<str>,
@@ -331,6 +331,7 @@ struct Panic {
 
 impl Panicked {
     pub(crate) fn new(payload: Payload, pool: Arc<str>) -> Self {
+        // A static message is borrowed, so that it costs no allocation.
         let message = payload
             .downcast_ref::<&'static str>()
             .map(|&text| Cow::Borrowed(text))
@@ -342,24 +343,24 @@ impl Panicked {
         }))
     }
 
-    /// What the task panicked with.
+    /// Returns the panic's payload.
     ///
-    /// For an owner alone: a payload need not be `Sync`, and this error is.
+    /// Takes `&mut self` because a payload need not be `Sync`, and this error is.
     pub fn payload_mut(&mut self) -> &mut (dyn Any + Send) {
         &mut **self.0.payload.get_mut()
     }
 
-    /// What the task panicked with, to be passed on, e.g. to [`std::panic::resume_unwind`].
+    /// Returns the panic's payload, for example for [`std::panic::resume_unwind`].
     pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.0.payload.into_inner()
     }
 
-    /// The panic's message, if it has one.
+    /// Returns the panic's message, if the payload is a string.
     pub fn message(&self) -> Option<&str> {
         self.0.message.as_deref()
     }
 
-    /// The name of the pool that ran the task.
+    /// Returns the name of the pool that ran the task.
     pub fn pool(&self) -> &str {
         &self.0.pool
     }
@@ -374,7 +375,7 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
 }
 
 impl JoinError {
-    /// What the task panicked with, if it did.
+    /// Returns the panic's payload if the task panicked.
     pub fn into_panic(self) -> Option<Box<dyn Any + Send>> {
         match self {
             Self::Panicked(panicked) => Some(panicked.into_payload()),
@@ -399,6 +400,7 @@ impl fmt::Display for Panicked {
     }
 }
 
+// Written by hand, because a derived one would show `Panicked(Panicked { .. })`.
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -419,15 +421,15 @@ impl fmt::Display for JoinError {
         match self {
             Self::Panicked(panicked) => panicked.fmt(f),
             Self::Cancelled => f.write_str("the task was cancelled before it started"),
-            Self::Expired => f.write_str("the task was not started in time"),
+            Self::Expired => f.write_str("the task did not start in time"),
             Self::Released => f.write_str("the pool was released before the task started"),
-            Self::Discarded => f.write_str("the full pool discarded the task before it started"),
-            Self::Taken => f.write_str("the task's value was taken before"),
+            Self::Discarded => f.write_str("the full pool discarded the task"),
+            Self::Taken => f.write_str("the task's value has already been taken"),
             Self::Forked => {
                 f.write_str("the task belongs to the parent process (this one was forked)")
             }
             Self::WouldDeadlock => {
-                f.write_str("a worker cannot wait for a task that has not started")
+                f.write_str("deadlock: a worker cannot wait for an unstarted task of its own pool")
             }
         }
     }
@@ -435,7 +437,7 @@ impl fmt::Display for JoinError {
 
 impl error::Error for JoinError {}
 
-/// A pool cannot be built as asked.
+/// Error of building a pool.
 ///
 /// ```
 /// use pool_core::{BuildError, Pool};
@@ -448,28 +450,27 @@ impl error::Error for JoinError {}
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Neither a capacity nor `unlimited` was said.
+    /// The builder was given neither a capacity nor `unlimited`.
     NoCapacity,
-    /// A capacity of zero would run nothing.
+    /// The capacity is zero.
     ZeroCapacity,
-    /// More workers were to be kept or started than the capacity allows.
+    /// `min_workers` or `prestart` exceeds the capacity.
     WorkersAboveCapacity {
-        /// What was asked for.
+        /// Requested number of workers.
         workers: usize,
-        /// What the capacity allows.
+        /// Maximum number of workers.
         capacity: usize,
     },
-    /// A ring for an unlimited number of idle workers cannot be allocated ahead.
+    /// The ring of idle workers cannot be preallocated for an unlimited pool.
     PreallocateUnlimited,
-    /// There is no memory for the ring that was to be allocated ahead.
+    /// The ring of idle workers could not be allocated.
     OutOfMemory(TryReserveError),
-    /// A thread's name cannot have a NUL inside.
+    /// The pool's name contains a NUL, so threads cannot be named after it.
     NulInName,
-    /// The pool is to [discard](crate::OnFull) tasks if it is full, and has no
-    /// [discard hook](crate::Builder::discard_hook) that would see them.
+    /// The pool [discards](crate::OnFull) tasks if it is full, and has no [discard
+    /// hook](crate::Builder::discard_hook).
     NoDiscardHook,
-    /// The operating system refused one of the threads to be started ahead. Those that were
-    /// started have been ended again.
+    /// The operating system refused to start a worker. Workers started before it have been ended.
     NoThread(io::Error),
 }
 
@@ -477,18 +478,18 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCapacity => f.write_str("a pool needs a capacity, or `unlimited`"),
-            Self::ZeroCapacity => f.write_str("a pool needs a capacity of at least 1"),
+            Self::ZeroCapacity => f.write_str("the capacity must be at least 1"),
             Self::WorkersAboveCapacity { workers, capacity } => {
-                write!(
-                    f,
-                    "{workers} workers do not fit into a capacity of {capacity}"
-                )
+                write!(f, "{workers} workers exceed the capacity of {capacity}")
             }
             Self::PreallocateUnlimited => f.write_str("an unlimited pool cannot be preallocated"),
-            Self::OutOfMemory(refused) => write!(f, "the ring cannot be allocated: {refused}"),
-            Self::NulInName => f.write_str("a pool's name has no NUL inside"),
+            Self::OutOfMemory(refused) => write!(
+                f,
+                "the ring of idle workers could not be allocated: {refused}"
+            ),
+            Self::NulInName => f.write_str("the pool's name contains a NUL"),
             Self::NoDiscardHook => f.write_str("a pool that discards tasks needs a discard hook"),
-            Self::NoThread(refused) => write!(f, "a worker could not be started: {refused}"),
+            Self::NoThread(refused) => write!(f, "could not start a worker: {refused}"),
         }
     }
 }
@@ -503,7 +504,7 @@ impl error::Error for BuildError {
     }
 }
 
-/// A capacity cannot be set. Nothing has changed.
+/// Error of changing the capacity. The pool is unchanged.
 ///
 /// ```
 /// # use pool_core::Pool;
@@ -515,20 +516,23 @@ impl error::Error for BuildError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TuneError {
-    /// A capacity of zero would run nothing.
+    /// The capacity is zero.
     ZeroCapacity,
-    /// The pool's ring of idle workers was allocated ahead and cannot be unlimited.
+    /// The ring of idle workers is preallocated, so the pool cannot be unlimited.
     PreallocateUnlimited,
-    /// There is no memory for a larger ring of idle workers.
+    /// A larger ring of idle workers could not be allocated.
     OutOfMemory(TryReserveError),
 }
 
 impl fmt::Display for TuneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroCapacity => f.write_str("a pool needs a capacity of at least 1"),
+            Self::ZeroCapacity => f.write_str("the capacity must be at least 1"),
             Self::PreallocateUnlimited => f.write_str("a preallocated pool cannot be unlimited"),
-            Self::OutOfMemory(refused) => write!(f, "the ring cannot be allocated: {refused}"),
+            Self::OutOfMemory(refused) => write!(
+                f,
+                "the ring of idle workers could not be allocated: {refused}"
+            ),
         }
     }
 }

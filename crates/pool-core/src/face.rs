@@ -1,4 +1,4 @@
-//! The public face: handles of pools, their builder, and the calls that submit, spawn and wait.
+//! The public interface: pool handles, the builder, and the calls that submit, spawn and wait.
 
 pub(crate) mod batch;
 pub(crate) mod builder;

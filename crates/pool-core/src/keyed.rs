@@ -1,26 +1,27 @@
-//! Tasks with keys: those of one key run in order and one at a time, keys side by side.
+//! Tasks with keys: tasks of one key run in order and one at a time; different keys run
+//! concurrently.
 //!
-//! A key with a task has a *lane*. Its first task is the pool's like any other: the lane's *turn*,
-//! in the queue or on a worker. What comes meanwhile waits in the lane and holds a permit, so that
-//! each accepted task takes up room in the pool from its acceptance to its end, wherever it waits.
-//! When the turn's task has ended, its worker takes out all that waits in the lane, and goes on to
-//! the first of it, which takes the ended one's place in flight, and its permit's room is free. What
-//! the worker has taken goes with the turn. No thread waits for a key.
+//! A key with an unfinished task has a *lane*. The lane's *turn* is a task of the pool, in its
+//! queue or on a worker; it carries the first task. Later tasks wait in the lane and hold a permit
+//! each, so that an accepted task takes up room in the pool from its acceptance to its end. When
+//! the turn has run its task, the worker takes all tasks waiting in the lane and continues with the
+//! first of them: it replaces the ended task in flight, and its permit's room becomes free. The
+//! tasks that the worker has taken travel with the turn. No thread waits for a key.
 //!
-//! With a limit above one a lane has up to so many turns. A further turn has no task with it: it takes
-//! the lane's first when it runs, and its task needs no permit, as the turn holds the room.
+//! With a limit above one, a lane has up to that many turns. An additional turn carries no task: it
+//! takes the lane's first when it runs. Its task needs no permit, because the turn holds the room.
 //!
-//! The steps (K1, ..) stand in `PROTOCOL.md`.
+//! The steps (K1, ..) are in `PROTOCOL.md`.
 //!
-//! # What always holds
-//! 1. While a lane is open, it has a turn, or up to the limit: a task in the pool's queue, or one that
-//!    runs. A lane without one is closed, and what waits in a lane or with its turn holds a permit, but for
-//!    one task for each turn that is to take its task out of the lane. So a lane is opened only by a
-//!    task that has been accepted: none waits behind one that waits for room.
-//! 2. A lane's order is that of its section, which is the one of acceptance. So calls that come one
-//!    after the other keep their order.
-//! 3. Locks are taken in this order: the lanes', then the pool's. No section of the pool touches
-//!    lanes. User code runs under neither, but for the key's `Eq`, under the lanes'.
+//! # Invariants
+//! 1. An open lane has at least one turn and at most the limit, each a task in the pool's queue or
+//!    running. A lane without a turn is closed. Tasks in a lane or carried by its turn hold a
+//!    permit, except for one task per empty turn. So only an accepted task opens a lane, and no
+//!    task waits behind a task that waits for room.
+//! 2. Tasks enter a lane in the order of their acceptance, because both happen in the lane's
+//!    section. So successive calls keep their order.
+//! 3. The lanes' lock is taken before the pool's. No section of the pool accesses lanes. No user
+//!    code runs under either lock, except for the key's `Eq` under the lanes' lock.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -49,14 +50,15 @@ mod handle;
 mod lanes;
 mod turn;
 
-/// Sets of lanes, each with a lock of its own.
+/// Number of shards of the lanes, each with its own lock.
 const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 
-/// Runs the tasks of one key in their order and one at a time, or up to a [limit](Self::limit) at a
-/// time; those of other keys beside them.
+/// Runs the tasks of one key in order and one at a time, or up to a [limit](Self::limit) at a time.
+/// Tasks of different keys run concurrently.
 ///
-/// Made by [`WorkerPool::keyed`]. What a lock per customer, or an actor's mailbox, is used for: a
-/// task has what belongs to its key for itself, and sees all that the ones before it wrote.
+/// Made by [`WorkerPool::keyed`]. A replacement for a lock per customer, or for an actor's mailbox:
+/// a task has exclusive access to the data of its key, and sees all writes of the key's earlier
+/// tasks.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -68,44 +70,45 @@ const SHARDS: u32 = if cfg!(anthill_loom) { 1 } else { 8 };
 /// for line in 0..10 {
 ///     let lines = Arc::clone(&lines);
 ///     accounts.submit("ann", move || lines.lock().unwrap().push(line))?; // One after the other.
-///     accounts.submit("bob", || { /* beside those of `ann` */ })?;
+///     accounts.submit("bob", || { /* concurrent with those of `ann` */ })?;
 /// }
 /// assert_eq!(accounts.spawn("ann", move || lines.lock().unwrap().len())?.join()?, 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A handle: clones have the same keys. Each `Keyed` has keys of its own: equal ones of two have
-/// nothing to do with each other. It keeps the pool open.
+/// This is a handle: clones share their keys. Equal keys of separate `Keyed`s
+/// are independent. A `Keyed` keeps the pool open.
 ///
-/// # What it holds to
-/// - **Order**: tasks of a key run in the order of their acceptance. Calls that come one after the
-///   other are accepted in that order. With a [limit](Self::limit) above one, tasks start in that order.
-/// - **Threads**: a key that waits holds none.
-/// - **Room**: an accepted task holds room in the pool until it has ended, also while it waits behind
-///   its key; there it counts in [`Stats::reserved`](crate::Stats::reserved). So the pool's bound is
-///   the bound of this, too, and a full pool refuses, or makes the caller wait, in the one line of
-///   all submits.
-/// - **Fairness**: while other tasks are queued, a key's turn goes to the end of the queue after a
+/// # Guarantees
+/// - **Order**: tasks of a key start in the order of their acceptance. Successive calls are
+///   accepted in that order. Without a higher [limit](Self::limit), a task starts after the
+///   previous one has ended.
+/// - **Threads**: a waiting key holds no thread.
+/// - **Room**: an accepted task holds room in the pool until it has ended, also while it waits
+///   behind its key ([`Stats::reserved`](crate::Stats::reserved)). So the pool's limits bound the
+///   waiting tasks too, and at a full pool the caller is refused, or waits in the same wait queue
+///   as all submits.
+/// - **Fairness**: while other tasks are queued, a key's turn moves to the end of the queue after a
 ///   few tasks.
-/// - **Panics**: a task that panics does not stop its key.
-/// - **Memory**: a key whose last task has ended is forgotten.
+/// - **Panics**: a panic of a task does not stop its key.
+/// - **Memory**: a key is forgotten when its last task has ended.
 ///
-/// # With everything else
-/// | what | here |
+/// # Interaction with other calls
+/// | call | effect |
 /// |---|---|
-/// | a full pool, on one of its own workers | refuses: the task may have to wait behind the very one that submits it (with [`WithinWorker::Block`](crate::WithinWorker::Block) it waits) |
-/// | [`JoinHandle::cancel`] | drops the captures at once; the room is free when the turn comes |
+/// | any submit at a full pool, on one of its own workers | refused, because the task may have to wait behind the submitting one (with [`WithinWorker::Block`](crate::WithinWorker::Block) it waits) |
+/// | [`JoinHandle::cancel`] | drops the captures immediately; the room is free when the turn comes |
 /// | [`JoinHandle::join`] on an own worker | does not run the task in place: refused with [`WouldDeadlock`](crate::JoinError::WouldDeadlock) if it has not started |
 /// | `release` | accepted tasks run |
-/// | `release_now` | drops what waits behind a key, too, at the latest when the task that runs has ended; its number counts one for each key in the queue (with a [limit](Self::limit), up to the limit). A `reboot` before that lets them run |
+/// | `release_now` | also drops tasks that wait behind a key, at the latest when the key's running task has ended; its result counts one task per key in the queue (with a [limit](Self::limit), up to the limit). A `reboot` before that lets them run |
 /// | `wait_idle` | waits for all of them |
-/// | a refusal | gives key and task back |
+/// | a refused submit | the error returns both key and task |
 ///
-/// Of closures only: a [`FuncPool`](crate::FuncPool)'s queue holds arguments as they are, and has no place
-/// for a turn of several. A closure that calls the function does the same.
+/// Only for pools of closures: the queue of a [`FuncPool`](crate::FuncPool) holds plain arguments,
+/// and has no place for a turn with several tasks. Use a closure that calls the function instead.
 ///
-/// `Eq` of a key runs under the lock of some of the keys: put an `Arc` around one that is dear to
-/// compare.
+/// The `Eq` of keys runs under the lock of a shard of the keys: wrap keys that are expensive to
+/// compare in an `Arc`.
 #[doc(alias = "strand")]
 #[doc(alias = "actor")]
 #[doc(alias = "SerialExecutor")]
@@ -121,11 +124,11 @@ struct Shared<K> {
     shards: [CachePadded<Mutex<Lanes<K, Task>>>; SHARDS as usize],
 }
 
-/// Why a task of a key was not taken, with both.
+/// A refusal, with the key and the task.
 type Refused<K, F> = SubmitError<(K, F)>;
 
 impl WorkerPool<Closures> {
-    /// Tasks with keys: see [`Keyed`].
+    /// Returns a handle for tasks with keys: see [`Keyed`].
     ///
     /// ```
     /// use pool_core::Pool;
@@ -134,7 +137,7 @@ impl WorkerPool<Closures> {
     /// let accounts = pool.keyed::<u32>();
     /// let first = accounts.spawn(7, || "debit")?;
     /// let second = accounts.spawn(7, || "credit")?; // Not before the first has ended.
-    /// accounts.submit(8, || ())?; // Another key, at the same time if need be.
+    /// accounts.submit(8, || ())?; // Another key: may run concurrently.
     /// assert_eq!((first.join()?, second.join()?), ("debit", "credit"));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
@@ -144,7 +147,7 @@ impl WorkerPool<Closures> {
 }
 
 impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
-    /// As [`WorkerPool::keyed`], with another hasher.
+    /// As [`WorkerPool::keyed`], with a custom hasher.
     pub fn with_hasher(pool: &WorkerPool<Closures>, hasher: S) -> Self {
         Self {
             pool: pool.clone(),
@@ -153,13 +156,13 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         }
     }
 
-    /// Lets up to this many tasks of a key run at the same time, 1 by default (0 counts as 1).
+    /// Lets up to this many tasks of a key run at the same time; 1 by default (0 counts as 1).
     ///
-    /// The tasks of a key still start in the order of their acceptance, and the ones over the limit
-    /// wait without a worker. A limit above one is for keys that stand for a host or a tenant: tasks
-    /// no longer have what belongs to their key for themselves.
+    /// The tasks of a key still start in the order of their acceptance, and tasks over the limit
+    /// wait without a worker. A limit above one is for keys that stand for a host or a tenant:
+    /// tasks no longer have exclusive access to the data of their key.
     ///
-    /// The returned `Keyed` has keys of its own, also if this one has tasks already.
+    /// The returned `Keyed` has separate keys, even if this one already has tasks.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -183,7 +186,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         &self.pool
     }
 
-    /// Keys with a task that has not ended.
+    /// Number of keys with an unfinished task.
     pub fn keys(&self) -> usize {
         self.shared
             .shards
@@ -192,11 +195,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
             .sum()
     }
 
-    /// Hands a task over, to be run and forgotten, after those of its key. Waits while the pool is
-    /// full, as [`WorkerPool::submit`] does.
+    /// Hands over a task without a handle, to run after earlier tasks of its key. Waits while the
+    /// pool is full, as [`WorkerPool::submit`] does.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// [`SubmitError`], which returns the key and the task.
     pub fn submit<F, T>(&self, key: K, task: F) -> Result<(), SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -208,7 +211,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
     /// As [`submit`](Self::submit), but refuses at a full pool.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// [`SubmitError`], which returns the key and the task.
     pub fn try_submit<F, T>(&self, key: K, task: F) -> Result<(), SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -217,10 +220,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.submit_with(key, task, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most that long, or until that instant.
+    /// As [`submit`](Self::submit), but waits at most for a timeout or until a deadline.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// [`SubmitError`], which returns the key and the task.
     pub fn submit_timeout<F, T>(
         &self,
         key: K,
@@ -234,11 +237,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.submit_with(key, task, OnFull::Wait(self.pool.deadline(timeout)))
     }
 
-    /// As [`submit`](Self::submit), as a future. It waits for room first and brings its task then:
-    /// dropped before it is ready, it takes the task with it.
+    /// Async version of [`submit`](Self::submit). The task gets its place when there is room, not
+    /// when the future is created. Dropping the future before it is ready drops the task.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// [`SubmitError`], which returns the key and the task.
     pub fn submit_async<F, T>(
         &self,
         key: K,
@@ -267,8 +270,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         }
     }
 
-    /// Hands a task over, after those of its key, and returns a handle to its value. Waits as
-    /// [`submit`](Self::submit) does.
+    /// Hands over a task, to run after earlier tasks of its key, and returns a handle to its value.
+    /// Waits as [`submit`](Self::submit) does.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -280,7 +283,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
     /// ```
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// [`SubmitError`], which returns the key and the task.
     pub fn spawn<F, T>(&self, key: K, task: F) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -292,7 +295,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
     /// As [`spawn`](Self::spawn), but refuses at a full pool.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// [`SubmitError`], which returns the key and the task.
     pub fn try_spawn<F, T>(&self, key: K, task: F) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -301,10 +304,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.spawn_with(key, task, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most that long, or until that instant.
+    /// As [`spawn`](Self::spawn), but waits at most for a timeout or until a deadline.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// [`SubmitError`], which returns the key and the task.
     pub fn spawn_timeout<F, T>(
         &self,
         key: K,
@@ -318,11 +321,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.spawn_with(key, task, OnFull::Wait(self.pool.deadline(timeout)))
     }
 
-    /// As [`spawn`](Self::spawn), as a future that resolves to the handle; see
+    /// Async version of [`spawn`](Self::spawn): resolves to the handle; see
     /// [`submit_async`](Self::submit_async).
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// [`SubmitError`], which returns the key and the task.
     pub fn spawn_async<F, T>(
         &self,
         key: K,
@@ -389,6 +392,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 
     #[inline]
     fn place<W: Work>(&self, key: K, work: W, on_full: OnFull) -> Result<(), Refused<K, W>> {
+        // Before any lock is taken, because a thread that does not exist in a forked child may hold it.
         if let Err(refused) = self.shared.core.refuses(on_full) {
             return Err(refused.with_task((key, work)));
         }
@@ -396,6 +400,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         let Err((key, work)) = self.shared.place(hash, key, work) else {
             return Ok(());
         };
+        // The key's lane may have changed until there is room, so `place_reserved` looks it up again: a
+        // caller that waits must not hold the lanes' lock.
         match self.pool.reserve_with(on_full) {
             Ok(permit) => {
                 self.shared.place_reserved(hash, key, work, permit);
@@ -408,6 +414,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
 
 impl<K: Eq + Send + 'static> Shared<K> {
     fn new(pool: &WorkerPool<Closures>, limit: u32) -> Arc<Self> {
+        // Padded, because locks of different shards would otherwise share a cache line.
         let lanes = || CachePadded::new(Mutex::new(Lanes::new(limit)));
         let shards = [(); SHARDS as usize].map(|()| lanes());
         let core = Arc::clone(pool.core());
@@ -418,7 +425,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
         &self.shards[hash.shard(SHARDS)]
     }
 
-    /// Steps K1 and K2: takes the task, if it may enter undecided.
+    /// Steps K1 and K2: accepts the task, unless the pool must decide first (it is full or closed).
     #[inline]
     fn place<W: Work>(self: &Arc<Self>, hash: KeyHash, key: K, work: W) -> Result<(), (K, W)> {
         let mut lanes = self.shard(hash).lock();
@@ -426,6 +433,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             if lane.is_below_limit() {
                 return self.place_with_turn(lanes, hash, key, work);
             }
+            // Under the lanes' lock: otherwise the lane could close before the task is in it.
             let Some(credit) = self.core.state.credit() else {
                 drop(lanes);
                 return Err((key, work));
@@ -433,10 +441,13 @@ impl<K: Eq + Send + 'static> Shared<K> {
             credit.reserve();
             lane.push(|| Task::new(work));
             drop(lanes);
-            // USER CODE: the drop of a key that has a lane already. The task is accepted by then.
+            // USER CODE: the drop of a key that has a lane already. Last, so that the task is
+            // accepted even if it panics.
             drop_quietly(key);
             return Ok(());
         }
+        // Opened before the credit is known, because the table may have to grow and must not do so
+        // under the pool's lock.
         let lane = lanes.open(hash, key);
         let job = self.turn(lane, work);
         if let Some(credit) = self.core.state.credit() {
@@ -445,7 +456,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
             self.core.entered(searchers);
             return Ok(());
         }
-        // As it was.
+        // The job was not accepted, so the lane must not stay open: no turn would close it.
         let closed = lanes.close(lane);
         drop(lanes);
         let (key, _) = closed.expect("it was opened above");
@@ -453,7 +464,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
         Err((key, turn.first))
     }
 
-    /// Step K2b: takes the task, whose room is reserved.
+    /// Step K2b: places a task whose room is reserved.
     fn place_reserved<W: Work>(
         self: &Arc<Self>,
         hash: KeyHash,
@@ -464,17 +475,18 @@ impl<K: Eq + Send + 'static> Shared<K> {
         let mut lanes = self.shard(hash).lock();
         if let Some(lane) = lanes.find(hash, &key) {
             if lane.is_below_limit() {
-                let turn = Arc::clone(self).again(lane.id(), VecDeque::new());
+                let turn = Arc::clone(self).queued_turn(lane.id(), VecDeque::new());
                 lane.push_with_turn(|| Task::new(work));
                 drop(lanes);
                 permit.use_for(turn);
             } else {
                 lane.push(|| Task::new(work));
-                // Before its turn may come, which uses it up.
+                // Before unlocking: the turn may run immediately after that, and uses the room.
                 permit.keep();
                 drop(lanes);
             }
-            // USER CODE: the drop of a key that has a lane already. The task is accepted by then.
+            // USER CODE: the drop of a key that has a lane already. Last, so that the task is
+            // accepted even if it panics.
             drop_quietly(key);
         } else {
             let lane = lanes.open(hash, key);
@@ -483,7 +495,7 @@ impl<K: Eq + Send + 'static> Shared<K> {
         }
     }
 
-    /// Step K2a: takes the task of an open lane with fewer turns than the limit.
+    /// Step K2a: accepts a task into an open lane with fewer turns than the limit.
     #[cold]
     #[inline(never)]
     fn place_with_turn<W: Work>(
@@ -493,12 +505,13 @@ impl<K: Eq + Send + 'static> Shared<K> {
         key: K,
         work: W,
     ) -> Result<(), (K, W)> {
-        // Before the credit, which is a section: the key's `Eq` is the user's.
+        // Before the credit, because the credit is a section and the key's `Eq` is user code.
         let Some(lane) = lanes.find(hash, &key) else {
             drop(lanes);
-            return Err((key, work)); // By an `Eq` that has changed its mind.
+            // The user's `Eq` is inconsistent: it found the lane a moment ago.
+            return Err((key, work));
         };
-        let turn = Arc::clone(self).again(lane.id(), VecDeque::new());
+        let turn = Arc::clone(self).queued_turn(lane.id(), VecDeque::new());
         let Some(credit) = self.core.state.credit() else {
             drop(lanes);
             return Err((key, work));
@@ -507,7 +520,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
         lane.push_with_turn(|| Task::new(work));
         drop(lanes);
         self.core.entered(searchers);
-        // USER CODE: the drop of a key that has a lane already. The task is accepted by then.
+        // USER CODE: the drop of a key that has a lane already. Last, so that the task is accepted
+        // even if it panics.
         drop_quietly(key);
         Ok(())
     }

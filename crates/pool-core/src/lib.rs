@@ -1,11 +1,14 @@
-//! A bounded, elastic pool of worker threads, with back-pressure, handles, live tuning and a real
-//! shutdown.
+//! A bounded, elastic pool of worker threads, with backpressure, task handles, live tuning and an
+//! awaitable shutdown.
 //!
-//! A pool has a **capacity**, the most live workers, and a **queue depth**, the accepted tasks that
-//! may wait beyond it. Both are exact. At a full pool a submit waits in one first-come,
-//! first-served wait queue (as a thread or a future), or is refused with the task in the error,
-//! whichever the call says. Workers are started when there is work, parked when there is none, and
-//! ended when they have idled for the keep-alive; no service thread watches them.
+//! A pool has a **capacity**, the maximum number of live workers, and a **queue depth**, the number
+//! of accepted tasks that may wait beyond the capacity. Both limits are exact. If the pool is full,
+//! the call decides: it waits in one first-come, first-served wait queue (as a thread or a future),
+//! or it is refused and returns the task in the error. Workers start on demand, park when there is
+//! no work, and end after the keep-alive. The pool has no service threads.
+//!
+//! Mapping iterators, scopes for borrowing tasks, task groups and first success are in `pool-util`,
+//! as an extension trait; its documentation lists their costs.
 //!
 //! # When not to use it
 //! - Data-parallel computation: rayon splits and balances it.
@@ -28,7 +31,7 @@
 //! let answer = pool.spawn(|| 6 * 7)?; // Waits for room.
 //! match pool.try_submit(|| ()) {
 //!     Ok(()) => {}
-//!     Err(SubmitError::Full(task)) => task(), // It came back: run it here.
+//!     Err(SubmitError::Full(task)) => task(), // Returned in the error: run it here.
 //!     Err(other) => return Err(other.into()),
 //! }
 //! assert_eq!(answer.join()?, 42);
@@ -38,79 +41,80 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! # The words
-//! A **task** is submitted. A **worker** is a thread that runs tasks: the *live* ones are *busy* or
-//! *idle*, and an idle one is *searching* for work or *parked*. To **submit** is to hand a task
-//! over and forget it, to **spawn** is to hand it over and get a handle. The **capacity** is the
-//! most live workers, the **queue depth** the accepted tasks that may wait beyond it. A task is
-//! **in flight** from its acceptance to its end, and **queued** until it starts. Threads and
-//! futures **wait** in **the wait queue** for room. A **permit** holds room for a task that comes
-//! later: **reserved** room. An idle worker ends after the **keep-alive**.
-//! To **tune** is to change the capacity. A pool is **released**; it has **ended** when every
-//! worker is gone too; then or before, it may be **rebooted**. The **nesting limit** is how many
-//! tasks may run in place inside one another.
+//! # Terms
+//! A **task** is submitted. A **worker** is a thread that runs tasks. A *live* worker is *busy* or
+//! *idle*; an idle worker is *searching* for work or *parked*. To **submit** is to hand over a task
+//! without a handle; to **spawn** is to hand it over and get a handle. A task is **in flight** from
+//! its acceptance to its end, and **queued** until it starts. Threads and futures **wait** for room
+//! in **the wait queue**. A **permit** is room **reserved** for a task that is submitted later. An
+//! idle worker ends after the **keep-alive**. To **tune** is to change the capacity. A pool is
+//! **released**, and has **ended** once every worker is gone; a released pool can be **rebooted**.
+//! The **nesting limit** is the maximum number of tasks that run in place inside one another.
+//!
+//! A *section* is one critical section of the scheduler: an access to its state under one of its
+//! two locks, or both.
 //!
 //! # What blocks, and what it costs
 //! | call | blocks | costs |
 //! |---|---|---|
-//! | `try_submit` | no | one section: at a busy pool of the inbox's lock alone, else of both locks; no allocation for up to 56 bytes of captures, one box for more |
-//! | `submit`, `submit_timeout`, `submit_timeout` | at a full pool; on an own worker it runs the task in place | the same |
+//! | `try_submit` | no | one section, of the inbox's lock alone if the pool is busy; no allocation for up to 56 bytes of captures, one box for more |
+//! | `submit`, `submit_timeout` | if the pool is full; an own worker runs the task in place instead | the same |
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
-//! | `spawn` and its kin | as their `submit` | one allocation more |
-//! | `reserve` and its kin | as their `submit`; on an own worker a full pool refuses | one section, and one for the task, or to give the room back |
-//! | `Keyed::submit`, `spawn` and their kin | at a full pool; on an own worker a full pool refuses | as their `submit`, a hash, and two short sections of a part of the keys |
-//! | `submit_batch` | as `submit`, at each task that finds no room | the lock once for up to 256 tasks |
-//! | a mapping's `next`, `for_each`, `try_for_each` | until the next result is there; on an own worker it does items itself | one section an item, shared with the one before if it can be |
-//! | `scope`; `ScopedJoinHandle::join` | until its tasks have ended; it does what has not started | one or two allocations a task |
-//! | `TaskGroup::next`, `wait`, `try_wait`; `invoke_any` | until a task, or all, have ended; on an own worker it runs those that have not started | a section of the group's own at each task's end |
-//! | `CancelToken::wait` and its kin | until it is cancelled, or the time is up | nothing while it sleeps |
-//! | `JoinHandle::join` | until the task has ended; on an own worker it runs one that has not started in place | nothing once it has; a short spin before it sleeps |
-//! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures here |
+//! | `spawn` and its variants | as the `submit` variant | one more allocation |
+//! | `reserve` and its variants | as the `submit` variant; an own worker is refused if the pool is full | one section, and one for the task, or for the drop of an unused permit |
+//! | `Keyed::submit`, `spawn` and their variants | if the pool is full; an own worker is refused then | as the `submit` variant, plus a hash and two short sections of one shard of the keys |
+//! | `submit_batch` | as `submit`, at each task that finds no room | one section for up to 256 tasks |
+//! | `CancelToken::wait` and its variants | until it is cancelled or times out | nothing while it sleeps |
+//! | `JoinHandle::join` | until the task has ended; an own worker runs an unstarted task in place | nothing if the task has ended, else a short spin before it sleeps |
+//! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures on the calling thread |
 //! | `stats`, `running`, `waiting`, .. | no | one section |
-//! | `tune`, `release`, `reboot`, `pause`, `resume` | no | one section, O(workers and waiters concerned) |
-//! | `release_now` | no | O(queued); drops their captures here |
+//! | `tune`, `release`, `reboot`, `pause`, `resume` | no | one section, O(affected workers and waiters) |
+//! | `release_now` | no | O(queued tasks); drops their captures on the calling thread |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
-//! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits | one section each time something is to be seen |
-//! | `blocking` | as long as its closure | two sections, and perhaps a thread's start; nothing without a [`max_compensation`](Builder::max_compensation) |
+//! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits | at most one section per poll |
+//! | `blocking` | as long as its closure | two sections, and possibly a thread's start; nothing without a [`max_compensation`](Builder::max_compensation) |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!
-//! Any call that accepts a task may also have to start a thread, on the caller, or wait for the
-//! start of the first one, with [the gate](Builder::thread_gate) that it asks. Those with a time
-//! limit wait no longer than that for a start that another makes. "No" means: for no longer than
-//! that and than others hold the lock, and none of them holds it while it runs user code.
+//! Any call that accepts a task may also have to start a thread on the calling thread, or wait
+//! until another caller has started the first one, including the [thread
+//! gate](Builder::thread_gate). Calls with a timeout apply it to the wait for another caller's
+//! start. "No" in the table excludes this and the time that other threads hold the lock. No lock is
+//! held while user code runs.
 //!
-//! # Your code on a worker
-//! Hooks, wakers and destructors run on workers, and may take their time: a worker that runs such
-//! code is busy with it, as with a task. It holds up no task that another worker is there for or
-//! may be started for, and what it does not hold up either are wake-ups and starts that fall due at
-//! the same time. What runs in a stop hook or in the destructor of a thread-local keeps a place for
-//! a worker from being used, if there are many of these: threads of workers that have ended are at
-//! most as many as there have been workers at once, or eight, and are shown in [`Stats::ending`].
-//! Fewer that never end hold up nothing but the wait for the pool's end.
-//! Such a destructor must not wait for a task of its own pool.
+//! # User code on workers
+//! Hooks, wakers and destructors run on workers and may be slow: the worker counts as busy, as with
+//! a task. Slow user code delays neither tasks that another worker can run, nor wake-ups and thread
+//! starts due at the same time.
 //!
-//! A task costs two sections, one to push it and one to end it and take the next. A busy pool makes
-//! no system call per task: a worker is woken only if none is spinning for work.
+//! A worker in its stop hook keeps its place in the capacity. Afterwards its thread may still run
+//! destructors of thread-locals; [`Stats::ending`] counts these threads. There are at most as many
+//! as the peak number of live workers, or eight if that is more. At this limit, further workers
+//! keep their places until a thread is gone. Below it, a destructor that never returns delays only
+//! the wait for the pool's end. Such a destructor must not wait for a task of its own pool.
+//!
+//! A task costs two sections: one to push it, and one to end it and take the next. A busy pool
+//! makes no system call per task, because a worker is woken only if no other worker is spinning for
+//! work.
 //!
 //! # Panics
-//! A panic in a task is caught, counted, shown to the panic hook and given to the handle; the
-//! worker lives on. The same holds for panics in hooks, wakers, destructors and panic payloads. The
-//! library itself panics only where a method says so, and none does on a user's input.
+//! A panic in a task is caught, counted, passed to the panic hook and returned by the handle; the
+//! worker survives. The same holds for panics in hooks, wakers, destructors and panic payloads. The
+//! library itself panics only where a method documents it, never because of user input.
 //!
 //! # Forks
-//! In a forked child the workers are missing. Each call that submits, spawns, reserves or waits returns an
-//! error there ([`SubmitError::Forked`], ..), without taking a lock. An inherited handle that is dropped
-//! leaks.
+//! A forked child has no workers. Every call that submits, spawns, reserves or waits returns an
+//! error in the child ([`SubmitError::Forked`], ..) without taking a lock. An inherited handle
+//! leaks when it is dropped.
 //!
 //! # Ancestry
-//! The face, and the idle workers with their one binary search for the expired, come from
-//! [ants](https://github.com/panjf2000/ants) (Go). That each worker times its own idleness is how
-//! Java's `ThreadPoolExecutor` does it; waking the one that parked last is folly's; that a submit
-//! wakes no worker while one searches, and that a searcher that finds work wakes the next, is the
-//! rule of Go's scheduler.
+//! The interface, and the binary search over idle workers for expired ones, come from
+//! [ants](https://github.com/panjf2000/ants) (Go). Workers time their own idleness as in Java's
+//! `ThreadPoolExecutor`. Waking the most recently parked worker comes from folly. The rule that a
+//! submit wakes no worker while another one searches, and that a searcher that finds work wakes the
+//! next, is that of Go's scheduler.
 
-// A folder uses those below it: `face` > `engine` > `permit` > `task` > `sched`. `sister` is what the
-// other crates of this workspace build on.
+// Dependencies point downwards: `face` > `engine` > `permit` > `task` > `sched`. `sister` is the
+// interface for the other crates of this workspace.
 mod capacity;
 mod clock;
 mod config;

@@ -1,6 +1,4 @@
-//! A permit: room in a pool that is held for one task.
-//!
-//! Not for: getting one, which is `reserve.rs`.
+//! Permits: room in a pool that is held for one task. `reserve.rs` reserves it.
 
 pub(crate) mod reserve;
 
@@ -14,7 +12,7 @@ use crate::sched::state::State;
 use crate::task::accept::Accepts;
 use crate::task::handle::{JoinHandle, Open, PoolRef};
 
-/// Room in a pool, held for one task, which is handed over without any way to fail.
+/// Room in a pool, held for one task. Handing over the task cannot fail.
 ///
 /// ```
 /// use pool_core::{Pool, SubmitError};
@@ -31,51 +29,52 @@ use crate::task::handle::{JoinHandle, Open, PoolRef};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It may be sent to another thread and used there. Dropped unused, it gives its room to the head of
-/// the wait queue at once.
+/// A permit can be sent to another thread and used there. Dropping it unused gives its room to the
+/// head of the wait queue immediately.
 ///
-/// # What it holds
-/// - **Room**, as an accepted task does: a pool is full by its permits, too. A thread that holds one
-///   and waits for room waits for itself, as with any semaphore.
-/// - **A worker**: while a permit is out, one worker neither expires nor leaves at a release, so that
-///   the task finds it. The system cannot refuse it a thread.
-/// - **The pool**, as a handle does: the pool's last handle is dropped when the permits have gone,
-///   too. So a value with a pool and its permit in it may be dropped in any order, under any
-///   [`DropPolicy`](crate::DropPolicy). Where a permit is the last handle, its end is the end that
-///   the policy says, after its task was handed over.
+/// # Held resources
+/// - **Room**, as an accepted task does; permits count towards a full pool. As with any semaphore,
+///   a thread that holds a permit and waits for room may wait for itself.
+/// - **A worker**: while a permit is held, one worker neither expires nor ends at a release. The
+///   task does not depend on starting a thread.
+/// - **The pool**, as a handle does: the pool counts as having a handle until all permits are gone.
+///   So a struct with a pool and its permit can drop them in any order, under any
+///   [`DropPolicy`](crate::DropPolicy). If a permit is the last handle, the pool ends according to
+///   the policy once the permit is dropped, or its task has been handed over.
 ///
-/// # With everything else
-/// | what | with a permit out |
+/// # Interaction with other calls
+/// | call | while a permit is held |
 /// |---|---|
-/// | `release` | no more permits are given; this one is honoured, and its task runs |
-/// | `wait_released` | waits until it was used or dropped: on the thread that holds it, for ever |
-/// | `release_now` | takes out tasks, not permits; a task that it brings afterwards runs |
-/// | `reboot` | it is one of the new generation, and holds room there |
-/// | `wait_idle` | does not wait for it: it is no task |
-/// | `tune` | more permits and tasks than fit keep their room; new ones wait until they fit |
-/// | a fork | in the child it holds nothing, gives nothing back, and its task is dropped unrun: there is no worker |
-/// | [`std::mem::forget`] | the room is gone for good, and a release never ends |
+/// | `release` | no more permits are given; the task of this one is accepted and runs |
+/// | `wait_released` | waits until the permit is used or dropped; on the thread that holds it, forever |
+/// | `release_now` | removes tasks, not permits; a task handed over afterwards runs |
+/// | `reboot` | the permit belongs to the new generation, and holds room there |
+/// | `wait_idle` | does not wait for the permit, which is not a task |
+/// | `tune` | permits and tasks above the new limit keep their room; new ones wait until they fit |
+/// | a fork | in the child the permit holds nothing and gives nothing back; its task is dropped, not run |
+/// | [`std::mem::forget`] | the room is lost forever, and a release never ends |
 ///
-/// On one of the pool's own workers it is used as anywhere; a task that it spawns there may be
-/// joined in place.
+/// A permit can also be used on one of the pool's own workers; a task spawned there can be joined
+/// in place.
 #[doc(alias = "semaphore")]
 #[doc(alias = "OwnedSemaphorePermit")]
 #[must_use = "dropping a permit gives its room back"]
 pub struct Permit<R: Runner> {
-    // Before `open`: the drop of the last handle may wait for the pool's end, and so for this.
+    // Dropped before `open`: the drop of the last handle may wait for the pool's end, which waits
+    // for this room.
     room: Room<R>,
     #[expect(dead_code, reason = "held for its drop")]
     open: Open,
 }
 
-/// Gives itself back when it is dropped, unless it was used.
+/// Gives the room back when dropped, unless it was used.
 struct Room<R: Runner> {
     core: Arc<Core<R>>,
     is_used: bool,
 }
 
 impl<R: Runner> Permit<R> {
-    /// The permit of room that was reserved.
+    /// Creates the permit for room that has been reserved.
     pub(crate) fn new(core: Arc<Core<R>>, open: Open) -> Self {
         Self {
             room: Room {
@@ -86,11 +85,11 @@ impl<R: Runner> Permit<R> {
         }
     }
 
-    /// Hands a task over, to be run and forgotten. Never waits; may have to start a thread for it,
-    /// or ask the [gate](crate::Builder::thread_gate), as any submit. Is that refused, the task is
-    /// left to the workers that there are.
+    /// Hands over a task without a handle. Never waits for room. Like any submit it may have to
+    /// start a thread or ask the [thread gate](crate::Builder::thread_gate). If the start is
+    /// refused, the task is left to the existing workers.
     ///
-    /// In a forked child, where no worker is, the task is dropped unrun.
+    /// In a forked child the task is dropped, not run.
     pub fn submit<T>(self, task: T)
     where
         R: Accepts<T>,
@@ -99,7 +98,7 @@ impl<R: Runner> Permit<R> {
         self.use_for(job);
     }
 
-    /// Hands a task over as [`submit`](Self::submit) does, and returns a handle to its value.
+    /// As [`submit`](Self::submit), and returns a handle to the task's value.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -118,8 +117,7 @@ impl<R: Runner> Permit<R> {
         JoinHandle::of(handle)
     }
 
-    /// The room stays reserved, for a task that is going to be
-    /// [passed on](State::pass_on) to.
+    /// Leaves the room reserved, for a task that will be [passed on](State::pass_on).
     pub(crate) fn keep(mut self) {
         self.room.is_used = true;
     }
@@ -127,6 +125,8 @@ impl<R: Runner> Permit<R> {
     pub(crate) fn use_for(mut self, job: R::Job) {
         self.room.is_used = true;
         let core = &self.room.core;
+        // In a forked child the job is dropped: no worker would run it, and the lock may be held by a
+        // thread that does not exist there.
         if core.process().is_current() {
             // Step P2.
             core.section(|state, effects| state.redeem(job, effects));
@@ -143,8 +143,10 @@ impl<R: Runner> Drop for Room<R> {
 }
 
 impl<R: Runner> Core<R> {
-    /// Step P3: an unused permit goes.
+    /// Step P3: returns the room of an unused permit.
     pub(crate) fn give_back_room(self: &Arc<Self>) {
+        // In a forked child, the lock may be held by a thread that does not exist there, so the room
+        // is lost instead; no one would use it.
         if self.process().is_current() {
             self.section(State::give_back_room);
         }

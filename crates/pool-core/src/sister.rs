@@ -1,4 +1,4 @@
-//! What the crates of this workspace build on, beyond the public face.
+//! Interface for the other crates of this workspace, in addition to the public one.
 
 pub(crate) mod group;
 pub mod internals;

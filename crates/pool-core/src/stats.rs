@@ -1,13 +1,13 @@
-//! One snapshot of a pool, as its users see it.
+//! Public snapshot of a pool's figures.
 
 use crate::capacity::Capacity;
 use crate::sched::state::State;
 
-/// One snapshot of a pool, taken at one instant.
+/// Snapshot of a pool's figures at one instant.
 ///
-/// At rest, `submitted = completed + panicked + cancelled + expired + released + discarded`; while
-/// tasks are in flight the left side is larger. `refused` stands apart: those tasks went back to
-/// their owners.
+/// At rest, `submitted = completed + panicked + cancelled + expired + released + discarded`. While
+/// tasks are in flight the left side is larger. `refused` is not part of the equation: refused
+/// tasks were returned to their callers.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -23,62 +23,65 @@ use crate::sched::state::State;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Workers there may be.
+    /// Maximum number of live workers.
     pub capacity: Capacity,
-    /// Workers there are: `busy + idle`.
+    /// Number of live workers: `busy + idle`.
     pub live: usize,
-    /// Workers that run a task, or other code of yours on their way: a start hook, a thread gate,
-    /// the waker of a future that they have served.
+    /// Number of workers that run a task or other user code: a start hook, a thread gate, the waker
+    /// of a future.
     pub busy: usize,
-    /// The others: searching, parked, or on their way out (in their stop hook, for example).
+    /// Number of other live workers: searching, parked, or ending (for example, in their stop
+    /// hook).
     pub idle: usize,
-    /// Threads of workers that have ended, and that have not been joined yet: they may still run
-    /// the destructors of thread-locals. At most as many as `peak_live`, or eight if that is more.
+    /// Number of ended workers whose threads have not been joined yet; they may still run
+    /// destructors of thread-locals. At most `peak_live`, or eight if that is more.
     pub ending: usize,
-    /// Accepted tasks that have not ended.
+    /// Number of accepted tasks that have not ended.
     pub in_flight: usize,
-    /// Accepted tasks that have not started. A task leaves this figure at once when it is
-    /// cancelled, or joined in place.
+    /// Number of accepted tasks that have not started. A task that is cancelled or joined in place
+    /// leaves this figure immediately.
     pub queued: usize,
-    /// Permits that are out, and tasks that wait behind their key ([`Keyed`](crate::Keyed)): they
-    /// hold room like tasks in flight, and are none yet.
+    /// Number of permits held, plus tasks that wait behind their key ([`Keyed`](crate::Keyed)).
+    /// They hold room but are not in flight.
     pub reserved: usize,
-    /// Threads and futures in the wait queue for room, and due tasks of a scheduled pool.
+    /// Number of threads and futures that wait for room, plus due tasks of a scheduled pool.
     pub waiting: usize,
-    /// Tasks accepted since the pool was built; one that waits behind its key counts when it starts.
+    /// Tasks accepted since the pool was built. A task that waits behind its key counts when it
+    /// starts.
     pub submitted: u64,
-    /// Tasks that ran to their end.
+    /// Tasks that returned normally.
     pub completed: u64,
     /// Tasks that panicked.
     pub panicked: u64,
     /// Tasks cancelled before they started.
     pub cancelled: u64,
-    /// Tasks that no worker came to [in time](crate::TaskBuilder::start_before).
+    /// Tasks that were not started [in time](crate::TaskBuilder::start_before).
     pub expired: u64,
-    /// Accepted tasks that `release_now` took out before they started.
+    /// Accepted tasks that `release_now` removed before they started.
     pub released: u64,
-    /// Tasks that a full pool discarded, as [`OnFull`](crate::OnFull) says.
+    /// Tasks that a full pool discarded, see [`OnFull`](crate::OnFull).
     pub discarded: u64,
-    /// Calls that got their task back, or no permit. A full pool refuses without the lock, so this alone may be
-    /// of a moment later than the rest.
+    /// Calls that were refused: their task was returned, or no permit was given. A full pool
+    /// refuses without the lock, so only this figure can be of a slightly later moment than the
+    /// rest.
     pub refused: u64,
     /// Threads started since the pool was built.
     pub threads_started: u64,
     /// Threads that have ended.
     pub threads_retired: u64,
-    /// Threads that the operating system refused.
+    /// Thread starts that the operating system refused.
     pub thread_failures: u64,
-    /// Most live workers there have been at once.
+    /// Peak number of live workers.
     pub peak_live: usize,
     /// Panics of hooks, and of the clock between the pieces of a mapping or a scope.
     pub hook_panics: u64,
 }
 
 impl Stats {
-    /// The figures of two pools as one's: their sums.
+    /// Sums the figures of two pools.
     ///
-    /// Two snapshots are not of one instant, so the sum is exact only at rest; and `peak_live` is
-    /// an upper bound, for each pool may have had its peak at another time.
+    /// The snapshots are of different instants, so the sum is exact only at rest. `peak_live` is an
+    /// upper bound, because the pools may have had their peaks at different times.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

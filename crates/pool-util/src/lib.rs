@@ -17,6 +17,15 @@
 //! assert_eq!(numbers, [1, 2, 3]);
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
+//!
+//! # What blocks, and what it costs
+//! A *section* is one critical section of a lock.
+//!
+//! | call | blocks | costs |
+//! |---|---|---|
+//! | a mapping's `next`, `for_each`, `try_for_each` | until the next result is ready; an own worker runs items itself | one section per item, shared with the previous one if possible |
+//! | `scope`, `ScopedJoinHandle::join` | until its tasks have ended; the caller runs those that have not started | one or two allocations per task |
+//! | `TaskGroup::next`, `wait`, `try_wait`, `invoke_any` | until one task, or all, have ended; an own worker runs those that have not started | one section of the group's own lock at each task's end |
 
 mod error;
 mod ext;

@@ -1,9 +1,8 @@
-//! Many tasks in one call.
+//! Batches: many tasks in one call.
 //!
-//! The iterator is pulled into a queue of its own, some tasks at a time and with no lock held. What
-//! a section finds room for enters in that section, in order, and one decision is made whom to wake
-//! for all of it. Where there is no room the first that is left is submitted as any task is, which
-//! waits or is refused.
+//! Tasks are pulled from the iterator in chunks, with no lock held. A section accepts the prefix of
+//! a chunk that fits, in order, and decides once how many workers to wake. The first task that does
+//! not fit is submitted on its own, so that it waits or is refused as usual.
 
 use std::fmt;
 use std::iter::Fuse;
@@ -19,14 +18,13 @@ use crate::foreign::{drop_quietly, guarded};
 use crate::sched::queue::{Chunk, TaskQueue};
 use crate::task::accept::Accepts;
 
-/// Tasks that are pulled before a section is made of them: at first so many, if the iterator says
-/// that it has as many, and then twice as many each time, up to [`LARGEST_CHUNK`]. So the first starts
-/// soon, and the queue takes whole blocks of the others. In a model one each time, so that there are
-/// several sections.
+/// Size of the first chunk, if the iterator's size hint allows. It doubles up to [`LARGEST_CHUNK`],
+/// so that the first tasks start soon and the queue takes whole blocks of the others. In a model
+/// each chunk is one task, because a model must see several sections.
 const FIRST_CHUNK: usize = if cfg!(anthill_loom) { 1 } else { 16 };
 const LARGEST_CHUNK: usize = if cfg!(anthill_loom) { 1 } else { 256 };
 
-/// Not all tasks of a batch were taken. The first so many were; the others come back, in order.
+/// Error of a batch submit: only a prefix was accepted. Contains the remaining tasks, in order.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -35,7 +33,7 @@ const LARGEST_CHUNK: usize = if cfg!(anthill_loom) { 1 } else { 256 };
 /// let numbers = (0..5).map(|number| move || println!("{number}"));
 /// let refused = pool.try_submit_batch(numbers).unwrap_err();
 /// assert_eq!(refused.submitted(), 2);
-/// assert_eq!(refused.into_refused().count(), 3); // They come back, in order.
+/// assert_eq!(refused.into_refused().count(), 3); // Returned in order.
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 pub struct BatchError<I: Iterator> {
@@ -46,23 +44,22 @@ pub struct BatchError<I: Iterator> {
 }
 
 impl<I: Iterator> BatchError<I> {
-    /// Why.
+    /// Why the first remaining task was refused.
     pub fn reason(&self) -> &SubmitError {
         &self.reason
     }
 
-    /// How many tasks were accepted: the first ones.
+    /// Number of accepted tasks: a prefix of the batch.
     pub fn submitted(&self) -> usize {
         self.submitted
     }
 
-    /// The tasks that were not, in their order: those that had been pulled, then what the iterator
-    /// gives still.
+    /// The remaining tasks, in order: first those already pulled, then the rest of the iterator.
     pub fn into_refused(self) -> impl Iterator<Item = I::Item> {
         self.refused.chain(self.rest)
     }
 
-    /// The reason alone. Drops the other tasks, here.
+    /// Returns the reason and drops the remaining tasks.
     pub fn without_tasks(self) -> SubmitError {
         self.reason
     }
@@ -93,26 +90,23 @@ impl<I: Iterator> std::error::Error for BatchError<I> {
     }
 }
 
-/// Hands over all tasks, by as few sections as there is room for: how many there were.
+/// Hands over all tasks in as few sections as the pool's room allows; returns their number.
 ///
 /// # Errors
-/// Why the first that was not accepted was refused, and all that are left.
-pub fn submit_batch<R, A, I>(
-    pools: &Arc<A>,
-    tasks: I,
-    on_full: OnFull,
-) -> Result<usize, BatchError<I>>
+/// The reason of the first refusal, and the remaining tasks.
+fn submit_batch<R, A, I>(pools: &Arc<A>, tasks: I, on_full: OnFull) -> Result<usize, BatchError<I>>
 where
     A: Admit<R>,
     I: Iterator,
     R: Accepts<I::Item>,
 {
-    // How many are asked for at a time depends on how many came before: none is asked for after the end.
+    // Chunks are sized by the tasks seen so far, so `next` must not be called again after the end.
     let mut rest = tasks.fuse();
     let mut size = rest.size_hint().0.clamp(1, FIRST_CHUNK);
     let mut chunk = TaskQueue::with_capacity(size);
     let mut submitted = 0;
-    // Of a call that may wait: a fork, which may have left a lock held.
+    // Checks for a fork, which must come before `admit_some`: a lock may have been held at the
+    // fork.
     if let Err(reason) = pools.refuses(OnFull::Wait(None)) {
         return Err(BatchError {
             reason,
@@ -122,7 +116,8 @@ where
         });
     }
     loop {
-        // USER CODE: the caller's iterator. A panic goes on at the caller, after what was pulled is accepted.
+        // USER CODE: the caller's iterator. Its panic is resumed after the pulled tasks are
+        // accepted.
         let pulled = guarded(|| {
             for task in rest.by_ref().take(size) {
                 chunk.push(pools.detached_job(task));
@@ -136,6 +131,7 @@ where
             let before = chunk.len();
             pools.admit_some(Chunk(&mut chunk));
             submitted += before - chunk.len();
+            // Submitted alone, because only that waits, refuses, or starts the first worker.
             let Some(head) = chunk.pop() else {
                 break;
             };
@@ -159,21 +155,22 @@ where
                 }
             }
         }
+        // Only now, because the tasks pulled before the panic must be handed over.
         if let Err(payload) = pulled {
             resume_unwind(payload);
         }
     }
 }
 
-/// Many tasks at once.
+/// Batches.
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// Hands over every task of an iterator, in its order, and waits while the pool is full: how
-    /// many there were. What [`submit`](Self::submit) says of one holds of each.
+    /// Hands over every task of an iterator, in order, and waits while the pool is full. Returns
+    /// the number of tasks. Each task is treated as by [`submit`](Self::submit).
     ///
-    /// Takes the pool's lock once for up to 256 tasks, not for each, and wakes workers for all of
-    /// those at once. The iterator is pulled on this thread, with no lock held; tasks of other
-    /// threads may come in between. What has been pulled waits for those 256: an iterator that
-    /// blocks is better [submitted](Self::submit) one by one.
+    /// Takes the pool's lock once for up to 256 tasks, and wakes workers for all of them at once.
+    /// The iterator is pulled on the calling thread with no lock held; tasks of other threads may
+    /// be accepted in between. Pulled tasks wait until their chunk is complete, so if the iterator
+    /// blocks, [submit](Self::submit) its tasks one by one.
     ///
     /// ```
     /// use pool_core::{BatchError, Pool};
@@ -194,10 +191,10 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// [`BatchError`]: the tasks from the first that was refused on come back, unrun.
+    /// [`BatchError`] contains the tasks from the first refused one on.
     ///
     /// # Panics
-    /// With a panic of the iterator: the tasks before it are handed over, as one by one.
+    /// If the iterator panics. The tasks before the panic have been handed over.
     #[doc(alias = "bulk")]
     #[doc(alias = "submit_many")]
     pub fn submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>
@@ -208,11 +205,10 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self::submit_batch(self.admit(), tasks.into_iter(), self.on_full())
     }
 
-    /// As [`submit_batch`](Self::submit_batch), but takes what there is room for and refuses the
-    /// rest.
+    /// As [`submit_batch`](Self::submit_batch), but refuses tasks that find no room.
     ///
     /// # Errors
-    /// [`BatchError`]: the tasks from the first that was refused on come back, unrun.
+    /// [`BatchError`] contains the tasks from the first refused one on.
     pub fn try_submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>
     where
         I: IntoIterator,

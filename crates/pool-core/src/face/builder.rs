@@ -1,4 +1,4 @@
-//! Building a pool.
+//! The builder of pools.
 
 use std::fmt;
 use std::io;
@@ -24,19 +24,19 @@ use crate::task::discarded::{DiscardHook, DiscardedTask};
 use crate::task::hook::TaskHook;
 use crate::task::run::{PanicHook, TaskContext, TaskPanic};
 
-/// How long a worker may idle, unless the builder says otherwise.
+/// Default idle time after which a worker ends.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Tasks that may run in place inside one another, unless the builder says otherwise.
+/// Default maximum number of tasks that run in place inside one another.
 pub const DEFAULT_NESTING_LIMIT: u32 = 64;
-/// A pool's name, unless the builder says otherwise.
+/// Default name of a pool.
 pub const DEFAULT_NAME: &str = "pool";
 
-/// Sets a pool up. Made by `Pool::builder` and `FuncPool::builder`.
+/// Builder of a pool. Made by `Pool::builder` and `FuncPool::builder`.
 ///
 /// | setting | default |
 /// |---|---|
-/// | `capacity` | none: it, or `unlimited`, has to be said |
-/// | `queue_depth` | 0: a task is accepted only when a worker is free for it or may be started |
+/// | `capacity` | none: either `capacity` or `unlimited` is required |
+/// | `queue_depth` | 0: a task is accepted only if a worker is free for it or may be started |
 /// | `max_waiting` | no limit |
 /// | `on_full` | `Wait` |
 /// | `nonblocking` | `false` |
@@ -48,7 +48,7 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `drop_policy` | `Drain` |
 /// | `name` | `pool` |
 /// | `stack_size` | the platform's |
-/// | hooks, `thread_gate`, `worker_wrap` | none; one that sees what is discarded is needed if `on_full` discards |
+/// | hooks, `thread_gate`, `worker_wrap` | none; a `discard_hook` is required if `on_full` discards |
 /// | `thread_name` | the pool's name, with a number |
 /// | `clock` | the monotonic clock |
 ///
@@ -147,7 +147,8 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// The most live workers there may be.
+    /// Sets the maximum number of live workers. Required, unless the pool is
+    /// [`unlimited`](Self::unlimited).
     ///
     /// ```
     /// use pool_core::{Capacity, Pool};
@@ -164,13 +165,13 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// As many workers as there are tasks: the pool is never full.
+    /// Allows as many workers as there are tasks: the pool is never full.
     #[doc(alias = "NewPool")]
     pub fn unlimited(self) -> Self {
         self.capacity(Capacity::Unlimited)
     }
 
-    /// How many accepted tasks may wait for a worker beyond the capacity.
+    /// Sets how many accepted tasks may wait for a worker beyond the capacity.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -188,16 +189,16 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// How many workers may be there beyond the capacity while as many tasks are inside
-    /// [`blocking`](crate::engine::blocking). So the pool has at most capacity plus this many threads that run
-    /// tasks, and as many tasks more in flight.
+    /// Sets how many additional workers may replace tasks inside [`blocking`](crate::blocking). The
+    /// pool then has at most capacity plus this number of threads that run tasks, and room for that
+    /// many more tasks.
     pub fn max_compensation(mut self, workers: usize) -> Self {
         self.max_compensation = workers;
         self
     }
 
-    /// How many threads and futures may wait in the wait queue for room; one more is refused. Zero
-    /// refuses the first. Due tasks of a scheduled pool wait there, too, and are not counted.
+    /// Sets how many threads and futures may wait for room; further ones are refused. With zero no
+    /// call waits. Due tasks of a scheduled pool also stand in the wait queue but do not count.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -214,7 +215,7 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Makes `submit` and `spawn` refuse at a full pool instead of waiting: short for
+    /// Makes `submit` and `spawn` refuse at a full pool instead of waiting. Shorthand for
     /// [`on_full`](Self::on_full).
     #[doc(alias = "WithNonblocking")]
     pub fn nonblocking(self, nonblocking: bool) -> Self {
@@ -225,7 +226,7 @@ impl<R: Runner> Builder<R> {
         })
     }
 
-    /// What `submit` and `spawn` do at a full pool, and the other calls that do not say it
+    /// Sets what `submit` and `spawn` do at a full pool, and other calls that do not choose it
     /// themselves: see the table of [`OnFull`].
     ///
     /// ```
@@ -237,9 +238,9 @@ impl<R: Runner> Builder<R> {
     /// let pool = Pool::builder().capacity(1).queue_depth(1).on_full(OnFull::DiscardOldest);
     /// let pool = pool.discard_hook(|task| println!("discarded: {}", task.task())).build()?;
     /// pool.submit(move || (starts.send(()), receiver.recv()))?;
-    /// started.recv()?; // It is not queued any more.
+    /// started.recv()?; // No longer queued.
     /// let stale = pool.spawn(|| 1)?;
-    /// let fresh = pool.spawn(|| 2)?; // There is no room beside `stale`.
+    /// let fresh = pool.spawn(|| 2)?; // No room while `stale` is queued.
     /// assert!(matches!(stale.join(), Err(JoinError::Discarded)));
     /// sender.send(())?;
     /// assert_eq!(fresh.join()?, 2);
@@ -253,15 +254,15 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Called for each task that a full pool discards, before what it captured is dropped, on the
-    /// thread whose call discards it. With no lock held; a panic of it is counted and goes no
-    /// further.
+    /// Sets a hook for each task that a full pool discards. It is called on the thread whose call
+    /// discards the task, before the captures are dropped, with no lock held. A panic of the hook
+    /// is counted and ignored.
     ///
-    /// A hook that submits to its own full pool discards again, inside of itself: at the
-    /// [nesting limit](Self::nesting_limit) the submit is refused with
+    /// A hook that submits to its own full pool discards again, recursively. At the [nesting
+    /// limit](Self::nesting_limit) the submit is refused with
     /// [`SubmitError::Full`](crate::SubmitError::Full).
     ///
-    /// A pool whose [`on_full`](Self::on_full) discards needs one: nothing goes in silence.
+    /// Required if [`on_full`](Self::on_full) discards: no task is lost silently.
     #[doc(alias = "rejectedExecution")]
     pub fn discard_hook(
         mut self,
@@ -271,7 +272,7 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// How long a worker may idle before it ends; `None`: it never does (ants' `DisablePurge`).
+    /// Sets how long a worker may idle before it ends; `None` for no limit (ants' `DisablePurge`).
     ///
     /// ```
     /// use pool_core::Pool;
@@ -290,13 +291,13 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// So many workers are started at once and never expire.
+    /// Starts this many workers immediately; they never expire.
     pub fn min_workers(mut self, workers: usize) -> Self {
         self.min_workers = workers;
         self
     }
 
-    /// So many workers are started at once. Unlike `min_workers`, they may expire.
+    /// Starts this many workers immediately. Unlike `min_workers`, they can expire.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -310,62 +311,61 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Keeps idle workers in a ring allocated now, which reuses the one that idled longest.
+    /// Preallocates a ring for the idle workers; tasks go to the worker that has idled longest.
     ///
-    /// Steady light work then keeps every worker young, so a large pool hardly shrinks; without
-    /// this the hot ones are reused and the others expire.
+    /// Under steady light load no worker then idles long enough to expire, so a large pool hardly
+    /// shrinks. Without this setting, recently used workers are reused and the others expire.
     #[doc(alias = "WithPreAlloc")]
     pub fn preallocate(mut self, preallocate: bool) -> Self {
         self.preallocate = preallocate;
         self
     }
 
-    /// Builds the pool [paused](WorkerPool::pause): it accepts tasks, and starts none before it is
+    /// Builds the pool [paused](WorkerPool::pause): it accepts tasks but starts none until it is
     /// [resumed](WorkerPool::resume).
     pub fn start_paused(mut self, paused: bool) -> Self {
         self.start_paused = paused;
         self
     }
 
-    /// Starts queued tasks by their [priority](crate::TaskBuilder::priority), and those of one
-    /// priority in the order of their acceptance. Without this they are all started in that order,
-    /// whatever they were given.
+    /// Starts queued tasks by [priority](crate::TaskBuilder::priority), and in order of acceptance
+    /// within one priority. Without this setting, priorities are ignored.
     ///
-    /// It is about tasks that have been accepted. Those that wait for room get it first come, first
-    /// served, and a task that runs is not interrupted. A full pool that
-    /// [discards the oldest](OnFull::DiscardOldest) takes the oldest of the lowest priority. In a
-    /// multi-pool each pool does this for itself.
+    /// Priorities apply to accepted tasks only. Waiting callers get room first come, first served,
+    /// and running tasks are not interrupted. A full pool that [discards the
+    /// oldest](OnFull::DiscardOldest) discards the oldest task of the lowest priority. In a
+    /// multi-pool each member applies priorities separately.
     ///
-    /// A task of a lower priority is not starved: see [`Priority`](crate::Priority).
+    /// Tasks of lower priority do not starve: see [`Priority`](crate::Priority).
     #[doc(alias = "PriorityBlockingQueue")]
     pub fn priorities(mut self, priorities: bool) -> Self {
         self.priorities = priorities;
         self
     }
 
-    /// What a blocking submit does on one of the pool's own workers if the pool is full.
+    /// Sets what a blocking submit on one of the pool's own workers does if the pool is full.
     pub fn within_worker(mut self, policy: WithinWorker) -> Self {
         self.within_worker = policy;
         self
     }
 
-    /// How many tasks may run in place inside one another before a submit, or the join of a task
-    /// that has not started, is refused. Each takes [stack](Self::stack_size).
+    /// Sets how many tasks may run in place inside one another. Beyond this limit a submit, or the
+    /// join of an unstarted task, is refused. Each level takes [stack](Self::stack_size).
     pub fn nesting_limit(mut self, tasks: u32) -> Self {
         self.nesting_limit = tasks;
         self
     }
 
-    /// The pool's name; its threads are called after it, with a number.
+    /// Sets the pool's name. Threads are named after it, with a number.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
     /// Names each worker's thread by its [slot](crate::Current::worker): the lowest number, from 0,
-    /// that no other live worker of the pool has. Called on the thread that starts the worker, which
-    /// waits for it; a panic counts as the operating system's refusal, and so does a name with a NUL
-    /// inside.
+    /// that no other live worker of the pool has. The closure is called on the thread that starts
+    /// the worker and waits for it. A panic, or a name with a NUL, counts as the operating system's
+    /// refusal.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -380,8 +380,9 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Wraps the life of each worker, its hooks included: called on the worker's thread, with the
-    /// life as its argument. To enter the context of a runtime, set an affinity, or hold a guard.
+    /// Wraps the whole run of each worker, including its hooks. The wrap is called on the worker's
+    /// thread with the run as its argument. For entering the context of a runtime, setting an
+    /// affinity, or holding a guard.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -394,27 +395,28 @@ impl<R: Runner> Builder<R> {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
-    /// The life is lived once, whatever the wrap does: if it was not called, after the wrap; called
-    /// again, it returns at once. What the wrap does after it counts as
-    /// [ending](crate::Stats::ending). A panic in it is counted.
+    /// The worker runs once, whatever the wrap does: if the wrap did not call its argument, the
+    /// worker runs after it; further calls return immediately. Code after the call counts as
+    /// [ending](crate::Stats::ending). A panic of the wrap is counted.
     pub fn worker_wrap(mut self, wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         self.worker_wrap = Some(Arc::new(wrap));
         self
     }
 
-    /// Bytes of stack for each worker.
+    /// Sets the stack size of each worker, in bytes.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// What happens when the last handle is dropped.
+    /// Sets what happens when the last handle is dropped.
     pub fn drop_policy(mut self, policy: DropPolicy) -> Self {
         self.drop_policy = policy;
         self
     }
 
-    /// Called on the worker for each panic of a task, before its handle learns of it.
+    /// Sets a hook for panics of tasks. It is called on the worker before the task's handle
+    /// resolves.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -436,29 +438,29 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Called around each task, on the thread that runs it: see [`TaskHook`].
+    /// Sets a hook around each task, called on the thread that runs the task: see [`TaskHook`].
     ///
-    /// With it a submitted task costs an allocation, as a spawned one does: for the time at which it
-    /// was handed over.
+    /// With a task hook each submitted task costs an allocation, as a spawned one does, to store
+    /// the time of its submission.
     pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
         self.task_hook = Some(Arc::new(hook));
         self
     }
 
-    /// Enters the span that is current where a task is submitted or spawned, or where a mapping was
-    /// made, and its subscriber, around that task or call. A submitted task then costs an allocation,
-    /// as a spawned one does.
+    /// Runs each task, and each call of a mapping, inside the `tracing` span and subscriber that
+    /// were current when it was submitted or the mapping was made. A submitted task then costs an
+    /// allocation, as a spawned one does.
     #[cfg(feature = "tracing")]
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;
         self
     }
 
-    /// Called on each worker before it looks for its first task. If it panics, that is counted
-    /// and the worker serves anyway.
+    /// Sets a hook that each worker calls before it looks for its first task. A panic of the hook
+    /// is counted, and the worker serves tasks anyway.
     ///
-    /// The worker is busy with it: a task that is submitted meanwhile, by the hook itself for
-    /// example, gets another worker, if there may be one more.
+    /// The worker is busy during the hook: a task submitted meanwhile, for example by the hook
+    /// itself, gets another worker if the capacity allows.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -476,21 +478,21 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Called on each worker before it ends. If work has come meanwhile, the worker stays: its
-    /// start hook is called again. The worker keeps its place as long as the hook takes; a task
-    /// that comes meanwhile gets another one, if there may be one more.
+    /// Sets a hook that each worker calls before it ends. If work has arrived meanwhile, the worker
+    /// stays and calls its start hook again. The worker occupies its place during the hook; a task
+    /// that arrives meanwhile gets another worker if the capacity allows.
     pub fn stop_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.stop_hook = Some(Arc::new(hook));
         self
     }
 
-    /// Asked before each thread is started; an error counts as the operating system's refusal.
-    /// For a thread budget over several pools, and for tests.
+    /// Sets a gate that is asked before each thread is started. An error counts as the operating
+    /// system's refusal. For a thread budget across several pools, and for tests.
     ///
-    /// It is asked on the thread that starts another: a submitter's or a worker's, and that waits
-    /// for the answer, also in a call that never waits for room. So do all that submit before there
-    /// is a first worker. A submit to the same pool in the gate is then refused, as
-    /// [`NoThread`](crate::SubmitError::NoThread) with [`io::ErrorKind::Deadlock`].
+    /// The gate is called on the thread that starts another, a submitter or a worker, which waits
+    /// for the answer even in a call that never waits for room. While there is no worker, other
+    /// submitters wait for it too. A submit to the same pool inside the gate is then refused with
+    /// [`NoThread`](crate::SubmitError::NoThread) and [`io::ErrorKind::Deadlock`].
     ///
     /// ```
     /// use pool_core::{Pool, SubmitError};
@@ -509,7 +511,7 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// The clock of every time-out and of the keep-alive.
+    /// Sets the clock of all timeouts and of the keep-alive.
     ///
     /// ```
     /// use pool_core::{ManualClock, Pool, SubmitError};
@@ -531,22 +533,22 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Builds the pool, and starts the workers asked for.
+    /// Builds the pool and starts the requested workers.
     ///
     /// # Errors
-    /// If no capacity was said or the settings contradict each other, or if the operating system
-    /// refused a thread that was to be started ahead.
+    /// If the capacity is missing, the settings contradict each other, or the operating system
+    /// refuses to start a worker.
     pub fn build(self) -> Result<WorkerPool<R>, BuildError> {
         self.build_in(unique_id(), None).map(WorkerPool::of)
     }
 
-    /// The name as it stands, which a group's pools number.
+    /// Returns the name, which a group numbers for its members.
     pub(crate) fn name_as_set(&self) -> &str {
         &self.name
     }
 
-    /// Builds `count` pools whose workers count as each other's own. At an error those that were
-    /// built have ended again.
+    /// Builds `count` pools that treat each other's workers as own workers. After an error, those
+    /// already built have ended.
     pub(crate) fn build_group(self, count: usize) -> Result<Vec<PoolHandle<R>>, BuildError>
     where
         R: Clone,
@@ -559,7 +561,8 @@ impl<R: Runner> Builder<R> {
                 Ok(core) => pools.push(PoolHandle(core)),
                 Err(refused) => {
                     for pool in pools {
-                        // There is no other handle: it can be neither rebooted nor forked.
+                        // There is no other handle that could reboot the pool, and no fork can come
+                        // in between.
                         let _ = pool.0.release_and_wait(None);
                     }
                     return Err(refused);
@@ -569,7 +572,7 @@ impl<R: Runner> Builder<R> {
         Ok(pools)
     }
 
-    /// `member`: which of its group's pools it is.
+    /// `member` is the pool's index in its group.
     fn build_in(self, group: u64, member: Option<usize>) -> Result<Arc<Core<R>>, BuildError> {
         let ahead = self.min_workers.max(self.prestart);
         let (runner, context, config) = self.check()?;
@@ -592,9 +595,11 @@ impl<R: Runner> Builder<R> {
         if self.preallocate && capacity == UNLIMITED {
             return Err(BuildError::PreallocateUnlimited);
         }
+        // Checked here, because otherwise every thread's start would fail.
         if self.name.contains('\0') {
             return Err(BuildError::NulInName);
         }
+        // Without the hook, tasks would be lost silently.
         if self.on_full.discards() && self.discard_hook.is_none() {
             return Err(BuildError::NoDiscardHook);
         }

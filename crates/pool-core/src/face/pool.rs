@@ -1,4 +1,4 @@
-//! The handle of a pool: what closures and typed pools have in common.
+//! The pool handle, common to pools of closures and of one function.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,13 +18,13 @@ use crate::sister::pool_handle::PoolHandle;
 use crate::stats::Stats;
 use crate::task::handle::Open;
 
-/// A bounded, elastic pool of worker threads, as both [`Pool`](crate::Pool) and
-/// [`FuncPool`](crate::FuncPool) are.
+/// A bounded, elastic pool of worker threads. [`Pool`](crate::Pool) and
+/// [`FuncPool`](crate::FuncPool) are aliases of this type.
 ///
-/// It takes tasks of each type that its runner [accepts](crate::Accepts).
+/// The pool runs tasks of every type that its runner [accepts](crate::Accepts).
 ///
-/// A handle: cloning it is cheap, clones are the same pool, and the last one's drop releases the
-/// pool as its [`DropPolicy`](crate::DropPolicy) says.
+/// This is a handle: clones are cheap and refer to the same pool. Dropping the last one releases
+/// the pool according to its [`DropPolicy`](crate::DropPolicy).
 ///
 /// ```
 /// use pool_core::{FuncPool, Pool};
@@ -38,20 +38,23 @@ use crate::task::handle::Open;
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// `A` is what admits its tasks: one pool, or several behind one handle (`multi_pool::MultiPool`).
-/// A function over any of them is generic over both: `impl<R: Runner, A: Admit<R>>`.
+/// `A` is the admission: one pool, or several pools behind one handle (`multi_pool::MultiPool`).
+/// Functions over any kind of pool are generic over both: `impl<R: Runner, A: Admit<R>>`.
 pub struct WorkerPool<R: Runner, A: Admit<R> = Core<R>>(Arc<Owner<R, A>>);
 
-/// Counted by the handles alone: workers, join handles and waiting futures hold the admission.
+/// Reference-counted by the user's handles only: workers, join handles and waiting futures hold the
+/// admission instead, so that they do not delay the end of the pool.
 struct Owner<R: Runner, A: Admit<R>> {
     admit: Arc<A>,
     /// The handle of the multi-pool that this pool is a member of, and ends with.
     of: Option<Open>,
+    // Of a function, so that the handle is `Send` and `Sync` for every runner.
     runs: PhantomData<fn() -> R>,
 }
 
 impl<R: Runner, A: Admit<R>> Drop for Owner<R, A> {
     fn drop(&mut self) {
+        // The handle of a member must not end the member, because the multi-pool does.
         if self.of.is_none() {
             self.admit.end();
         }
@@ -80,7 +83,7 @@ impl<R: Runner, A: Admit<R>> AdmitHandle for WorkerPool<R, A> {
 }
 
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// The first handle.
+    /// Creates the first handle.
     #[doc(hidden)]
     pub fn of(admit: Arc<A>) -> Self {
         Self::in_group(admit, None)
@@ -91,13 +94,13 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         Self(Arc::new(Owner { admit, of, runs }))
     }
 
-    /// A handle of a member of this multi-pool, which keeps the multi-pool open.
+    /// Returns a handle of a member of this multi-pool. It keeps the multi-pool open.
     #[doc(hidden)]
     pub fn member(&self, member: &PoolHandle<R>) -> WorkerPool<R> {
         WorkerPool::in_group(Arc::clone(&member.0), Some(self.keep_open()))
     }
 
-    /// A handle like this one, whichever kind of pool it is of.
+    /// Clones the handle with its type erased.
     pub(crate) fn keep_open(&self) -> Open {
         Arc::clone(&self.0) as Open
     }
@@ -116,52 +119,52 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().name()
     }
 
-    /// Live workers, idle ones included.
+    /// Number of live workers, including idle ones.
     #[doc(alias = "Running")]
     pub fn running(&self) -> usize {
         self.admit().sum(PoolHandle::live)
     }
 
-    /// Workers that could still be started: capacity less live, never negative; `None` if
-    /// unlimited.
+    /// Number of workers that can still be started: capacity minus live workers, never negative;
+    /// `None` if unlimited.
     #[doc(alias = "Free")]
     pub fn free(&self) -> Option<usize> {
         self.admit().free()
     }
 
-    /// Threads and futures that wait for room, and due tasks of a scheduled pool that do.
+    /// Number of threads and futures that wait for room, plus due tasks of a scheduled pool.
     #[doc(alias = "Waiting")]
     pub fn waiting(&self) -> usize {
         self.admit().waiting()
     }
 
-    /// The most live workers there may be.
+    /// Maximum number of live workers.
     #[doc(alias = "Cap")]
     pub fn capacity(&self) -> Capacity {
         self.admit().capacity()
     }
 
-    /// Workers that run a task, or other code of yours: see [`Stats::busy`].
+    /// Number of workers that run a task or other user code: see [`Stats::busy`].
     pub fn busy(&self) -> usize {
         self.stats().busy
     }
 
-    /// Live workers that do not.
+    /// Number of live workers that run no user code.
     pub fn idle(&self) -> usize {
         self.stats().idle
     }
 
-    /// Accepted tasks that have not started.
+    /// Number of accepted tasks that have not started.
     pub fn queued(&self) -> usize {
         self.admit().sum(PoolHandle::queued)
     }
 
-    /// Accepted tasks that have not ended.
+    /// Number of accepted tasks that have not ended.
     pub fn in_flight(&self) -> usize {
         self.admit().sum(PoolHandle::in_flight)
     }
 
-    /// All figures, at one instant.
+    /// Returns a snapshot of all figures at one instant.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -175,29 +178,29 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().stats()
     }
 
-    /// Whether the pool has been released (and not rebooted since).
+    /// Whether the pool is released (and has not been rebooted since).
     #[doc(alias = "IsClosed")]
     pub fn is_released(&self) -> bool {
         self.admit().is_released()
     }
 
-    /// Lets no queued task start from now on, until the pool is [resumed](Self::resume). `false` if
-    /// it is paused already, or released. Does not block.
+    /// Stops starting queued tasks until the pool is [resumed](Self::resume). Returns `false` if it
+    /// is already paused, or released. Does not block.
     ///
-    /// Tasks that run are not interrupted; one that a worker has just taken runs, too. Tasks are
-    /// accepted as ever, down to the last room, and wait. Workers park and expire as ever, but for
-    /// the last one while a task is queued. Of what else waits:
+    /// Running tasks are not interrupted, and a task that a worker has just taken still runs. The
+    /// pool accepts tasks until it is full. Workers park and expire as usual, but the last one
+    /// stays while a task is queued.
     ///
-    /// | while the pool is paused | |
+    /// | in a paused pool | |
     /// |---|---|
-    /// | a task that runs joins one that has not started, or submits at a full pool | it runs the other in place: as a part of itself |
-    /// | a caller, under [`OnFull::RunInCaller`](crate::OnFull::RunInCaller) | waits for room: nothing new starts |
-    /// | `wait_idle`; a mapping whose pieces are queued | wait for the resume |
-    /// | a mapping or a scope that runs | its drain tasks end their turns; what the caller's own thread does goes on |
-    /// | tasks of a key | the next waits in the queue |
-    /// | `tune`, `cancel` | as ever |
-    /// | `release`; the drop of the last handle | resumes: accepted tasks run (`release_now`, and `DropPolicy::Discard`, drop them) |
-    /// | `reboot` | the pool is not paused |
+    /// | a running task joins an unstarted one, or submits while the pool is full | it runs the other task in place, as a part of itself |
+    /// | a caller under [`OnFull::RunInCaller`](crate::OnFull::RunInCaller) | waits for room: no new task starts |
+    /// | `wait_idle`; a mapping with queued pieces | wait until the pool is resumed |
+    /// | a running mapping or scope | its drain tasks end their turns; the caller's own thread continues |
+    /// | tasks of a key | the next one waits in the queue |
+    /// | `tune`, `cancel` | as usual |
+    /// | `release`; the drop of the last handle | resume the pool: accepted tasks run (`release_now` and `DropPolicy::Discard` drop them) |
+    /// | `reboot` | the pool is no longer paused |
     ///
     /// ```
     /// use pool_core::Pool;
@@ -211,13 +214,13 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// From the `PausableThreadPoolExecutor` of Java's documentation.
+    /// Modelled on the `PausableThreadPoolExecutor` in Java's documentation.
     #[doc(alias = "suspend")]
     pub fn pause(&self) -> bool {
         self.admit().pause()
     }
 
-    /// Lets queued tasks start again. `false` if the pool is not [paused](Self::pause).
+    /// Starts queued tasks again. Returns `false` if the pool is not [paused](Self::pause).
     pub fn resume(&self) -> bool {
         self.admit().resume()
     }
@@ -227,11 +230,11 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().is_paused()
     }
 
-    /// Changes the capacity, at any time.
+    /// Changes the capacity.
     ///
-    /// More: the wait queue's heads are accepted at once. Less: idle excess workers end at once,
-    /// busy ones after their task; a thread that is being started at that moment still comes, and
-    /// leaves at once.
+    /// If it grows, waiting callers are accepted immediately, first come, first served. If it
+    /// shrinks, excess idle workers end immediately and busy ones after their task; a thread that
+    /// is being started at that moment ends as soon as it has started.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -245,16 +248,16 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// For a capacity of zero, and for an unlimited one if the pool is preallocated.
+    /// If the capacity is zero, or unlimited while the pool is preallocated.
     #[doc(alias = "Tune")]
     pub fn tune(&self, capacity: impl Into<Capacity>) -> Result<(), TuneError> {
         self.admit().tune(capacity.into())
     }
 
-    /// Accepts nothing from now on. `false` if that was done before. Does not block.
+    /// Stops accepting tasks. Returns `false` if the pool was released before. Does not block.
     ///
-    /// Waiters get their tasks back; accepted tasks still run; idle workers
-    /// end now and the others when nothing is left.
+    /// Waiting callers get their tasks back. Accepted tasks still run. Idle workers end
+    /// immediately, the others when no task is left.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -271,10 +274,10 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().release()
     }
 
-    /// Releases, and waits for the end, at most for so long. Thread-locals of threads that are
-    /// ending are waited for without a limit.
+    /// Releases the pool and waits for its end with a timeout. The timeout does not apply to
+    /// destructors of thread-locals of threads that are ending.
     ///
-    /// May be called again after a time-out, and by several threads.
+    /// Can be called again after a timeout, and by several threads.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -289,15 +292,15 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// See [`WaitError`]. The pool is released all the same.
+    /// See [`WaitError`](crate::WaitError). The pool stays released after an error.
     #[doc(alias = "ReleaseTimeout")]
     #[doc(alias = "ReleaseContext")]
     pub fn release_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::Release, self.deadline(timeout))
     }
 
-    /// Waits until the pool has ended: it is released (by any thread), nothing is in flight, and
-    /// every worker's thread is gone, its thread-locals dropped and its panic hooks returned.
+    /// Waits until the pool has ended: it is released (by any thread), no task is in flight, every
+    /// worker's thread has exited, and all panic hooks have returned.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -311,24 +314,24 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker,
-    /// [`Rebooted`](WaitError::Rebooted) if a reboot came first.
+    /// [`WouldDeadlock`](crate::WaitError::WouldDeadlock) on an own worker,
+    /// [`Rebooted`](crate::WaitError::Rebooted) if the pool is rebooted first.
     pub fn wait_released(&self) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::End, None)
     }
 
-    /// Waits for the end as [`wait_released`](Self::wait_released) does, at most for so long.
-    /// Thread-locals of threads that are ending are waited for without a limit.
+    /// As [`wait_released`](Self::wait_released), with a timeout. The timeout does not apply to
+    /// destructors of thread-locals of threads that are ending.
     ///
     /// # Errors
-    /// Those, and [`TimedOut`](WaitError::TimedOut).
+    /// As [`wait_released`](Self::wait_released), and [`TimedOut`](crate::WaitError::TimedOut).
     pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::End, self.deadline(timeout))
     }
 
-    /// Waits until nothing is in flight. The pool stays open, so that may be over on return; the
-    /// last task's handle may resolve a moment after it, and a waker be called. A value for which
-    /// there is no handle has been dropped with its task.
+    /// Waits until no task is in flight. The pool stays open, so new tasks may be in flight when
+    /// the call returns. The handle of the last task may resolve, and its waker be called, slightly
+    /// later. Values without a handle have been dropped.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -343,12 +346,12 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker.
+    /// [`WouldDeadlock`](crate::WaitError::WouldDeadlock) on an own worker.
     pub fn wait_idle(&self) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::Rest, None)
     }
 
-    /// Waits until nothing is in flight, at most for so long.
+    /// Waits until no task is in flight, with a timeout.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -365,15 +368,15 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](WaitError::TimedOut).
+    /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](crate::WaitError::TimedOut).
     pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), A::WaitError> {
         self.admit().wait(Awaited::Rest, self.deadline(timeout))
     }
 
-    /// Opens a released pool again, at any time; `false` if it is open.
+    /// Reopens a released pool. Returns `false` if it is open.
     ///
-    /// Workers that have not ended go on, and count against the capacity as ever. Those of
-    /// `min_workers` that have are started again when there is work.
+    /// Workers that have not ended continue, and count against the capacity. Ended workers of
+    /// `min_workers` are started again when there is work.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -390,7 +393,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().reboot()
     }
 
-    /// A handle that does not keep the pool open, e.g. for a task that submits itself again.
+    /// Returns a weak handle, which does not keep the pool open. For example, for a task that
+    /// submits itself again.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -439,11 +443,11 @@ impl<R: Runner, A: Admit<R>> fmt::Debug for WorkerPool<R, A> {
     }
 }
 
-/// A pool's handle that keeps nothing open. See [`WorkerPool::downgrade`].
+/// Weak handle of a pool: it does not keep the pool open. See [`WorkerPool::downgrade`].
 pub struct WeakWorkerPool<R: Runner, A: Admit<R> = Core<R>>(Weak<Owner<R, A>>);
 
 impl<R: Runner, A: Admit<R>> WeakWorkerPool<R, A> {
-    /// The pool, if another handle still keeps it.
+    /// Returns a handle, if another one still keeps the pool open.
     pub fn upgrade(&self) -> Option<WorkerPool<R, A>> {
         self.0.upgrade().map(WorkerPool)
     }

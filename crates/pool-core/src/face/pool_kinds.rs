@@ -1,4 +1,4 @@
-//! The two kinds of pools: of closures, and of one function.
+//! The two kinds of pool: of closures, and of one function.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::task::func::Func;
 
 /// A pool that runs closures. Its methods are listed at [`WorkerPool`].
 ///
-/// Closures are handed over with [`submit`](WorkerPool::submit) and [`spawn`](WorkerPool::spawn),
-/// which gives a handle to what the closure returns; there are calls that refuse at a full pool,
-/// that wait so long, and that are futures.
+/// [`submit`](WorkerPool::submit) hands over a closure; [`spawn`](WorkerPool::spawn) also returns a
+/// handle to the closure's value. Each has variants that refuse at a full pool, wait with a
+/// timeout, or are async.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -39,21 +39,21 @@ use crate::task::func::Func;
 #[doc(alias = "execute")]
 pub type Pool = WorkerPool<Closures>;
 
-/// A [`Pool`]'s handle that keeps nothing open.
+/// Weak handle of a [`Pool`]: it does not keep the pool open.
 pub type WeakPool = WeakWorkerPool<Closures>;
 
 /// A pool that calls one function with each argument submitted. Its methods are listed at [`WorkerPool`].
 ///
-/// Arguments are handed over with [`submit`](WorkerPool::submit), which drops the function's value,
-/// and [`spawn`](WorkerPool::spawn), which gives a handle to it; there are calls that refuse at a
-/// full pool, that wait so long, and that are futures.
+/// [`submit`](WorkerPool::submit) hands over an argument and drops the function's value;
+/// [`spawn`](WorkerPool::spawn) returns a handle to it. Each has variants that refuse at a full
+/// pool, wait with a timeout, or are async.
 ///
-/// An argument of up to 56 bytes lies in the queue as it is, without an allocation; a larger one
-/// costs one box. No value of it has a special meaning.
+/// An argument of up to 56 bytes is stored in the queue without an allocation; a larger one is
+/// boxed. No value of the argument has a special meaning.
 ///
-/// The function takes it by value, so a worker's stack has to hold it a few times over in a debug
-/// build: give what is larger than a few hundred kilobytes to the pool in a box of its own, or set
-/// the [stack size](crate::Builder::stack_size).
+/// The function takes its argument by value, so in a debug build a worker's stack has to hold it
+/// several times. Box arguments of more than a few hundred kilobytes, or set the [stack
+/// size](crate::Builder::stack_size).
 ///
 /// ```
 /// use pool_core::FuncPool;
@@ -73,26 +73,28 @@ pub type WeakPool = WeakWorkerPool<Closures>;
 #[doc(alias = "PoolWithFuncGeneric")]
 pub type FuncPool<T, R = ()> = WorkerPool<Func<T, R>>;
 
-/// A [`FuncPool`]'s handle that keeps nothing open.
+/// Weak handle of a [`FuncPool`]: it does not keep the pool open.
 pub type WeakFuncPool<T, R = ()> = WeakWorkerPool<Func<T, R>>;
 
 impl Pool {
-    /// Sets a pool of closures up. A capacity has to be said.
+    /// Returns a builder of a pool of closures. A capacity is required.
     pub fn builder() -> Builder<Closures> {
         Builder::new(Closures(()))
     }
 }
 
 impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
-    /// Sets a pool of `function` up. A capacity has to be said.
+    /// Returns a builder of a pool that calls `function`. A capacity is required.
     pub fn builder(function: impl Fn(T) -> R + Send + Sync + 'static) -> Builder<Func<T, R>> {
         Builder::new(Func::new(function))
     }
 
-    /// Sets a pool up whose `function` gets a state of its worker beside the argument: a connection, a
-    /// buffer, a random number generator. `make` makes it, on the worker's thread as that starts (after
-    /// the start hook), and it is dropped there before the worker ends (before the stop hook). So it
-    /// need not be `Send`, and of two calls never both have the same one.
+    /// Returns a builder of a pool whose `function` gets a per-worker state in addition to the
+    /// argument: a connection, a buffer, a random number generator.
+    ///
+    /// `make` creates the state on the worker's thread when the worker starts (after the start
+    /// hook). The state is dropped there before the worker ends (before the stop hook). So it need
+    /// not be `Send`, and no two calls use the same state at the same time.
     ///
     /// ```
     /// use pool_core::FuncPool;
@@ -114,20 +116,21 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
-    /// `make` knows its worker by [`current()`](crate::current())`.worker()`. While it takes its time
-    /// the worker is busy, as with a start hook. Costs two accesses of a thread-local for each call.
+    /// `make` can ask for its worker with [`current()`](crate::current())`.worker()`. The worker is
+    /// busy while `make` runs, as with a start hook. Each call costs two accesses of a
+    /// thread-local.
     ///
-    /// | what happens | what becomes of the state |
+    /// | event | effect on the state |
     /// |---|---|
-    /// | `function` panics | it is dropped, as it may be half changed; the worker's next call makes another. A function that is to keep it catches the panic |
-    /// | `make` panics as a worker starts | [counted](crate::Stats::hook_panics); the worker's next call makes one |
-    /// | `make` panics in a call | that task has panicked |
-    /// | its drop panics | counted at a worker's end, and the others are dropped all the same. After a panic of the function it is ignored |
-    /// | a call runs inside another (a task that joins one which has not started, or submits at a full pool) | the inner call gets another, which the worker keeps for the next such call |
-    /// | a call runs on a thread that is no worker of the pool ([`RunInCaller`](crate::OnFull::RunInCaller)) | it gets one of its own, made and dropped with it, there; `worker()` is then not this pool's |
-    /// | the worker is to end, but [stays](crate::Builder::stop_hook) | it is dropped, and another made |
+    /// | `function` panics | it is dropped, as it may be half changed; the worker's next call makes another. To keep it, catch the panic in the function |
+    /// | `make` panics when a worker starts | the panic is [counted](crate::Stats::hook_panics); the worker's next call makes a state |
+    /// | `make` panics in a call | the task has panicked |
+    /// | its drop panics | at a worker's end the panic is counted, and the other states are still dropped; after a panic of the function it is ignored |
+    /// | a call runs inside another (a task joins an unstarted task, or submits at a full pool) | the inner call gets another state, which the worker keeps for the next such call |
+    /// | a call runs on a thread that is not a worker of the pool ([`RunInCaller`](crate::OnFull::RunInCaller)) | it gets its own state, made and dropped by that call; `worker()` is then not a worker of this pool |
+    /// | the worker is about to end but [stays](crate::Builder::stop_hook) | it is dropped, and another made |
     ///
-    /// [`wait_released`](WorkerPool::wait_released) returns after the last one is gone.
+    /// [`wait_released`](WorkerPool::wait_released) returns after the last state is dropped.
     #[doc(alias = "worker_state")]
     #[doc(alias = "map_init")]
     #[doc(alias = "ThreadLocal")]
@@ -142,17 +145,17 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
 }
 
 impl<A: Admit<Closures>> WorkerPool<Closures, A> {
-    /// Releases, and takes out the tasks that have not started: their number. What they captured
-    /// is dropped on this thread, and their handles end with `Released`. Does not wait for
-    /// running tasks.
+    /// Releases the pool, removes tasks that have not started, and returns their number. Their
+    /// captures are dropped on the calling thread, and their handles end with `Released`. Does not
+    /// wait for running tasks.
     pub fn release_now(&self) -> usize {
         self.admit().release_now(&mut |()| {})
     }
 }
 
 impl<T: Send + 'static, R: Send + 'static, A: Admit<Func<T, R>>> WorkerPool<Func<T, R>, A> {
-    /// Releases, and takes out the arguments that have not been called with. Their handles end
-    /// with `Released`. Does not wait for running tasks.
+    /// Releases the pool and returns the arguments of calls that have not started. Their handles
+    /// end with `Released`. Does not wait for running calls.
     pub fn release_now(&self) -> Vec<T> {
         let mut items = Vec::new();
         self.admit().release_now(&mut |item| items.push(item));

@@ -16,19 +16,18 @@ use crate::error::SubmitError;
 use crate::face::pool::WorkerPool;
 use crate::permit::Permit;
 
-/// Reserving: room first, the task later.
+/// Reservations: room first, the task later.
 ///
-/// A [`Permit`] is for a caller that is not to make its task before there is room for it, or that
-/// is to say whether it can take more work before it gets any. Else hand the task over at once: a
-/// permit costs two sections of the lock, and holds room that is not used meanwhile.
+/// A [`Permit`] is for callers that need room before they create a task, or that report readiness
+/// for more work before they get any. Other callers should submit directly: a permit costs two
+/// sections, and holds its room unused until then.
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// Reserves room for one task. Waits while the pool is full, in the one line of those that
-    /// submit.
+    /// Reserves room for one task. Waits while the pool is full, in the same wait queue as submits.
     ///
-    /// On one of the pool's own workers a full pool refuses, as there is no task yet that could be
-    /// run in place (unless they [block](crate::WithinWorker::Block)). A pool that was built
-    /// [`nonblocking`](crate::Builder::nonblocking) refuses. May block for as long as starting the
-    /// first thread takes.
+    /// On one of the pool's own workers a full pool refuses (except under
+    /// [`WithinWorker::Block`](crate::WithinWorker::Block)), because there is no task yet to run in
+    /// place. A [`nonblocking`](crate::Builder::nonblocking) pool refuses. May block while the
+    /// first thread is started.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -42,7 +41,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// The reason alone: see [`SubmitError`].
+    /// See [`SubmitError`].
     #[doc(alias = "acquire")]
     pub fn reserve(&self) -> Result<Permit<R>, SubmitError> {
         self.reserve_with(self.on_full())
@@ -63,25 +62,25 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// The reason alone: see [`SubmitError`].
+    /// See [`SubmitError`].
     pub fn try_reserve(&self) -> Result<Permit<R>, SubmitError> {
         self.reserve_with(OnFull::Refuse)
     }
 
-    /// As [`reserve`](Self::reserve), but waits at most that long, or until that instant.
+    /// As [`reserve`](Self::reserve), but waits at most for a timeout or until a deadline.
     ///
     /// # Errors
-    /// The reason alone: see [`SubmitError`].
+    /// See [`SubmitError`].
     pub fn reserve_timeout(&self, timeout: impl Into<Timeout>) -> Result<Permit<R>, SubmitError> {
         self.reserve_with(OnFull::Wait(self.deadline(timeout)))
     }
 
-    /// As [`reserve`](Self::reserve), as a future.
+    /// Async version of [`reserve`](Self::reserve).
     ///
-    /// Futures and threads stand in one line. Nothing happens before the first poll, which may have
-    /// to start the first worker, or to wait for its start. Once it is woken it has its room, also
-    /// if it is not polled again. Dropping it, in whichever state, leaves nothing behind: no place
-    /// in the line and no room. It keeps the pool open, as a permit does. Works under any runtime.
+    /// Futures and threads share one wait queue. The future does nothing before its first poll,
+    /// which may have to start the first worker or wait for its start. A woken future holds its
+    /// room even if it is not polled again. A dropped future gives up its place in the wait queue,
+    /// and its room. The future keeps the pool open, as a permit does. Works under any runtime.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -94,8 +93,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
-    /// A `tower` service keeps the future, then the permit, between its `poll_ready` and its `call`. A
-    /// clone of the service starts without either.
+    /// A `tower` service keeps the future, and then the permit, from `poll_ready` to `call`. A
+    /// clone of the service starts without them.
     ///
     /// ```
     /// use pool_core::{Closures, JoinHandle, Permit, Pool, ReserveFuture, SubmitError};
@@ -137,7 +136,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// The reason alone: see [`SubmitError`].
+    /// See [`SubmitError`].
     pub fn reserve_async(&self) -> ReserveFuture<R, A> {
         ReserveFuture {
             room: Arc::clone(self.admit()).reserve_room_async(),
@@ -154,7 +153,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
 /// Resolves to a permit. See [`WorkerPool::reserve_async`].
 #[must_use = "futures do nothing unless polled"]
 pub struct ReserveFuture<R: Runner, A: Admit<R> = Core<R>> {
-    // Before `pool`: its drop may give room back.
+    // Dropped before `pool`, because its drop may give room back.
     room: A::RoomFuture,
     pool: WorkerPool<R, A>,
 }

@@ -13,19 +13,18 @@ use crate::face::pool::WorkerPool;
 use crate::task::accept::Accepts;
 use crate::task::handle::JoinHandle;
 
-/// Handing tasks over. A [`Pool`](crate::Pool) takes closures, a [`FuncPool`](crate::FuncPool) its
-/// function's arguments: what each takes, and what becomes of its value, [`Accepts`] says.
+/// Submitting tasks. A [`Pool`](crate::Pool) takes closures, a [`FuncPool`](crate::FuncPool) its
+/// function's arguments; see [`Accepts`].
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// Hands a task over, to be run and forgotten. Waits while the pool is full.
+    /// Hands over a task without a handle. Waits while the pool is full.
     ///
-    /// A closure may return anything; like a function's value, that is dropped on the worker as a
-    /// part of the task. A closure or an argument of up to 56 bytes is stored without an
-    /// allocation, a larger one in a box.
+    /// A closure may return any value. It is dropped on the worker as a part of the task, as is a
+    /// function's value. A closure or an argument of up to 56 bytes is stored without an
+    /// allocation, a larger one is boxed.
     ///
     /// On one of the pool's own workers a full pool runs the task in place instead (see
-    /// [`WithinWorker`](crate::WithinWorker)). A pool that was built
-    /// [`nonblocking`](crate::Builder::nonblocking) refuses. May block for as long as starting the
-    /// first thread takes.
+    /// [`WithinWorker`](crate::WithinWorker)). A [`nonblocking`](crate::Builder::nonblocking) pool
+    /// refuses. May block while the first thread is started.
     ///
     /// ```
     /// use pool_core::{FuncPool, Pool};
@@ -43,7 +42,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     #[doc(alias = "execute")]
     #[doc(alias = "fire_and_forget")]
     #[doc(alias = "Submit")]
@@ -55,8 +54,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().submit_task(task, self.on_full())
     }
 
-    /// As [`submit`](Self::submit), but refuses at a full pool. Never waits for room; while there
-    /// is no worker at all it starts the first one, or waits for its start.
+    /// As [`submit`](Self::submit), but refuses at a full pool. Never waits for room. If the pool
+    /// has no worker yet, it starts the first one, or waits for its start.
     ///
     /// ```
     /// use pool_core::{Pool, SubmitError};
@@ -64,14 +63,14 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// let pool = Pool::builder().capacity(1).build()?;
     /// match pool.try_submit(|| println!("hello")) {
     ///     Ok(()) => {}
-    ///     Err(SubmitError::Full(task)) => task(), // It came back: run it here.
+    ///     Err(SubmitError::Full(task)) => task(), // Returned in the error: run it here.
     ///     Err(other) => return Err(other.into()),
     /// }
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     #[doc(alias = "load_shed")]
     #[doc(alias = "WithNonblocking")]
     pub fn try_submit<T>(&self, task: T) -> Result<(), SubmitError<T>>
@@ -81,8 +80,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().submit_task(task, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most that long, or until that instant. A start of the first worker that
-    /// it has to make itself takes as long as it takes.
+    /// As [`submit`](Self::submit), but waits at most for a timeout or until a deadline. The limit
+    /// does not apply if this call itself has to start the first worker.
     ///
     /// ```
     /// use pool_core::{Pool, SubmitError};
@@ -98,7 +97,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn submit_timeout<T>(
         &self,
         task: T,
@@ -111,12 +110,12 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().submit_task(task, OnFull::Wait(deadline))
     }
 
-    /// As [`submit`](Self::submit), as a future: it resolves once the task is accepted.
+    /// Async version of [`submit`](Self::submit): resolves once the task is accepted.
     ///
-    /// Futures and threads stand in one line. Nothing happens before the first poll, which may have
-    /// to start the first worker, or to wait for its start; after it the future need not be polled
-    /// for its task to be accepted. Dropping it takes a task that has not been accepted back. It
-    /// never runs the task in place. Works under any runtime.
+    /// Futures and threads share one wait queue. The future does nothing before its first poll,
+    /// which may have to start the first worker or wait for its start. After it, the task can be
+    /// accepted without another poll. Dropping the future drops a task that has not been accepted.
+    /// The task is never run in place. Works under any runtime.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -130,7 +129,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     #[doc(alias = "backpressure")]
     pub fn submit_async<T>(
         &self,
@@ -142,10 +141,10 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         Arc::clone(self.admit()).submit_task_async(task, None)
     }
 
-    /// Hands a task over and returns a handle to its value. Waits as [`submit`](Self::submit) does.
+    /// Hands over a task and returns a handle to its value. Waits as [`submit`](Self::submit) does.
     ///
-    /// Costs one allocation, and one more for a closure of more than a kilobyte or an argument of
-    /// more than 56 bytes.
+    /// Costs one allocation, and another one for a closure of more than a kilobyte or an argument
+    /// of more than 56 bytes.
     ///
     /// ```
     /// use pool_core::{FuncPool, Pool};
@@ -159,7 +158,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     #[doc(alias = "spawn_blocking")]
     pub fn spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
     where
@@ -183,7 +182,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn try_spawn<T>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
     where
         R: Accepts<T>,
@@ -191,11 +190,11 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().spawn_task(task, None, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most that long, or until that instant, as
+    /// As [`spawn`](Self::spawn), but waits at most for a timeout or until a deadline, as
     /// [`submit_timeout`](Self::submit_timeout) does.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn spawn_timeout<T>(
         &self,
         task: T,
@@ -208,9 +207,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().spawn_task(task, None, OnFull::Wait(deadline))
     }
 
-    /// As [`spawn`](Self::spawn), as a future that resolves to the handle once the task is
-    /// accepted; see [`submit_async`](Self::submit_async). Dropped after that, it detaches the
-    /// task.
+    /// Async version of [`spawn`](Self::spawn): resolves to the handle once the task is accepted;
+    /// see [`submit_async`](Self::submit_async). Dropping the future after that detaches the task.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -224,7 +222,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     #[doc(alias = "spawn_blocking")]
     pub fn spawn_async<T>(
         &self,

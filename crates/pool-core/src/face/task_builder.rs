@@ -1,10 +1,10 @@
-//! What a single task may be given beside its closure, and the calls that hand it over so.
+//! Options of a single task, and the calls that hand it over with them.
 //!
-//! Not for: tasks that are given nothing. [`WorkerPool::submit`] and its kin know of no options, and
-//! cost nothing for them.
+//! [`WorkerPool::submit`] and its variants bypass this file, so that tasks without options cost
+//! nothing extra.
 //!
-//! An option is a field of [`TaskOptions`] and a setter of [`TaskBuilder`]. Whatever it means for the
-//! accepted task lies in its [`TaskRecord`](crate::task::record::TaskRecord).
+//! An option is a field of [`TaskOptions`] and a setter of [`TaskBuilder`]. Its effect on an
+//! accepted task is in [`TaskRecord`](crate::task::record::TaskRecord).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::task::cancel::CancelToken;
 use crate::task::handle::JoinHandle;
 use crate::task::options::TaskOptions;
 
-/// Gives a single task a name, a token that cancels it, a time to be started by; then hands it over.
+/// Builder of a single task with options: a name, cancellation tokens, a latest start, a priority.
 /// Made by [`WorkerPool::task`].
 ///
 /// ```
@@ -42,7 +42,7 @@ use crate::task::options::TaskOptions;
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// Such a task costs one allocation, submitted or spawned.
+/// The task costs one allocation, both for submit and spawn.
 #[must_use = "a task builder does nothing until a task is handed over"]
 pub struct TaskBuilder<'p, P> {
     host: &'p P,
@@ -50,7 +50,7 @@ pub struct TaskBuilder<'p, P> {
 }
 
 impl<'p, P> TaskBuilder<'p, P> {
-    /// For the tasks of that pool or group.
+    /// Returns a builder of a task of this pool or group.
     pub fn of(host: &'p P) -> Self {
         Self {
             host,
@@ -58,36 +58,35 @@ impl<'p, P> TaskBuilder<'p, P> {
         }
     }
 
-    /// What the task is called, in reports of its panic, to task hooks, and by
-    /// [`current`](crate::task::current).
+    /// Names the task in reports of its panic, for task hooks, and for
+    /// [`current`](crate::current()).
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.options.name = Some(name.into());
         self
     }
 
-    /// The token cancels the task; of several, each does.
+    /// Adds a token that cancels the task. If there are several, each one cancels it.
     ///
-    /// A task that has not started is then not run: it keeps its place in the queue until a worker
-    /// comes to it, which drops it, and its handle ends with
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled). One that runs is asked to stop:
-    /// [`current`](crate::task::current)`().is_cancelled()`. A call that waits for room gives up, with
-    /// [`SubmitError::Cancelled`].
+    /// A cancelled task that has not started is not run. It stays in the queue until a worker takes
+    /// and drops it; its handle ends with [`JoinError::Cancelled`](crate::JoinError::Cancelled). A
+    /// running task can check [`current`](crate::current())`().is_cancelled()`. A call that
+    /// waits for room fails with [`SubmitError::Cancelled`].
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.options.tokens.push(token.clone());
         self
     }
 
-    /// If no worker has started the task by then, by the pool's clock, it is not run: its handle ends
-    /// with [`JoinError::Expired`](crate::JoinError::Expired), and it is counted as
-    /// [`Stats::expired`](crate::Stats::expired) when a worker comes to it. A call that waits for
-    /// room waits no longer than that; one that is a future waits on.
+    /// Sets the latest start, by the pool's clock. A task that no worker has started by then is not
+    /// run: its handle ends with [`JoinError::Expired`](crate::JoinError::Expired), and it is
+    /// counted in [`Stats::expired`](crate::Stats::expired) when a worker takes it. A blocking call
+    /// waits for room at most until then; a future does not apply this limit.
     pub fn start_before(mut self, when: Instant) -> Self {
         self.options.start_before = Some(when);
         self
     }
 
-    /// Which queued tasks are started before it, in a pool that was built with
-    /// [`priorities`](crate::Builder::priorities). Elsewhere it means nothing.
+    /// Sets the priority among queued tasks. It has no effect in a pool built without
+    /// [`priorities`](crate::Builder::priorities).
     ///
     /// ```
     /// use pool_core::{Pool, Priority};
@@ -108,10 +107,10 @@ impl<'p, P> TaskBuilder<'p, P> {
         self
     }
 
-    /// Hands the task over, to be run and forgotten: see [`WorkerPool::submit`].
+    /// Hands over the task without a handle: see [`WorkerPool::submit`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn submit<T>(self, task: T) -> Result<(), SubmitError<T>>
     where
         P: SubmitWithOptions<T>,
@@ -123,7 +122,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     /// As [`submit`](Self::submit), but refuses at a full pool: see [`WorkerPool::try_submit`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn try_submit<T>(self, task: T) -> Result<(), SubmitError<T>>
     where
         P: SubmitWithOptions<T>,
@@ -132,11 +131,11 @@ impl<'p, P> TaskBuilder<'p, P> {
             .submit_with_options(task, self.options, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most for so long: see
+    /// As [`submit`](Self::submit), but waits at most for a timeout: see
     /// [`WorkerPool::submit_timeout`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn submit_timeout<T>(
         self,
         task: T,
@@ -149,10 +148,10 @@ impl<'p, P> TaskBuilder<'p, P> {
         self.host.submit_with_options(task, self.options, on_full)
     }
 
-    /// As [`submit`](Self::submit), as a future: see [`WorkerPool::submit_async`].
+    /// Async version of [`submit`](Self::submit): see [`WorkerPool::submit_async`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn submit_async<T>(
         self,
         task: T,
@@ -163,11 +162,11 @@ impl<'p, P> TaskBuilder<'p, P> {
         self.host.submit_with_options_async(task, self.options)
     }
 
-    /// Hands the task over and returns a handle to its value: see [`WorkerPool::spawn`]. Of a
-    /// [`TaskGroup`](crate::TaskGroup) it is the group that has the handle.
+    /// Hands over the task and returns a handle to its value: see [`WorkerPool::spawn`]. A task
+    /// group (`pool_util::TaskGroup`) keeps the handle itself.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn spawn<T>(self, task: T) -> Result<P::Handle, SubmitError<T>>
     where
         P: SpawnWithOptions<T>,
@@ -179,7 +178,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     /// As [`spawn`](Self::spawn), but refuses at a full pool: see [`WorkerPool::try_spawn`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn try_spawn<T>(self, task: T) -> Result<P::Handle, SubmitError<T>>
     where
         P: SpawnWithOptions<T>,
@@ -188,10 +187,11 @@ impl<'p, P> TaskBuilder<'p, P> {
             .spawn_with_options(task, self.options, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most for so long: see [`WorkerPool::spawn_timeout`].
+    /// As [`spawn`](Self::spawn), but waits at most for a timeout: see
+    /// [`WorkerPool::spawn_timeout`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn spawn_timeout<T>(
         self,
         task: T,
@@ -204,11 +204,10 @@ impl<'p, P> TaskBuilder<'p, P> {
         self.host.spawn_with_options(task, self.options, on_full)
     }
 
-    /// As [`spawn`](Self::spawn), as a future that resolves to the handle: see
-    /// [`WorkerPool::spawn_async`].
+    /// Async version of [`spawn`](Self::spawn): see [`WorkerPool::spawn_async`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// [`SubmitError`], which returns the task.
     pub fn spawn_async<T>(
         self,
         task: T,
@@ -220,18 +219,18 @@ impl<'p, P> TaskBuilder<'p, P> {
     }
 }
 
-/// Whatever a [`TaskBuilder`] gives its task to.
+/// A pool or group that a [`TaskBuilder`] hands its task to.
 pub trait OptionsHost {
-    /// What a call without a limit does at a full pool.
+    /// Policy of calls without a timeout at a full pool.
     fn usual(&self) -> OnFull;
-    /// When a wait that begins now and takes so long is over, by the pool's clock; `None` if never.
+    /// The deadline of a wait that starts now, by the pool's clock; `None` if it has no limit.
     fn after(&self, timeout: Timeout) -> Option<Instant>;
 }
 
 /// Spawns tasks with options.
-#[expect(clippy::missing_errors_doc, reason = "said by the builder")]
+#[expect(clippy::missing_errors_doc, reason = "documented on the builder")]
 pub trait SpawnWithOptions<T>: OptionsHost {
-    /// What the caller has of its task.
+    /// The caller's handle of the task.
     type Handle;
     /// See [`TaskBuilder::spawn`].
     fn spawn_with_options(
@@ -243,7 +242,7 @@ pub trait SpawnWithOptions<T>: OptionsHost {
 }
 
 /// Submits tasks with options.
-#[expect(clippy::missing_errors_doc, reason = "said by the builder")]
+#[expect(clippy::missing_errors_doc, reason = "documented on the builder")]
 pub trait SubmitWithOptions<T>: OptionsHost {
     /// See [`TaskBuilder::submit`].
     fn submit_with_options(
@@ -254,7 +253,7 @@ pub trait SubmitWithOptions<T>: OptionsHost {
     ) -> Result<(), SubmitError<T>>;
 }
 
-/// Does both by futures.
+/// Async versions of [`SubmitWithOptions`] and [`SpawnWithOptions`].
 pub trait AwaitWithOptions<T>: SpawnWithOptions<T> {
     /// See [`TaskBuilder::submit_async`].
     fn submit_with_options_async(
@@ -329,10 +328,9 @@ where
     }
 }
 
-/// Tasks that are given more than a closure.
+/// Tasks with options.
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// Sets a single task up: its name, a token that cancels it, a time by which it is to be started.
-    /// See [`TaskBuilder`].
+    /// Returns a builder of a single task with options: see [`TaskBuilder`].
     pub fn task(&self) -> TaskBuilder<'_, Self> {
         TaskBuilder::of(self)
     }

@@ -1,13 +1,13 @@
-//! One interface for every kind of pool, so that a caller need not care which it was given.
+//! Traits common to every kind of pool, for callers that are independent of the kind.
 //!
-//! [`Workers`] is what all have in common, [`Submit`] takes tasks of one type, [`Spawn`] gives
-//! handles to their values, [`Reserve`] gives permits. `Pool`, `FuncPool` and the multi-pools have
-//! them all.
+//! [`Workers`] has the figures and the lifecycle, [`Submit`] takes tasks of one type, [`Spawn`]
+//! returns handles to their values, [`Reserve`] gives permits. `Pool`, `FuncPool` and the
+//! multi-pools implement all of them.
 //!
-//! Not for: calls on a pool of known type. Its own methods do the same and return futures that are
-//! not boxed.
+//! Use the inherent methods for a pool of known type: their futures are not boxed.
 //!
-//! The first three may be trait objects: `&dyn Submit<Box<dyn FnOnce() + Send>>` is any pool of closures.
+//! All but [`Reserve`] can be trait objects: `&dyn Submit<Box<dyn FnOnce() + Send>>` is any pool of
+//! closures.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,11 +29,11 @@ use crate::permit::Permit;
 use crate::stats::Stats;
 use crate::task::accept::Accepts;
 
-/// A future of no known type.
+/// A boxed future.
 pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Figures and life of a pool. Each method does what [`WorkerPool`]'s of the same name does; those
-/// whose names end in `until` wait without a limit if there is no deadline.
+/// Figures and lifecycle of a pool. Each method does the same as the [`WorkerPool`] method of the
+/// same name. Methods named `.._until` wait without a limit if there is no deadline.
 ///
 /// ```
 /// use pool_core::{FuncPool, Pool, Workers};
@@ -46,64 +46,67 @@ pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
-#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+#[expect(
+    clippy::missing_errors_doc,
+    reason = "documented on the pools' own methods"
+)]
 pub trait Workers: Send + Sync {
     /// The pool's name.
     fn name(&self) -> &str;
-    /// All figures.
+    /// Returns a snapshot of all figures.
     fn stats(&self) -> Stats;
-    /// Whether the pool has been released, and not rebooted since.
+    /// Whether the pool is released (and has not been rebooted since).
     fn is_released(&self) -> bool;
     /// Whether the calling thread is one of the pool's workers.
     fn is_own_worker(&self) -> bool;
-    /// What a submit without a time limit does at a full pool, as built.
+    /// Policy of calls without a timeout at a full pool, as set by the builder.
     fn on_full(&self) -> OnFull;
-    /// When a wait that begins now and takes so long is over, by the pool's clock; `None` if never.
+    /// The deadline of a wait that starts now, by the pool's clock; `None` if it has no limit.
     fn deadline(&self, timeout: Duration) -> Option<Instant>;
 
-    /// Changes the capacity (of a multi-pool: each pool's).
+    /// Changes the capacity (of every member of a multi-pool).
     fn tune(&self, capacity: Capacity) -> Result<(), TuneError>;
-    /// Accepts nothing from now on. `false` if that was done before.
+    /// Stops accepting tasks. Returns `false` if the pool was released before.
     fn release(&self) -> bool;
-    /// Releases, and drops what has not started: the number of those tasks.
+    /// Releases the pool, drops tasks that have not started, and returns their number.
     fn release_now(&self) -> usize;
-    /// Releases, and waits for the end.
+    /// Releases the pool and waits for its end.
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
-    /// Waits for the end.
+    /// Waits for the pool's end.
     fn wait_released_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
-    /// Waits until nothing is in flight.
+    /// Waits until no task is in flight.
     fn wait_idle_until(&self, deadline: Option<Instant>) -> Result<(), WaitError>;
-    /// Opens a released pool again. `false` if it is open.
+    /// Reopens a released pool. Returns `false` if it is open.
     fn reboot(&self) -> bool;
-    /// Lets no queued task start. `false` if that is so already.
+    /// Stops starting queued tasks. Returns `false` if the pool is paused or released.
     fn pause(&self) -> bool;
-    /// Lets queued tasks start again. `false` if they may already.
+    /// Starts queued tasks again. Returns `false` if the pool is not paused.
     fn resume(&self) -> bool;
-    /// Whether it is paused.
+    /// Whether the pool is paused.
     fn is_paused(&self) -> bool;
 
-    /// Live workers, idle ones included.
+    /// Number of live workers, including idle ones.
     fn running(&self) -> usize {
         self.stats().live
     }
-    /// Workers that could still be started; `None` if unlimited.
+    /// Number of workers that can still be started; `None` if unlimited.
     fn free(&self) -> Option<usize> {
         let stats = self.stats();
         Some(stats.capacity.limit()?.saturating_sub(stats.live))
     }
-    /// Threads and futures that wait for room.
+    /// Number of threads and futures that wait for room.
     fn waiting(&self) -> usize {
         self.stats().waiting
     }
-    /// The most live workers there may be.
+    /// Maximum number of live workers.
     fn capacity(&self) -> Capacity {
         self.stats().capacity
     }
-    /// Accepted tasks that have not started.
+    /// Number of accepted tasks that have not started.
     fn queued(&self) -> usize {
         self.stats().queued
     }
-    /// Accepted tasks that have not ended.
+    /// Number of accepted tasks that have not ended.
     fn in_flight(&self) -> usize {
         self.stats().in_flight
     }
@@ -111,14 +114,14 @@ pub trait Workers: Send + Sync {
     fn wait_released(&self) -> Result<(), WaitError> {
         self.wait_released_until(None)
     }
-    /// Waits until nothing is in flight.
+    /// Waits until no task is in flight.
     fn wait_idle(&self) -> Result<(), WaitError> {
         self.wait_idle_until(None)
     }
 }
 
-/// Takes tasks of type `T`: closures, or a typed pool's arguments. Each method does what
-/// [`WorkerPool`]'s of the same name does; a refused task comes back in the error.
+/// Takes tasks of type `T`: closures, or a typed pool's arguments. Each method does the same as the
+/// [`WorkerPool`] method of the same name. Errors contain the refused task.
 ///
 /// ```
 /// use pool_core::{FuncPool, Pool, Submit};
@@ -131,11 +134,14 @@ pub trait Workers: Send + Sync {
 /// assert!(twice(&FuncPool::builder(|_: u8| ()).capacity(1).build()?, &7));
 /// # Ok::<(), pool_core::BuildError>(())
 /// ```
-#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+#[expect(
+    clippy::missing_errors_doc,
+    reason = "documented on the pools' own methods"
+)]
 pub trait Submit<T>: Workers {
-    /// Hands a task over; `on_full` says what happens at a full pool.
+    /// Hands over a task; `on_full` applies at a full pool.
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>;
-    /// As a future that resolves once the task is accepted.
+    /// Resolves once the task is accepted.
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>>;
 
     /// Waits while the pool is full.
@@ -148,8 +154,8 @@ pub trait Submit<T>: Workers {
     }
 }
 
-/// Takes tasks of type `T` and returns handles to their values. Each method does what
-/// [`WorkerPool`]'s of the same name does; a refused task comes back in the error.
+/// Takes tasks of type `T` and returns handles to their values. Each method does the same as the
+/// [`WorkerPool`] method of the same name. Errors contain the refused task.
 ///
 /// ```
 /// use pool_core::{FuncPool, Spawn};
@@ -163,14 +169,17 @@ pub trait Submit<T>: Workers {
 /// assert_eq!(length(&lengths, "ant"), Some(3));
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
-#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+#[expect(
+    clippy::missing_errors_doc,
+    reason = "documented on the pools' own methods"
+)]
 pub trait Spawn<T>: Workers {
-    /// What a task returns.
+    /// Type of a task's value.
     type Value: Send + 'static;
 
-    /// Hands a task over; `on_full` says what happens at a full pool.
+    /// Hands over a task; `on_full` applies at a full pool.
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<Self::Value, T>;
-    /// As a future that resolves to the handle.
+    /// Resolves to the handle once the task is accepted.
     fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<Self::Value, T>>;
 
     /// Waits while the pool is full.
@@ -183,8 +192,8 @@ pub trait Spawn<T>: Workers {
     }
 }
 
-/// Gives permits: room first, the task later. Each method does what [`WorkerPool`]'s of the same
-/// name does. Not for trait objects, unlike the others.
+/// Gives permits: room first, the task later. Each method does the same as the [`WorkerPool`]
+/// method of the same name. Unlike the other traits, it does not support trait objects.
 ///
 /// ```
 /// use pool_core::{Pool, Reserve};
@@ -196,16 +205,19 @@ pub trait Spawn<T>: Workers {
 /// assert!(has_room(&Pool::builder().capacity(1).build()?));
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
-#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+#[expect(
+    clippy::missing_errors_doc,
+    reason = "documented on the pools' own methods"
+)]
 pub trait Reserve: Workers + Clone + 'static {
-    /// Which kind of tasks the permits are for.
+    /// Kind of the tasks that the permits are for.
     type Runner: Runner;
     /// Resolves to a permit.
     type ReserveFuture: Future<Output = Result<Permit<Self::Runner>, SubmitError>> + Send + Unpin;
 
-    /// Reserves room for one task; `on_full` says what happens at a full pool.
+    /// Reserves room for one task; `on_full` applies at a full pool.
     fn reserve_with(&self, on_full: OnFull) -> Result<Permit<Self::Runner>, SubmitError>;
-    /// As a future.
+    /// Resolves to a permit once room is reserved.
     fn reserve_async(&self) -> Self::ReserveFuture;
 
     /// Waits while the pool is full.
@@ -216,7 +228,7 @@ pub trait Reserve: Workers + Clone + 'static {
     fn try_reserve(&self) -> Result<Permit<Self::Runner>, SubmitError> {
         self.reserve_with(OnFull::Refuse)
     }
-    /// Waits at most that long, or until that instant.
+    /// Waits at most for a timeout or until a deadline.
     fn reserve_timeout(
         &self,
         timeout: impl Into<Timeout>,
@@ -225,8 +237,8 @@ pub trait Reserve: Workers + Clone + 'static {
     }
 }
 
-/// The calls of these traits that have a time limit, also on trait objects. A limit is a
-/// [`Duration`], or an [`Instant`](std::time::Instant) by the pool's clock.
+/// Calls with a timeout, also for trait objects. The timeout is a [`Duration`], or an
+/// [`Instant`](std::time::Instant) by the pool's clock.
 ///
 /// ```
 /// use pool_core::{Pool, Submit, TimeoutExt};
@@ -238,31 +250,35 @@ pub trait Reserve: Workers + Clone + 'static {
 /// any.wait_idle_timeout(Duration::from_secs(60))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[expect(clippy::missing_errors_doc, reason = "said by the pools' own methods")]
+#[expect(
+    clippy::missing_errors_doc,
+    reason = "documented on the pools' own methods"
+)]
 pub trait TimeoutExt: Workers {
-    /// Waits for room at most that long, or until that instant.
+    /// Hands over a task; waits for room at most for a timeout or until a deadline.
     fn submit_timeout<T>(&self, task: T, timeout: impl Into<Timeout>) -> Result<(), SubmitError<T>>
     where
         Self: Submit<T>,
     {
         self.submit_with(task, OnFull::Wait(deadline(self, timeout)))
     }
-    /// Waits for room at most that long, or until that instant.
+    /// Hands over a task and returns its handle; waits for room at most for a timeout or until a
+    /// deadline.
     fn spawn_timeout<T>(&self, task: T, timeout: impl Into<Timeout>) -> Spawned<Self::Value, T>
     where
         Self: Spawn<T>,
     {
         self.spawn_with(task, OnFull::Wait(deadline(self, timeout)))
     }
-    /// Releases, and waits for the end at most that long, or until that instant.
+    /// Releases the pool and waits for its end, at most for a timeout or until a deadline.
     fn release_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.release_until(deadline(self, timeout))
     }
-    /// Waits for the end at most that long, or until that instant.
+    /// Waits for the pool's end, at most for a timeout or until a deadline.
     fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.wait_released_until(deadline(self, timeout))
     }
-    /// Waits until nothing is in flight, at most that long, or until that instant.
+    /// Waits until no task is in flight, at most for a timeout or until a deadline.
     fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.wait_idle_until(deadline(self, timeout))
     }
@@ -303,7 +319,7 @@ impl<R: Runner, A: Admit<R>> Workers for WorkerPool<R, A> {
         self.release()
     }
     fn release_now(&self) -> usize {
-        let mut items = Vec::new(); // User code: dropped once all figures show their end.
+        let mut items = Vec::new(); // USER CODE: their drop, which must not run before all figures are updated.
         let released = self.admit().release_now(&mut |item| items.push(item));
         for item in items {
             drop_quietly(item);
@@ -341,6 +357,7 @@ impl<R: Runner, A: Admit<R>> Workers for WorkerPool<R, A> {
 
 impl<T: 'static, R: Accepts<T>, A: Admit<R>> Submit<T> for WorkerPool<R, A> {
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
+        // The builder has checked only its own policy, so that of the caller must be checked here.
         let task = self.admit().check_discards(task, on_full)?;
         self.admit().submit_task(task, on_full)
     }
@@ -353,6 +370,7 @@ impl<T: 'static, R: Accepts<T>, A: Admit<R>> Spawn<T> for WorkerPool<R, A> {
     type Value = R::Value;
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<R::Value, T> {
+        // The builder has checked only its own policy, so that of the caller must be checked here.
         let task = self.admit().check_discards(task, on_full)?;
         self.admit().spawn_task(task, None, on_full)
     }

@@ -1,4 +1,4 @@
-//! The calls that wait for rest or for the end as futures.
+//! Async versions of the calls that wait until the pool is idle or has ended.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,17 +9,16 @@ use crate::engine::runner::Runner;
 use crate::engine::wait::Awaited;
 use crate::face::pool::WorkerPool;
 
-/// Waiting as a future, under any runtime: nothing here blocks, and dropping a future leaves nothing
-/// behind.
+/// Async waits. They work under any runtime, never block, and can be dropped at any time.
 ///
-/// Unlike the calls that block, a future does not join threads: it is ready as soon as the last
-/// worker is gone, that is, has run its last task and its stop hook. Its thread, and those of workers
-/// that went before it, may still drop their thread-locals; [`Stats::ending`](crate::Stats::ending)
-/// counts those not yet joined. It may be awaited on any thread, but a task that blocks on it holds
-/// its own worker, and waits for itself.
+/// Unlike the blocking calls, these futures do not join threads: they are ready as soon as the last
+/// worker has run its last task and its stop hook. Its thread, and those of workers that ended
+/// before it, may still run destructors of thread-locals; [`Stats::ending`](crate::Stats::ending)
+/// counts the threads not yet joined. The futures can be awaited on any thread, but a task that
+/// blocks on one holds its own worker, and so waits for itself.
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// As [`wait_idle`](Self::wait_idle), as a future: resolves once there is an instant, after its
-    /// first poll, at which nothing is in flight.
+    /// Async version of [`wait_idle`](Self::wait_idle). Resolves once there has been an instant
+    /// after its first poll at which no task was in flight.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -34,32 +33,32 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// [`Forked`](WaitError::Forked) in a forked child.
+    /// [`Forked`](crate::WaitError::Forked) in a forked child.
     pub fn wait_idle_async(
         &self,
     ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
         Arc::clone(self.admit()).wait_async(Awaited::Rest, None)
     }
 
-    /// Resolves once the pool has ended: it is released (by any thread), nothing is in flight, and
-    /// no worker is left. It keeps nothing open.
+    /// Resolves once the pool has ended: it is released (by any thread), no task is in flight, and
+    /// no worker is left. The future does not keep the pool open.
     ///
     /// # Errors
-    /// [`Rebooted`](WaitError::Rebooted) if a reboot came first, [`Forked`](WaitError::Forked) in a
-    /// forked child.
+    /// [`Rebooted`](crate::WaitError::Rebooted) if the pool is rebooted first,
+    /// [`Forked`](crate::WaitError::Forked) in a forked child.
     pub fn wait_released_async(
         &self,
     ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
         Arc::clone(self.admit()).wait_async(Awaited::End, None)
     }
 
-    /// Releases, at the first poll, and resolves once the pool has ended, as
-    /// [`wait_released_async`](Self::wait_released_async) does; or at the deadline, by the pool's
+    /// Releases the pool at the first poll, and resolves once it has ended, as
+    /// [`wait_released_async`](Self::wait_released_async) does, or at the deadline by the pool's
     /// clock.
     ///
-    /// For the end of a pool in an async program: after it, the drop of the last handle blocks no
-    /// thread of the runtime, also under [`DropPolicy::Join`](crate::DropPolicy::Join). (That one
-    /// without it does, until all accepted tasks have run.)
+    /// For shutdown in an async program. After it, dropping the last handle blocks no thread of the
+    /// runtime, even under [`DropPolicy::Join`](crate::DropPolicy::Join), which otherwise blocks
+    /// until all accepted tasks have run.
     ///
     /// ```
     /// use pool_core::{DropPolicy, Pool};
@@ -76,8 +75,9 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// Those, and [`TimedOut`](WaitError::TimedOut): also if the clock has no thread to wake the
-    /// future at the deadline. The pool is released all the same.
+    /// As [`wait_released_async`](Self::wait_released_async), and
+    /// [`TimedOut`](crate::WaitError::TimedOut), also if the clock has no thread to wake the future
+    /// at the deadline. The pool stays released after an error.
     pub fn release_async(
         &self,
         deadline: Option<Instant>,

@@ -1,5 +1,5 @@
-//! The handle of a key's task: it may drop what the task captured, but takes nothing out of its
-//! lane, and runs nothing out of turn.
+//! Handle of a key's task. A cancel drops the captures but leaves the task in its lane, and a join
+//! does not run the task in place, because either would break the key's order.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::task::closures::{Closures, Spawned};
 use crate::task::handle::{PoolRef, RawHandle};
 use crate::task::run::{Outcome, TaskContext};
 
-/// A job and its handle.
+/// Returns the job of a cell, and its handle.
 pub(super) fn promise(core: &Arc<Core<Closures>>, cell: Arc<SpawnCell>) -> (Spawned, RawHandle) {
     let pool = Arc::new(InLane(Arc::clone(core)));
     (Spawned(Arc::clone(&cell)), RawHandle::new(cell, pool))
 }
 
-/// The pool of a task that has its place in a lane.
+/// The pool as seen by the handle of a task in a lane.
 struct InLane<R: Runner>(Arc<Core<R>>);
 
 impl<R: Runner> PoolRef for InLane<R> {
@@ -38,7 +38,7 @@ impl<R: Runner> PoolRef for InLane<R> {
         self.0.process()
     }
 
-    /// Others of its key may come first, or run at this moment.
+    // Earlier tasks of the key may be waiting or running, so the task must not run in place.
     fn may_nest(&self) -> bool {
         false
     }
@@ -51,7 +51,7 @@ impl<R: Runner> PoolRef for InLane<R> {
         self.0.nested(run)
     }
 
-    /// Its entry keeps its place and its room; it is counted when its turn comes.
+    // The task keeps its place and its room; it is counted when its turn comes.
     fn withdraw(
         self: Arc<Self>,
         claim: &mut dyn FnMut() -> bool,

@@ -1,38 +1,38 @@
-//! Lanes by their keys: for each key that has a task, what waits behind that task.
+//! Lanes by key: each key with an unfinished task has a lane, which holds the waiting tasks.
 //!
-//! Not for: locks, nor when a lane is opened and closed. A part of the caller's hash is kept, so that a
-//! lane is closed without a call of the key's `Hash` or `Eq`.
+//! Locks, and when a lane is opened and closed, are the caller's. A lane keeps part of its key's
+//! hash, so that closing it calls neither the key's `Hash` nor its `Eq`.
 //!
 //! # Invariants
-//! 1. A key is in the table while its lane is open, and no longer.
+//! 1. A key is in the table exactly while its lane is open.
 //! 2. No two open lanes have the same [`LaneId`].
-//! 3. A lane has at least one turn and at most the limit. Of the tasks that wait in it, as many hold no
-//!    permit as it has turns that are empty: each of these finds a task when it comes to one.
-//! 4. The table has room for a few times its lanes, and there are at most [`FEW`] more spare queues than
-//!    lanes: the memory of keys that are gone goes with them, however many others stay.
+//! 3. A lane has at least one turn and at most the limit. Each empty turn takes its task from the
+//!    lane when it runs, so the number of waiting tasks without a permit is the number of empty
+//!    turns.
+//! 4. The table's memory is proportional to its open lanes, and there are at most [`FEW`] more
+//!    spare queues than lanes. So memory of closed keys is freed, however many others stay open.
 
 use std::collections::VecDeque;
 use std::mem;
 
 use hashbrown::HashTable;
 
-/// Places of lanes that have been closed, and spare queues, that are kept in any case: so keys that
-/// come and go do not allocate.
+/// Number of closed lanes whose memory is always kept, so that short-lived keys do not allocate.
 const FEW: usize = 64;
-/// Tasks for which a closed lane's queue is kept.
+/// Capacity, in tasks, up to which the queue of a closed lane is kept.
 const SPARE_TASKS: usize = 4;
 
 pub(super) struct Lanes<K, J> {
-    /// The most turns that a lane has at a time.
+    /// Maximum number of turns of a lane.
     limit: u32,
     open: HashTable<Lane<K, J>>,
-    /// The number of the next lane.
+    /// Number of the next lane.
     next: u32,
-    /// Numbers have begun anew.
+    /// Whether `next` has wrapped around, so that a number may be in use.
     reuses_numbers: bool,
-    /// The most open lanes since the table was made as small as it may be.
+    /// Peak number of open lanes since the table was last shrunk.
     most_open: usize,
-    /// Empty queues of lanes that have been closed.
+    /// Empty queues of closed lanes.
     spare: Vec<VecDeque<J>>,
 }
 
@@ -43,40 +43,39 @@ struct Lane<K, J> {
     waiting: VecDeque<J>,
 }
 
-/// The turns of a lane.
 struct Turns {
     /// At least one, and at most the limit.
     all: u32,
-    /// Turns that have yet to take their next task out of the lane: as many of the tasks that wait
-    /// there hold no permit. None with a limit of one, where a turn has its next task with it.
+    /// Turns that have not yet taken their next task out of the lane. Always zero with a limit of
+    /// one, where a turn carries its next task.
     empty: u32,
 }
 
-/// Which lane it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LaneId {
     hash: KeyHash,
     number: u32,
 }
 
-/// What is kept of a key's hash.
+/// The part of a key's hash that a lane keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyHash(u32);
 
 impl KeyHash {
     #[expect(clippy::cast_possible_truncation, reason = "each half is a hash")]
     pub(super) fn new(hash: u64) -> Self {
+        // Folds both halves, because a weak hasher may vary only one of them.
         let [low, high] = [hash as u32, (hash >> 32) as u32];
         Self(low ^ high)
     }
 
-    /// Which of so many sets of lanes the key is among: by bits that the table does not go by.
+    /// The shard of a key, by bits of the hash that the table does not use.
     #[inline]
     pub(super) fn shard(self, shards: u32) -> usize {
         ((self.spread() >> 40) as u32 % shards) as usize
     }
 
-    /// The table goes by the lowest and by the highest bits of 64.
+    // Spreads 32 bits over 64, because the table uses the lowest and the highest bits of 64.
     #[inline]
     fn spread(self) -> u64 {
         u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -89,7 +88,7 @@ impl LaneId {
     }
 }
 
-/// An open lane that a task may join.
+/// An open lane, as found by its key.
 pub(super) struct Found<'a, J> {
     id: LaneId,
     limit: u32,
@@ -99,7 +98,7 @@ pub(super) struct Found<'a, J> {
 }
 
 impl<J> Found<'_, J> {
-    /// A task waits behind the others of its lane.
+    /// Appends a task to the lane's queue.
     #[inline]
     pub(super) fn push(self, job: impl FnOnce() -> J) {
         if self.waiting.capacity() == 0
@@ -107,22 +106,22 @@ impl<J> Found<'_, J> {
         {
             *self.waiting = spare;
         }
-        let job = std::iter::once_with(job); // Made where it is to lie: no copy waits for its stores.
+        // Constructed in its final place: a copy would stall until the stores before it complete.
+        let job = std::iter::once_with(job);
         self.waiting.extend(job);
     }
 
-    /// Which lane it is.
     pub(super) fn id(&self) -> LaneId {
         self.id
     }
 
-    /// Whether it has fewer turns than the limit.
+    /// Whether the lane has fewer turns than the limit.
     #[inline]
     pub(super) fn is_below_limit(&self) -> bool {
         self.turns.all < self.limit
     }
 
-    /// As [`push`](Self::push), for a task that comes with another turn of the lane.
+    /// As [`push`](Self::push), for a task that adds a turn to the lane.
     pub(super) fn push_with_turn(self, job: impl FnOnce() -> J) {
         self.turns.all += 1;
         self.turns.empty += 1;
@@ -142,23 +141,23 @@ impl<K, J> Lanes<K, J> {
         }
     }
 
-    /// The most turns that a lane has at a time.
+    /// Maximum number of turns of a lane.
     #[inline]
     pub(super) fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// Keys with an open lane.
+    /// Number of open lanes.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// The open lane of a key.
     #[inline]
     pub(super) fn find(&mut self, hash: KeyHash, key: &K) -> Option<Found<'_, J>>
     where
         K: Eq,
     {
+        // The hash first, so that the user's `Eq` runs only for likely matches.
         let is_it = |lane: &Lane<K, J>| lane.id.hash == hash && lane.key == *key;
         let lane = self.open.find_mut(hash.spread(), is_it)?;
         Some(Found {
@@ -193,15 +192,15 @@ impl<K, J> Lanes<K, J> {
             self.reuses_numbers |= self.next == 0;
             let id = LaneId { hash, number };
             let is_it = |lane: &Lane<K, J>| lane.id == id;
-            // Invariant 2: a lane may have been open for four thousand million others.
+            // Invariant 2: after a wraparound, an older lane may still have this number.
             if !self.reuses_numbers || self.open.find(hash.spread(), is_it).is_none() {
                 return id;
             }
         }
     }
 
-    /// Takes out all that waits in an open lane, into a queue that is empty. Where nothing waits, the
-    /// lane is closed: its key is to be dropped when no lock is held.
+    /// Swaps the lane's waiting tasks into `empty`. If there are none, closes the lane and returns
+    /// its key. The caller must drop the key after unlocking, because its drop is user code.
     #[inline]
     pub(super) fn take_or_close(&mut self, id: LaneId, empty: &mut VecDeque<J>) -> Option<K> {
         debug_assert!(
@@ -213,8 +212,9 @@ impl<K, J> Lanes<K, J> {
         let waiting = &mut entry.get_mut().waiting;
         if !waiting.is_empty() {
             if empty.capacity() > 4 * (waiting.len() + SPARE_TASKS) {
-                *empty = VecDeque::new(); // Of a burst that is over.
+                *empty = VecDeque::new(); // Frees the memory of an earlier burst.
             }
+            // Swapped instead of moved one by one, so that both queues keep their memory.
             mem::swap(waiting, empty);
             return None;
         }
@@ -225,9 +225,10 @@ impl<K, J> Lanes<K, J> {
         Some(lane.key)
     }
 
-    /// With a limit above one: a turn has ended its task. It is to take one that waits
-    /// ([`next_of`](Self::next_of)), unless all of them are for other turns; or it leaves. The key is
-    /// that of a lane that is closed, to be dropped when no lock is held.
+    /// For limits above one, called when a turn has ended a task. Returns whether the turn claims
+    /// another one, to be taken with [`next_of`](Self::next_of); if all waiting tasks belong to
+    /// other turns, the turn leaves. Returns the key of a closed lane, to be dropped after
+    /// unlocking.
     pub(super) fn claim_or_leave(&mut self, id: LaneId) -> (bool, Option<K>) {
         let is_it = |lane: &Lane<K, J>| lane.id == id;
         let Ok(mut entry) = self.open.find_entry(id.hash.spread(), is_it) else {
@@ -248,7 +249,7 @@ impl<K, J> Lanes<K, J> {
         (false, Some(lane.key))
     }
 
-    /// The task that an empty turn goes on to: the first that waits.
+    /// Takes the first waiting task, for an empty turn.
     pub(super) fn next_of(&mut self, id: LaneId) -> Option<J> {
         let is_it = |lane: &Lane<K, J>| lane.id == id;
         let lane = self.open.find_mut(id.hash.spread(), is_it)?;
@@ -256,25 +257,26 @@ impl<K, J> Lanes<K, J> {
         lane.turns.empty -= 1;
         let left = lane.waiting.len() + SPARE_TASKS;
         if lane.waiting.capacity() > 4 * left {
-            lane.waiting.shrink_to(2 * left); // Of a burst that is over.
+            lane.waiting.shrink_to(2 * left); // Frees the memory of an earlier burst.
         }
         Some(next)
     }
 
-    /// A turn leaves that has no task any more, and will not be run: all that waits but for other
-    /// turns, and the key, if the lane is closed. Both are to be dropped when no lock is held.
+    /// Removes a turn that will not run. Returns the waiting tasks that do not belong to other
+    /// turns, and the key if this closes the lane. Both must be dropped after unlocking.
     pub(super) fn abandon(&mut self, id: LaneId) -> Option<(Option<K>, VecDeque<J>)> {
         let is_it = |lane: &Lane<K, J>| lane.id == id;
         let lane = self.open.find_mut(id.hash.spread(), is_it)?;
         if lane.turns.all > 1 {
             lane.turns.all -= 1;
+            // One task per empty turn must stay, because that turn holds its room and will take it.
             let others = lane.waiting.split_off(lane.turns.empty as usize);
             return Some((None, others));
         }
         self.close(id).map(|(key, waiting)| (Some(key), waiting))
     }
 
-    /// Closes a lane: its key, and what waited there. Both are to be dropped when no lock is held.
+    /// Closes a lane. Returns its key and its waiting tasks, to be dropped after unlocking.
     #[inline]
     pub(super) fn close(&mut self, id: LaneId) -> Option<(K, VecDeque<J>)> {
         let is_it = |lane: &Lane<K, J>| lane.id == id;
@@ -284,24 +286,25 @@ impl<K, J> Lanes<K, J> {
         Some((lane.key, lane.waiting))
     }
 
-    /// An empty queue's memory is kept for a lane to come, or given back.
+    /// Keeps the memory of an empty queue for a later lane, if it is small.
     fn keep(&mut self, queue: VecDeque<J>) {
         if (1..=SPARE_TASKS).contains(&queue.capacity()) {
             self.spare.push(queue);
         }
     }
 
-    /// Invariant 4, when a lane has been closed.
+    /// Restores invariant 4 after a lane has been closed.
     #[inline]
     fn tidy(&mut self) {
         let open = self.open.len();
         self.spare.truncate(open + FEW);
+        // Only after a fourfold fall since the peak, so that the cost is amortised.
         if self.most_open > 4 * (open + FEW) {
             self.shrink();
         }
     }
 
-    /// Paid for by the lanes that have been closed since the last time.
+    // Amortised by the lanes closed since the last call.
     #[cold]
     fn shrink(&mut self) {
         let room = 2 * (self.open.len() + FEW);
@@ -364,7 +367,7 @@ mod tests {
         assert_eq!(lanes.close(old), Some(("old", VecDeque::new())));
     }
 
-    /// What a key does that comes, has a task behind another, and goes.
+    /// A short-lived key: its lane opens, one task waits in it, the lane closes.
     fn pass(lanes: &mut Lanes<u64, u64>, key: u64) {
         let lane = lanes.open(hash(key << 24 | key), key);
         lanes

@@ -1,7 +1,7 @@
-//! A lane's turn: a task of the pool that runs the lane's tasks, each in its place. With a limit above
-//! one a lane has several.
+//! A lane's turn: a task of the pool that runs the lane's tasks in order. With a limit above one, a
+//! lane has several turns.
 //!
-//! Not for: who opens a lane (`keyed.rs`), nor which room is whose (`sched/state/permits.rs`).
+//! `keyed.rs` opens lanes; `sched/state/permits.rs` accounts for their room.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -18,23 +18,24 @@ use crate::sched::state::{Next, State};
 use crate::task::erased::{Task, Work};
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
-/// Tasks of a turn while other tasks are queued. In a model one, so that it ends while tasks wait in
-/// the lane.
+/// Number of tasks that a turn runs before it yields to other queued tasks. One in models, so that
+/// a turn yields while tasks wait in its lane.
 const TURN: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 
-/// The turn of an open lane, with the task that is first.
+/// The turn of an open lane, and the task it runs first.
 pub(super) struct Turn<K: Eq + Send + 'static, W> {
     pub(super) shared: Arc<Shared<K>>,
     pub(super) lane: LaneId,
     pub(super) first: W,
 }
 
-/// What a turn has taken out of its lane. With a limit of one at least one task: the turn has been in the
-/// queue before. Else none: the turn takes the lane's first task when it comes to run.
+/// Tasks that a turn carries. With a limit of one there is at least one, because such a turn has
+/// been queued before. With a higher limit there are none, and the turn takes the lane's first task
+/// when it runs.
 struct Taken(VecDeque<Task>);
 
 impl<K: Eq + Send + 'static> Shared<K> {
-    /// Runs what comes after a task of the lane that has ended.
+    /// Continues with the lane's next tasks after one has ended.
     fn go_on(
         self: Arc<Self>,
         lane: LaneId,
@@ -48,11 +49,14 @@ impl<K: Eq + Send + 'static> Shared<K> {
             if taken.is_empty() && !self.refill(lane, &mut taken) {
                 return ended;
             }
+            // Yields after `TURN` tasks, so that a busy key does not starve other queued tasks.
             let yields = usize::is_multiple_of(done, TURN);
+            // Resolving with user code may be slow: the lane's tasks must not wait for it here.
             if ended.runs_user_code || core.state.pass_on(ended.outcome, yields).is_err() {
                 return self.yield_turn(lane, taken, ended);
             }
-            // Room and figures show the end: now the handle may.
+            // Only now may the handle resolve: room and figures must show the end first, because
+            // its waiter may look at them.
             let waker = ended
                 .resolve
                 .and_then(|handle| handle.resolve_and_take_waker());
@@ -64,10 +68,11 @@ impl<K: Eq + Send + 'static> Shared<K> {
         ended
     }
 
-    /// Step K3: takes all that waits in the lane. Where nothing does, the lane is closed.
+    /// Step K3: takes all tasks waiting in the lane, or closes the lane if there are none.
     ///
-    /// With a limit above one it takes none of them yet (K3c): the turn is empty, and takes the first
-    /// that waits when it comes to run. Where all that wait are for other turns, it leaves the lane.
+    /// With a limit above one (K3c) it takes none yet: the turn stays empty, and takes the lane's
+    /// first task when it runs. If all waiting tasks belong to other turns, this turn leaves the
+    /// lane.
     #[inline]
     fn refill(&self, lane: LaneId, taken: &mut VecDeque<Task>) -> bool {
         let mut lanes = self.shard(lane.hash()).lock();
@@ -76,12 +81,12 @@ impl<K: Eq + Send + 'static> Shared<K> {
         }
         let closed = lanes.take_or_close(lane, taken);
         drop(lanes);
-        // USER CODE: the drop of a key whose lane has ended.
+        // USER CODE: the drop of a closed lane's key.
         drop_quietly(closed);
         !taken.is_empty()
     }
 
-    /// The task that a turn goes on to: the first that it has taken, or step K3d.
+    /// The turn's next task: the first one it carries, or else step K3d.
     #[inline]
     fn next(&self, lane: LaneId, taken: &mut VecDeque<Task>) -> Task {
         match taken.pop_front() {
@@ -96,8 +101,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
         next.expect("a turn goes on with a task")
     }
 
-    /// A turn of the lane, to be put into the queue: what it has taken, or empty.
-    pub(super) fn again(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>) -> Task {
+    /// Creates a turn of the lane for the queue, with the tasks that it carries, if any.
+    pub(super) fn queued_turn(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>) -> Task {
         Task::new(Turn {
             shared: self,
             lane,
@@ -105,8 +110,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
         })
     }
 
-    /// Step K4: others come first. The task that has ended is counted and shown to its handle; the
-    /// lane's next one waits for the turn in the queue.
+    /// Step K4: yields to other queued tasks. The ended task is counted and its handle resolves;
+    /// the turn goes to the end of the queue.
     #[cold]
     fn yield_turn(
         self: Arc<Self>,
@@ -116,12 +121,13 @@ impl<K: Eq + Send + 'static> Shared<K> {
     ) -> TaskResult {
         let core = Arc::clone(&self.core);
         let mut effects = Effects::new();
-        let job = self.again(lane, taken);
+        let job = self.queued_turn(lane, taken);
         core.state
             .section(|state| state.pass_to_queue(ended.outcome, job, &mut effects));
         core.wake_threads(&mut effects);
-        // Room and figures show the end: now the handle may. Before what may take its time, unless
-        // it may itself.
+        // Only now may the handle resolve, because room and figures must show the end first. It
+        // resolves before `run`, which may be slow, unless resolving runs user code, which may be
+        // slow itself.
         let (first, last) = if ended.runs_user_code {
             (None, ended.resolve)
         } else {
@@ -136,12 +142,13 @@ impl<K: Eq + Send + 'static> Shared<K> {
         TaskResult::without_handle(Outcome::PassedOn)
     }
 
-    /// As step W9: a waker that came late is called while no task waits for this worker.
+    /// As step W9: puts the turn back before it calls a waker that was registered late, so that no
+    /// task waits for this worker meanwhile.
     #[cold]
     fn put_off(self: Arc<Self>, lane: LaneId, taken: VecDeque<Task>, waker: Waker) -> TaskResult {
         let core = Arc::clone(&self.core);
         let mut effects = Effects::new();
-        let job = self.again(lane, taken);
+        let job = self.queued_turn(lane, taken);
         core.state
             .section(|state| state.put_off(Next::Run(job), &mut effects));
         core.run(&mut effects);
@@ -149,8 +156,9 @@ impl<K: Eq + Send + 'static> Shared<K> {
         TaskResult::without_handle(Outcome::PassedOn)
     }
 
-    /// Step K5: a turn of the lane is not run. Closes the lane, unless it has other turns, and drops
-    /// what this turn has taken (`waiting`) and what waits there, but for other turns.
+    /// Step K5: discards a turn. Closes the lane, unless it has other turns, and drops the tasks
+    /// that this turn carries (`waiting`) or that wait in the lane and do not belong to other
+    /// turns.
     #[cold]
     fn discard(
         &self,
@@ -166,7 +174,8 @@ impl<K: Eq + Send + 'static> Shared<K> {
         waiting.append(&mut others);
         let core = &self.core;
         if !waiting.is_empty() {
-            // The handle of each may still come first.
+            // Fails for a task that its handle has cancelled before; `settle` counts it as
+            // cancelled.
             for job in &waiting {
                 job.seize(Unrun::Released);
             }
@@ -181,21 +190,23 @@ impl<K: Eq + Send + 'static> Shared<K> {
             }
             core.state.section(State::end_disposal);
         }
+        // USER CODE: the drop of the key, after all handles have resolved: it may be slow.
         drop_quietly(key);
         first
     }
 }
 
-/// Step K3c.
+/// Step K3c, and the drop of the key if that closed the lane.
 #[cold]
 fn claim<K>(mut lanes: MutexGuard<'_, Lanes<K, Task>>, lane: LaneId) -> bool {
     let (goes_on, closed) = lanes.claim_or_leave(lane);
     drop(lanes);
+    // USER CODE: the drop of a closed lane's key. It must not run under the lock.
     drop_quietly(closed);
     goes_on
 }
 
-/// A task that its handle took back has kept its place: it ends now.
+/// Counts a task that its handle took back as cancelled: unlike other such tasks it kept its place.
 #[inline]
 fn settle(result: &mut TaskResult) {
     if result.outcome == Outcome::Withdrawn {
@@ -215,7 +226,7 @@ impl<K: Eq + Send + 'static, W: Work> Work for Turn<K, W> {
         self.shared.discard(self.lane, first, VecDeque::new())
     }
 
-    /// A task that its handle took back holds its room until its turn.
+    /// Returns `true` always: a task that its handle took back keeps its room until its turn.
     fn seize(&self, why: Unrun) -> bool {
         self.first.seize(why);
         true
@@ -224,7 +235,7 @@ impl<K: Eq + Send + 'static, W: Work> Work for Turn<K, W> {
 
 impl<K: Eq + Send + 'static> Work for Turn<K, Taken> {
     fn run(mut self, context: &TaskContext) -> TaskResult {
-        // A `release_now` may have come while the turn was between two places.
+        // A `release_now` may have run while the turn was neither queued nor running.
         if self.shared.core.state.lock().discards {
             return self.release();
         }

@@ -1,7 +1,6 @@
-//! Reserving room: in one section, by waiting, or as a future.
+//! Reserving room: in one section, by blocking, or as a future. `permit.rs` has the permit itself.
 //!
-//! Not for: what a permit does, which is `permit.rs`. A caller waits for room in the pool's one wait
-//! queue, among the submits (`sched/waiters.rs`).
+//! Callers wait in the pool's only wait queue, together with submits (`sched/waiters.rs`).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,8 +20,9 @@ use crate::sister::pool_handle::PoolHandle;
 use crate::task::handle::PoolRef;
 
 impl<R: Runner> Core<R> {
-    /// Reserves room, waits for some as long as `on_full` says, or says why there is none.
+    /// Reserves room, waiting as `on_full` allows, or returns the reason why there is none.
     pub(crate) fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
+        // Before any lock is taken, because a thread that does not exist in a forked child may hold it.
         self.process().check(Reason::Forked)?;
         if self.refuses_full(on_full) {
             return Err(Reason::Full);
@@ -38,7 +38,8 @@ impl<R: Runner> Core<R> {
                 }
                 let parker = Parker::of_thread();
                 let entry = WaiterEntry::of_thread(Request::Permit, parker.clone());
-                // Step Q1.
+                // Step Q1. In the section that found the pool full: otherwise room freed in between
+                // would wake no one.
                 let ticket = state.enqueue_waiter(Arc::clone(&entry));
                 Ok((entry, ticket, parker))
             },
@@ -58,7 +59,7 @@ impl<R: Runner> Core<R> {
     }
 }
 
-/// Resolves once room is reserved. Dropped at any time, it leaves none reserved.
+/// Resolves once room is reserved. Dropping it at any time gives the room back.
 #[must_use = "futures do nothing unless polled"]
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct RoomFuture<R: Runner> {
@@ -67,9 +68,9 @@ pub struct RoomFuture<R: Runner> {
 }
 
 enum Stage<J> {
-    Outside,
+    New,
     Waiting(Arc<WaiterEntry<J>>, u64),
-    Over,
+    Done,
 }
 
 // Nothing is pinned.
@@ -77,11 +78,11 @@ impl<R: Runner> Unpin for RoomFuture<R> {}
 
 impl<R: Runner> RoomFuture<R> {
     pub(crate) fn new(core: Arc<Core<R>>) -> Self {
-        let stage = Stage::Outside;
+        let stage = Stage::New;
         Self { core, stage }
     }
 
-    /// The first poll. `None`: it waits in the wait queue.
+    /// Handles the first poll. Returns `None` if the future now stands in the wait queue.
     fn enter(&mut self) -> Option<Result<(), Reason>> {
         let core = &self.core;
         let admitted = core.admit_permit(
@@ -104,8 +105,8 @@ impl<R: Runner> RoomFuture<R> {
         match admitted {
             Ok(()) => Some(Ok(())),
             Err(Err(reason)) => Some(Err(reason)),
-            Err(Ok(in_line)) => {
-                self.stage = in_line;
+            Err(Ok(waiting)) => {
+                self.stage = waiting;
                 None
             }
         }
@@ -118,21 +119,22 @@ impl<R: Runner> Future for RoomFuture<R> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.core.process().check(SubmitError::Forked(()))?;
         let mut result = None;
-        if let Stage::Outside = self.stage {
-            self.stage = Stage::Over;
+        if let Stage::New = self.stage {
+            // Before `enter`, so that the future is over if that unwinds.
+            self.stage = Stage::Done;
             result = self.enter();
         }
-        // Also at once after it entered the queue, which has no waker yet. The waker's clone is
-        // user code: if it panics, the entry is still ours to give up.
+        // Also right after it entered the queue, because the entry has no waker yet. USER CODE: the
+        // waker's clone. If it panics, the entry is still ours to give up.
         if let Stage::Waiting(entry, _) = &self.stage {
             let answer = entry.poll(context.waker());
             result = answer.map(|answer| answer.map(drop).map_err(|(reason, _)| reason));
         }
-        // Polled after it was ready, it has nothing more to say.
+        // A future polled again after it was ready stays pending.
         let Some(result) = result else {
             return Poll::Pending;
         };
-        self.stage = Stage::Over;
+        self.stage = Stage::Done;
         Poll::Ready(match result {
             Ok(()) => Ok(PoolHandle(Arc::clone(&self.core))),
             Err(reason) => Err(reason.with(())),

@@ -1,8 +1,8 @@
-//! What a multi-pool needs of its pools, beyond their public interface.
+//! Interface for a multi-pool.
 //!
-//! Each call is one section of one pool's lock, like every other call. What several sections in a
-//! row amount to is the multi-pool's affair; so that it may make them under a lock of its own, a
-//! section here leaves its effects to the caller, as [`Deferred`].
+//! Each call is one section of one pool. A multi-pool may make several sections under a lock of its
+//! own, so a section returns its effects as [`Deferred`] instead of running them: effects can be
+//! user code, which must not run under that lock.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::sister::pool_handle::PoolHandle;
 use crate::task::cancel::CancelToken;
 use crate::task::handle::RawHandle;
 
-/// The deferred effects of a section, to be run once no lock is held: they may be user code.
+/// Effects of a section, to be run once no lock is held, because they may be user code.
 #[must_use = "deferred effects have to be run"]
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
 pub struct Deferred<R: Runner> {
@@ -41,27 +41,30 @@ impl<R: Runner> Deferred<R> {
         self.core.run(&mut self.effects);
     }
 
-    /// Runs the effects of several pools as if they were one's: threads are woken at all of them
-    /// before a worker is started at any, and user code of one holds nothing up at another.
+    /// Runs the effects of several pools. All threads are woken before any worker is started, and
+    /// user code runs last, so that user code of one pool does not delay another pool.
     pub fn run_all(mut all: Vec<Self>) {
+        // Threads first, because starting a worker may be slow: it asks the thread gate.
         for one in &mut all {
             one.core.wake_threads(&mut one.effects);
         }
         for one in &all {
             one.core.start_if_reserved(one.effects.start);
         }
+        // User code last: otherwise a slow waker of one pool would delay the others.
         for one in &mut all {
             one.effects.run_user_code();
         }
     }
 }
 
-/// One waiter's place in the wait queues of several pools. The first of them that has room takes
-/// the request; the others find the place empty.
+/// Place of one waiter in the wait queues of several pools. The first pool with room takes the
+/// request; the others then find the place empty.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
 pub struct Ticket<J>(Arc<WaiterEntry<J>>);
 
-/// How a request to several pools ended: which one accepted it, or the request and why not.
+/// Outcome of a request to several pools: the index of the pool that accepted it, or an error with
+/// the request.
 pub type Answer<Q> = Result<usize, SubmitError<Q>>;
 
 fn answer<Q>(result: WaitResult<Q, usize>) -> Answer<Q> {
@@ -69,8 +72,8 @@ fn answer<Q>(result: WaitResult<Q, usize>) -> Answer<Q> {
 }
 
 impl<J> Ticket<J> {
-    /// A ticket whose owner sleeps on `sleeper`, or else is woken as it says when it is polled;
-    /// counted in `waiter_count` as long as its request waits.
+    /// Creates a ticket. Its owner sleeps on `sleeper`, or polls with a waker if there is none.
+    /// `waiter_count` counts it while its request waits.
     pub fn new(
         request: Request<J>,
         sleeper: Option<Parker>,
@@ -83,7 +86,8 @@ impl<J> Ticket<J> {
         ))
     }
 
-    /// Sleeps until it is settled. `None` if the time is up first, or the token is cancelled.
+    /// Sleeps until the ticket is settled. Returns `None` on a timeout, or if the token is
+    /// cancelled.
     pub fn wait(
         &self,
         parker: &Parker,
@@ -94,48 +98,48 @@ impl<J> Ticket<J> {
         self.0.wait(parker, clock, deadline, token).map(answer)
     }
 
-    /// How the wait ended, if it has.
+    /// The outcome of the wait, if it has ended.
     pub fn outcome(&self) -> Option<Answer<Request<J>>> {
         self.0.outcome().map(answer)
     }
 
-    /// As [`outcome`](Ticket::outcome); if it has not ended, `waker` is called when it does.
+    /// As [`outcome`](Ticket::outcome), and registers `waker` if the wait has not ended.
     pub fn poll(&self, waker: &Waker) -> Option<Answer<Request<J>>> {
         self.0.poll(waker).map(answer)
     }
 
-    /// Ends the wait in a forked child, where no thread settles it any more.
+    /// Ends the wait in a forked child, where no other thread will settle it.
     ///
     /// # Errors
-    /// The request, unless it had left the wait queues.
+    /// Contains the request, unless it had left the wait queues.
     pub fn abandon(&self) -> Answer<Request<J>> {
         answer(self.0.abandon().map(|()| 0))
     }
 
-    /// Takes the request back. `None` if it has been accepted, or given back by a release.
+    /// Takes the request back. Returns `None` if a pool accepted it, or a release gave it back.
     pub fn withdraw(&self) -> Option<Request<J>> {
         self.0.withdraw()
     }
 }
 
-/// What became of a ticket at one pool.
+/// Outcome of entering a ticket at one pool.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
 pub enum Enqueued<R: Runner> {
-    /// It stands in the wait queue, at this place.
+    /// The ticket stands in the wait queue, at this place.
     Waiting(u64),
-    /// There was room: the request was accepted, unless another pool had taken it.
+    /// The pool had room and accepted the request, unless another pool had taken it.
     Taken(Deferred<R>),
-    /// There is room, but no worker yet: ask [`PoolHandle::accept`], which starts one.
+    /// The pool has room but no worker yet: call [`PoolHandle::accept`], which starts one.
     NoWorker,
-    /// As before, and it stands in the wait queue all the same: the section that counts the first
-    /// worker lets it in.
+    /// The pool has room but no worker yet, and the ticket stands in the wait queue. The section
+    /// that adds the first worker accepts it.
     Unstaffed(u64),
     /// The pool is released.
     Released,
 }
 
-/// Builds `count` pools whose workers count as each other's own. At an error those that were built
-/// have ended again.
+/// Builds `count` pools that treat each other's workers as own workers. After an error, those
+/// already built have ended.
 ///
 /// # Errors
 /// As [`Builder::build`].
@@ -146,51 +150,51 @@ pub fn build_group<R: Runner + Clone>(
     each.build_group(count)
 }
 
-/// The name that the pools of a group are numbered by.
+/// The name that the members' names are derived from.
 pub fn name_of_group<R: Runner>(each: &Builder<R>) -> &str {
     each.name_as_set()
 }
 
-/// Whether nothing is in flight in any of these pools, at one instant.
+/// Whether there was an instant at which no pool had a task in flight.
 ///
-/// Each was at rest at the first look and at the second, and had accepted nothing in between: so all of
-/// them were, at once, between the last first look and the first second.
+/// Each pool was at rest at both looks, and accepted no task in between. So all were at rest at
+/// once, between the last look of the first round and the first of the second.
 pub fn are_at_rest<R: Runner>(pools: &[PoolHandle<R>]) -> bool {
     let look = || -> Option<Vec<u64>> { pools.iter().map(PoolHandle::at_rest).collect() };
     look().is_some_and(|first| look() == Some(first))
 }
 
-/// What becomes of a job that this pool does not accept: its caller has it again. A function, which
-/// is the same for jobs of all kinds.
-fn keep<J>(_: &mut State<J>, why: Closed, job: J) -> (Closed, J) {
+/// Returns a rejected job to the caller. A function instead of a closure, so that `admit` is
+/// compiled once per job type.
+fn return_job<J>(_: &mut State<J>, why: Closed, job: J) -> (Closed, J) {
     (why, job)
 }
 
 /// Submitting.
 impl<R: Runner> PoolHandle<R> {
-    /// Accepts the job if there is room, having started the first worker if there is none. A
-    /// refusal is not counted: another pool may take the job.
+    /// Accepts the job if there is room, after starting the first worker if there is none. Refusals
+    /// are not counted, because another pool may accept the job.
     ///
     /// # Errors
-    /// The job comes back; never `TimedOut`.
+    /// The error returns the job and is never `TimedOut`.
     pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
         if self.0.state.is_full() {
-            return Err(SubmitError::Full(job)); // No lock was taken.
+            return Err(SubmitError::Full(job)); // Without the lock, so that full members are cheap.
         }
-        let admitted = self.0.admit(job, keep);
+        let admitted = self.0.admit(job, return_job);
         admitted.map_err(|(why, job)| why.reason().with(job))
     }
 
-    /// Makes `handle` one of this pool's, which has accepted its task: to cancel it, or to join it
-    /// in place, takes its entry out of this pool's queue.
+    /// Assigns `handle` to this pool, which has accepted its task. Cancelling the task, or joining
+    /// it in place, then removes it from this pool's queue.
     pub fn adopt(&self, handle: &mut RawHandle) {
         handle.set_pool(Arc::clone(&self.0) as _);
     }
 
-    /// As [`accept`](Self::accept), for either kind of request.
+    /// As [`accept`](Self::accept), for both kinds of request.
     ///
     /// # Errors
-    /// The request comes back; never `TimedOut`.
+    /// The error returns the request and is never `TimedOut`.
     pub fn accept_request(
         &self,
         request: Request<R::Job>,
@@ -207,15 +211,15 @@ impl<R: Runner> PoolHandle<R> {
         }
     }
 
-    /// Reserves room if there is some, having started the first worker if there is none. A refusal
-    /// is not counted. The room is held until [`permit`](Self::permit) made a permit of it, which
-    /// the caller does next.
+    /// Reserves room if there is any, after starting the first worker if there is none. Refusals
+    /// are not counted. The caller must call [`permit`](Self::permit) next, because until then no
+    /// one gives the room back.
     ///
     /// # Errors
-    /// Why there is none; never `TimedOut`.
+    /// Never `TimedOut`.
     pub fn reserve(&self) -> Result<(), SubmitError> {
         if self.0.state.is_full() {
-            return Err(SubmitError::Full(())); // No lock was taken.
+            return Err(SubmitError::Full(())); // Without the lock, so that full members are cheap.
         }
         let admitted = self.0.admit_permit(
             |_, why: Closed| why,
@@ -227,20 +231,20 @@ impl<R: Runner> PoolHandle<R> {
         admitted.map_err(|why| why.reason().with(()))
     }
 
-    /// The permit of room that was reserved in this pool. It keeps `open` until it has gone.
+    /// Creates the permit for room reserved in this pool. The permit keeps `open` alive.
     pub fn permit(&self, open: Arc<dyn Any + Send + Sync>) -> Permit<R> {
         Permit::new(Arc::clone(&self.0), open)
     }
 
-    /// Puts a ticket into the wait queue, or takes its request at once if there is room. With
-    /// `unstaffed` also into the wait queue of a pool that has room and no worker.
+    /// Puts a ticket into the wait queue, or takes its request immediately if there is room. With
+    /// `unstaffed` the ticket also enters the wait queue of a pool that has room but no worker.
     pub fn enqueue_waiter(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enqueued<R> {
         let (enqueued, deferred) = self.deferred(|state, effects| match state.view().admission() {
             Admission::Full => Some(Enqueued::Waiting(
                 state.enqueue_waiter(Arc::clone(&ticket.0)),
             )),
             Admission::Room => {
-                // The owner is the caller: it looks at the ticket next.
+                // The owner need not be woken: it is the caller, and looks at the ticket next.
                 match ticket.0.claim(state.number) {
                     Some((Request::Task(job), _awake)) => state.accept(job, effects),
                     Some((Request::Permit, _awake)) => state.reserve(),
@@ -257,31 +261,32 @@ impl<R: Runner> PoolHandle<R> {
         enqueued.unwrap_or(Enqueued::Taken(deferred))
     }
 
-    /// A ticket leaves its place in the wait queue, if it still stands there.
+    /// Removes a ticket from its place in the wait queue, if it still stands there.
     pub fn leave(&self, place: u64) {
         let left = self.0.state.section(|state| state.wait_queue.remove(place));
-        // USER CODE: the drop of the waiter's waker.
+        // USER CODE: the drop of the waiter's waker. It must not run in the section.
         drop(left);
     }
 
-    /// Runs the job here, counted as accepted and ended, as one with its outer task.
+    /// Runs the job on this thread, counted as accepted and ended, as part of its outer task.
     pub fn run_in_place(&self, job: R::Job) {
         self.0.state.section(|state| state.counts.submitted += 1);
         self.0.run_in_place(job);
     }
 
-    /// Runs the job here, as a full pool's caller that is no worker.
+    /// Runs the job on this thread for a caller that is not a worker, because the pool is full.
     pub fn run_in_caller(&self, job: R::Job) {
         self.0.state.section(State::begin_disposal);
         self.0.run_in_caller(job);
     }
 
-    /// Takes the job in the place of the oldest one that may be discarded, which is.
+    /// Accepts the job and discards the oldest one that may be discarded.
     ///
     /// # Errors
-    /// The job, if none is queued here.
+    /// The job, if no task is queued here.
     pub fn replace_oldest(&self, job: R::Job) -> Result<(), R::Job> {
         let replaced = self.0.state.section(|state| {
+            // A released pool accepts no task, so it must not discard one for it either.
             if !state.open || state.queued() == 0 {
                 return Err(job);
             }
@@ -290,7 +295,7 @@ impl<R: Runner> PoolHandle<R> {
         replaced.map(|discards| self.0.discard(discards))
     }
 
-    /// Takes the job and discards it.
+    /// Accepts the job and discards it.
     pub fn discard_newest(&self, job: R::Job) {
         let discards = self
             .0
@@ -299,11 +304,12 @@ impl<R: Runner> PoolHandle<R> {
         self.0.discard(discards);
     }
 
-    /// What a call with that policy asks for, if all pools of the group are full.
+    /// Translates a policy into the action to take if all pools of the group are full.
     pub fn asked(&self, on_full: OnFull, request: &Request<R::Job>) -> WhenFull {
         match request {
             Request::Permit => WhenFull::asked_by_permit(on_full, self.0.own_worker()),
             Request::Task(_) => match self.0.asked(on_full) {
+                // A paused pool must not start a task, not even in its caller.
                 WhenFull::RunInCaller if self.is_paused() => WhenFull::Enqueue,
                 asked => asked,
             },
@@ -313,46 +319,46 @@ impl<R: Runner> PoolHandle<R> {
 
 /// Figures and settings.
 impl<R: Runner> PoolHandle<R> {
-    /// The figures for those without the lock.
+    /// Load statistics, which can be read without the lock.
     ///
     /// # Panics
-    /// If the pool was not built as one of a group.
+    /// If the pool is not a member of a group.
     pub fn load_stats(&self) -> &Arc<LoadStats> {
         let load_stats = self.0.load_stats.as_ref();
         load_stats.expect("a member of a group has load statistics")
     }
 
-    /// What `submit` does at a full pool.
+    /// Policy of `submit` at a full pool.
     pub fn on_full(&self) -> OnFull {
         self.0.config.on_full
     }
 
-    /// Whether a call that does so might discard a task that no hook sees.
+    /// Whether a call with that policy could discard a task without a discard hook.
     pub fn discards_unseen(&self, on_full: OnFull) -> bool {
         self.0.discards_unseen(on_full)
     }
 
-    /// Whether each task is to have a record.
+    /// Whether every task has a record.
     #[inline]
     pub fn records_all(&self) -> bool {
         self.0.records_all()
     }
 
-    /// How many may wait.
+    /// Maximum number of waiting threads and futures.
     pub fn max_waiting(&self) -> usize {
         self.0.config.max_waiting
     }
 
-    /// How many tasks were accepted so far, if all of them have ended.
+    /// Number of tasks accepted so far, or `None` if one of them is still in flight.
     pub fn at_rest(&self) -> Option<u64> {
         let guard = self.0.state.lock();
         (guard.unfinished() == 0).then_some(guard.counts.submitted)
     }
 }
 
-/// Life.
+/// Lifecycle.
 impl<R: Runner> PoolHandle<R> {
-    /// One section, whose effects are left to the caller.
+    /// Runs one section and returns its effects to the caller.
     fn deferred<T>(
         &self,
         change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> T,
@@ -365,45 +371,46 @@ impl<R: Runner> PoolHandle<R> {
         (result, deferred)
     }
 
-    /// Releases: whether it was open, and which generation ends.
+    /// Releases the pool. Returns whether it was open, and the generation that ends.
     pub fn release(&self) -> ((bool, u64), Deferred<R>) {
         self.deferred(State::release)
     }
 
-    /// Releases and takes out what has not started, to be disposed of.
+    /// Releases the pool and removes unstarted jobs, which the caller must dispose of.
     pub fn release_now(&self) -> (impl Iterator<Item = R::Job> + use<R>, Deferred<R>) {
         self.deferred(|state, effects| self.0.take_unstarted(state, effects))
     }
 
-    /// Ends what [`release_now`](PoolHandle::release_now) took out: how many could still have been run.
+    /// Disposes of the jobs that [`release_now`](PoolHandle::release_now) removed. Returns how many
+    /// of them could still have been run.
     pub fn dispose(&self, jobs: impl Iterator<Item = R::Job>, keep: impl FnMut(R::Item)) -> usize {
         self.0.dispose(jobs, keep)
     }
 
-    /// Opens again. `false` if it was open.
+    /// Reopens the pool. Returns `false` if it was open.
     pub fn reboot(&self) -> (bool, Deferred<R>) {
         self.deferred(|state, effects| self.0.open_again(state, effects))
     }
 
-    /// Pauses. `false` if it was paused, or is released.
+    /// Pauses the pool. Returns `false` if it was paused, or is released.
     pub fn pause(&self) -> bool {
         self.0.pause()
     }
 
-    /// Resumes. `false` if it was not paused.
+    /// Resumes the pool. Returns `false` if it was not paused.
     pub fn resume(&self) -> (bool, Deferred<R>) {
         self.deferred(State::resume)
     }
 
-    /// Whether it is paused.
+    /// Whether the pool is paused.
     pub fn is_paused(&self) -> bool {
         self.0.state.lock().paused
     }
 
-    /// Tunes.
+    /// Changes the capacity.
     ///
     /// # Errors
-    /// As [`WorkerPool::tune`].
+    /// As [`WorkerPool::tune`](crate::WorkerPool::tune).
     pub fn tune(&self, capacity: Capacity) -> (Result<(), TuneError>, Deferred<R>) {
         self.deferred(|state, effects| state.tune(capacity, effects))
     }

@@ -1,24 +1,29 @@
-//! What `multi-pool` and `scheduled-pool` need of a pool, beyond its public interface.
+//! Interface for `pool-util`, `multi-pool` and `scheduled-pool`, in addition to the public one.
 //!
-//! **Exempt from semantic versioning.** These crates are released together and ask for each other
-//! in exactly one version; what stands here changes with them, in any release and without notice.
-//! It is documented because another kind of pool would be built on it.
+//! **Exempt from semantic versioning.** These crates are released together and depend on each other
+//! with exact versions. Items of this module can change in any release without notice. They are
+//! documented for authors of another kind of pool.
 //!
-//! | items | what they are for |
-//! |---|---|
-//! | [`PoolHandle`] | a pool, for both of the next |
-//! | [`Deferred`], [`Ticket`], [`Request`], [`Enqueued`], [`Answer`], [`WaiterCount`], [`LoadStats`], [`build_group`], [`are_at_rest`], [`Admit`], [`AdmitHandle`], [`WaitLimits`] | several pools as one: sections under a lock of the group, waiting in several wait queues at once, and figures that are read without a lock |
-//! | [`map`], [`for_each`], [`scope`], [`invoke_any`], [`invoke_any_async`], [`submit_batch`], [`Chunk`], [`Host`], [`SpawnedOn`], [`Order`], [`Site`], [`Submitter`], [`DrainTask`], [`Submission`] | mapping iterators, and scopes, on any kind of pool of closures |
-//! | [`ScheduledTask`], [`Entered`], [`Queued`], [`ReleaseListener`] | a scheduler: tasks that their owner may take back at any time, a way into the wait queue that neither waits nor is refused for want of room, and a call at the release |
-//! | [`Promise`], [`Promised`], [`join`], [`poll`], [`Joined`] | a value, its waiter, and a handle that may be gone |
-//! | [`TaskOptions`], [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`], [`Recorded`] | what a `TaskBuilder` gives its task, and to whom |
-//! | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`], [`Deadline`] | waking threads and tasks once no lock is held |
-//! | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Unrun`], [`Resolve`] | running a task, and what came of it |
+//! | used by | items | purpose |
+//! |---|---|---|
+//! | all three | [`PoolHandle`], [`Admit`], [`AdmitHandle`], [`TaskOptions`] | a pool, or several pools behind one handle, without keeping them open |
+//! | `multi-pool` | [`Admitted`], [`Awaited`], [`Spawned`], [`WaitLimits`], [`WhenFull`] | implementing [`Admit`] for several pools |
+//! | `multi-pool` | [`build_group`], [`name_of_group`], [`are_at_rest`], [`LoadStats`] | members: building them, and reading their figures without a lock (`scheduled-pool` uses [`are_at_rest`] too) |
+//! | `multi-pool` | [`Ticket`], [`Request`], [`Answer`], [`Enqueued`], [`WaiterCount`], [`Deferred`] | waiting in several wait queues at once, and sections under a lock of the group |
+//! | `multi-pool` | [`Chunk`] | batches of tasks |
+//! | `pool-util` | [`TaskRef`], [`SpawnCell`], [`Listener`] | joining and cancelling the tasks of a group or scope |
+//! | `pool-util` | [`Work`], [`Unrun`], [`job_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
+//! | `pool-util` | [`Demand`], [`Search`], [`Searches`], [`TicketList`], [`SpinPolicy`], [`JOIN_SPIN`], [`spin_until`], [`look_before_join`], [`take_woken_joiner`], [`has_unparked_joiner`] | searching, spinning and joining as the pool's workers do |
+//! | `pool-util` | [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`] | a `TaskBuilder` for groups and scopes |
+//! | `multi-pool`, `pool-util` | [`RawHandle`] | the handle of a task without its value's type |
+//! | `pool-util`, `scheduled-pool` | [`Promise`], [`Promised`], [`Look`], [`Joined`], [`join`], [`poll`] | the result of a task, and waiting for it |
+//! | `pool-util`, `scheduled-pool` | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Recorded`], [`Deadline`] | running a task and reporting its outcome |
+//! | `scheduled-pool` | [`ScheduledTask`], [`Resolve`], [`Entered`], [`Queued`], [`ReleaseListener`] | tasks that the scheduler can take back at any time, and a callback at the release |
+//! | `scheduled-pool` | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`] | waking threads and futures after the lock is unlocked |
 
 pub use crate::engine::admit::{Admit, AdmitHandle, Admitted, Spawned};
 pub use crate::engine::wait::Awaited;
 pub use crate::engine::wait::Deadline;
-pub use crate::face::batch::submit_batch;
 pub use crate::face::task_builder::{
     AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions,
 };

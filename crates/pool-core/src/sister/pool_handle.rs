@@ -1,5 +1,5 @@
-//! A pool as the sister crates see it: what [`group`](crate::sister::group) and
-//! [`scheduler`](crate::sister::scheduler) both ask of it. Their own calls stand there.
+//! A pool as seen by other crates of the workspace: calls common to [`group`](crate::sister::group)
+//! and [`scheduler`](crate::sister::scheduler).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::task::closures::Closures;
 use crate::task::handle::PoolRef;
 use crate::task::run::{Outcome, TaskContext};
 
-/// A pool, for a group of pools or a scheduler. It keeps the pool in memory, and nothing open.
+/// A pool without an owner: keeps the pool in memory, but not open.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct PoolHandle<R: Runner = Closures>(pub(crate) Arc<Core<R>>);
 
@@ -29,21 +29,21 @@ impl<R: Runner> Clone for PoolHandle<R> {
 }
 
 impl<R: Runner> PoolHandle<R> {
-    /// The clock of every time-out.
+    /// The clock of all timeouts.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.config.clock
     }
 
-    /// Which release comes next, or has come; raised by each reboot.
+    /// Number of the current generation. A reboot increments it; a release ends it.
     pub fn generation(&self) -> u64 {
         self.0.state.lock().generation
     }
 
-    /// Waits until that generation is released and every worker's thread has ended.
+    /// Waits until that generation is released and every worker's thread has exited.
     ///
     /// # Errors
-    /// As [`WorkerPool::wait_released_timeout`](crate::WorkerPool::wait_released_timeout), and [`Rebooted`](WaitError::Rebooted) if another
-    /// generation has come.
+    /// As [`WorkerPool::wait_released_timeout`](crate::WorkerPool::wait_released_timeout), and
+    /// [`Rebooted`](WaitError::Rebooted) if the pool is in a later generation.
     pub fn wait_for_end(
         &self,
         generation: u64,
@@ -52,7 +52,7 @@ impl<R: Runner> PoolHandle<R> {
         self.0.wait_for_end(generation, deadline)
     }
 
-    /// Resolves once nothing is in flight.
+    /// Resolves once no task is in flight.
     pub fn wait_idle_async(
         &self,
     ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
@@ -68,12 +68,12 @@ impl<R: Runner> PoolHandle<R> {
         WaitFuture::new(Arc::clone(&self.0), Awaited::EndOf(generation), deadline)
     }
 
-    /// Whether the caller is a worker of the pool, or of its group.
+    /// Whether the calling thread is a worker of the pool, or of its group.
     pub fn is_own_worker(&self) -> bool {
         PoolRef::is_own_worker(&*self.0)
     }
 
-    /// The process of the workers.
+    /// The process that the workers run in.
     pub fn process(&self) -> Process {
         self.0.process()
     }
@@ -103,7 +103,7 @@ impl<R: Runner> PoolHandle<R> {
         Some(capacity.saturating_sub(guard.live))
     }
 
-    /// The most live workers there may be.
+    /// Maximum number of live workers.
     pub fn capacity(&self) -> Capacity {
         Capacity::from_bound(self.0.state.lock().capacity)
     }
@@ -113,52 +113,52 @@ impl<R: Runner> PoolHandle<R> {
         self.0.state.lock().wait_queue.len()
     }
 
-    /// Whether it is released.
+    /// Whether the pool is released.
     pub fn is_released(&self) -> bool {
         !self.0.state.lock().open
     }
 
-    /// All figures.
+    /// Returns a snapshot of all figures.
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }
 
-    /// Gives reserved room back that no permit holds.
+    /// Gives back reserved room that no permit holds.
     pub fn give_back_room(&self) {
         self.0.give_back_room();
     }
 
-    /// What the drop of the last handle does.
+    /// Ends the pool as the drop of the last handle does.
     pub fn end(&self) {
         self.0.end();
     }
 }
 
-/// For a queue of pieces that a few of the pool's tasks drain.
+/// Calls for a queue of pieces that a few of the pool's tasks drain.
 impl<R: Runner> PoolHandle<R> {
-    /// What a task is run with: the pool's name, hooks and clock.
+    /// The context that tasks run in: the pool's name, hooks and clock.
     pub fn context(&self) -> &TaskContext {
         PoolRef::context(&*self.0)
     }
 
-    /// Whether a task may run in place on this thread: the nesting limit is not reached.
+    /// Whether a task may run in place on this thread without exceeding the nesting limit.
     pub fn may_nest(&self) -> bool {
         self.0.may_nest()
     }
 
-    /// Calls `run`, which runs a task in place, one level deeper than the caller's.
+    /// Calls `run`, which runs a task in place, one nesting level deeper.
     pub fn nested(&self, run: &mut dyn FnMut() -> Outcome) -> Outcome {
         self.0.nested(run)
     }
 
-    /// What the workers are wanted for, and the capacity. A section, which settles anew whether
-    /// workers are wanted.
+    /// Demand for workers, and the capacity. Takes a section, which also updates the flag that
+    /// [`is_wanted`](Self::is_wanted) reads.
     pub fn demand(&self) -> (Demand, usize) {
         let demand = |state: &mut State<_>| (state.demand(), state.capacity);
         self.0.state.section(demand)
     }
 
-    /// Whether a worker that runs a task is wanted for another. Takes no lock.
+    /// Whether other work needs a worker that is running a task. Takes no lock.
     pub fn is_wanted(&self) -> bool {
         self.0.state.is_wanted()
     }
@@ -168,7 +168,7 @@ impl<R: Runner> PoolHandle<R> {
         self.0.state.is_full()
     }
 
-    /// Whether the pool has a worker, by the figures that a group's pools keep.
+    /// Whether the pool has a worker, according to the group's load statistics.
     pub fn has_worker(&self) -> bool {
         let load_stats = self.0.load_stats.as_ref();
         load_stats.is_some_and(|load_stats| load_stats.has_worker())

@@ -1,11 +1,11 @@
-//! What a scheduler needs of a pool: tasks that their owner may take back at any time, a way into
-//! the wait queue that neither waits nor is refused for want of room, and a call at the release.
+//! Interface for a scheduler: tasks that their owner can take back at any time, an entry into the
+//! wait queue that neither blocks nor is refused for lack of room, and a callback at the release.
 //!
-//! # What always holds
-//! 1. A scheduled task that was entered is run or released once, or it still has its place in the
-//!    wait queue.
-//! 2. Its waiter entry stands in the one wait queue, first come, first served; it counts as one
-//!    that waits in the figures, and not against `max_waiting`.
+//! # Invariants
+//! 1. An entered scheduled task is run or released once, or it still has its place in the wait
+//!    queue.
+//! 2. Its waiter entry stands in the pool's only wait queue, first come, first served. The figures
+//!    count it as waiting, but `max_waiting` does not apply to it.
 //! 3. A release listener is called once, with no lock held, after the tasks of the wait queue were
 //!    given back.
 
@@ -22,12 +22,13 @@ use crate::task::erased::{Task, Work};
 use crate::task::handle::PoolRef;
 use crate::task::run::{Resolve, TaskContext, TaskResult};
 
-/// A task that the pool shares with the scheduler that entered it, which may have taken its body
-/// back.
+/// A task shared by the pool and the scheduler that entered it. The scheduler may have taken its
+/// body back.
 pub trait ScheduledTask: Resolve + 'static {
-    /// A worker has come to it. Runs it, or finds it taken back. Does not unwind.
+    /// Called by the worker that takes the task. Runs it, unless its body was taken back. Must not
+    /// unwind.
     fn run(self: Arc<Self>, context: &TaskContext) -> TaskResult;
-    /// A `release_now` took it out of the queue. Does not unwind.
+    /// Called when `release_now` removes the task from the queue. Must not unwind.
     fn release(self: Arc<Self>) -> TaskResult;
 }
 
@@ -43,24 +44,24 @@ impl Work for Entry {
     }
 }
 
-/// What became of a scheduled task.
+/// Outcome of entering a scheduled task.
 #[expect(
     missing_debug_implementations,
     reason = "never leaves `scheduled-pool`"
 )]
 pub enum Entered {
-    /// There was room: it will be run.
+    /// There was room: the task will run.
     Accepted,
-    /// It waits for room.
+    /// The task waits for room.
     Waiting(Queued),
     /// The pool is released.
     Released,
-    /// There is room, but no worker, and the operating system refused to start the first.
+    /// The pool has room but no worker, and the operating system refused to start the first.
     NoThread(io::Error),
 }
 
-/// A scheduled task's place in the wait queue. Dropping it takes the scheduled task out, if it
-/// still stands there.
+/// A scheduled task's place in the wait queue. Dropping it removes the task, if it still stands
+/// there.
 #[expect(
     missing_debug_implementations,
     reason = "never leaves `scheduled-pool`"
@@ -72,13 +73,15 @@ pub struct Queued {
 }
 
 impl PoolHandle {
-    /// Enters a scheduled task: never waits for room, is never refused for want of it. May start a
-    /// thread, or wait for the start of the first.
+    /// Enters a scheduled task without waiting for room. May start a thread, or wait for the start
+    /// of the first.
     pub fn enter(&self, task: Arc<dyn ScheduledTask>) -> Entered {
         let job = Task::new(Entry(task));
-        // What is given back is dropped when the lock is free.
+        // Holds a rejected job until the lock is unlocked, because its drop is user code.
         let admitted = self.0.admit(job, |state, why, job| match why {
             Closed::Full => {
+                // In the section that found the pool full: otherwise room freed in between would not
+                // reach the task.
                 let entry = WaiterEntry::of_scheduled_task(job);
                 let number = state.enqueue_waiter(Arc::clone(&entry));
                 let core = Arc::clone(&self.0);
@@ -95,22 +98,23 @@ impl PoolHandle {
                 state.counts.refused += 1;
                 (Entered::Released, Some(job))
             }
-            // The scheduler tries again: it is no refusal.
+            // Not counted as refused, because the scheduler retries.
             Closed::NoThread(error) => (Entered::NoThread(error), Some(job)),
         });
         admitted.map_or_else(|(entered, _)| entered, |()| Entered::Accepted)
     }
 
-    /// Has `listener` called at that [`generation`](Self::generation)'s release. `false` if it is
-    /// released already.
+    /// Registers `listener` for the release of that [`generation`](Self::generation). Returns
+    /// `false` if it has been released already.
     pub fn on_release(&self, listener: Weak<dyn ReleaseListener>, generation: u64) -> bool {
         self.0.state.section(|state| {
             let is_open = state.open && state.generation == generation;
             if is_open {
                 let listeners = &mut state.release_listeners;
                 if listeners.len() == listeners.capacity() {
-                    // Those of schedulers that are gone: only memory is freed, under the lock. Half of
-                    // the places are free after it, so each costs O(1).
+                    // Removes listeners of schedulers that are gone. This only frees memory, so it
+                    // may run under the lock. Afterwards half of the places are free, so the
+                    // amortised cost is O(1).
                     listeners.retain(|other| other.strong_count() > 0);
                     listeners.shrink_to(2 * listeners.len());
                     listeners.reserve(listeners.len());
@@ -133,7 +137,7 @@ impl Drop for Queued {
     fn drop(&mut self) {
         if self.core.process().is_current() {
             drop(self.core.leave_wait_queue(&self.entry, self.number)); // The lock is free again.
-            // What a release gave back refers to its owner, which may refer to this place.
+            // A returned task refers to its owner, which may own this place: breaks the cycle.
             drop(self.entry.outcome());
         }
     }

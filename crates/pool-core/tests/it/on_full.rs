@@ -378,7 +378,7 @@ fn a_call_that_would_discard_unseen_gives_its_task_back_whether_the_pool_is_full
         let reason = refused.without_task().to_string();
         assert_eq!(
             reason,
-            "a full pool would discard a task, and has no discard hook"
+            "the pool has no discard hook, so it cannot discard tasks"
         );
     }
     let stats = pool.stats();
