@@ -1,21 +1,20 @@
-//! A list in order of arrival, whose entries leave from anywhere by their tickets: everything that
-//! waits in a pool, and may give up.
-//!
-//! Not for: what an entry is, or why it leaves.
+//! A list in order of arrival whose entries can be removed from anywhere by ticket. It holds the waiters of a pool,
+//! which may give up.
 //!
 //! # Invariants
-//! 1. Tickets ascend, and no ticket is given twice. So an entry is found by a binary search, and the
-//!    ticket of an entry that has left finds nothing.
-//! 2. An entry that leaves from the middle leaves a hole. There are at most [`FEW`] more holes than
-//!    entries, so that a removal takes O(log n) steps, and O(1) moves on average.
-//! 3. The memory is that of twice the entries, and of [`FEW`] more.
+//! 1. Tickets ascend and are never reused. So a binary search finds an entry, and the ticket of a removed entry finds
+//!    nothing.
+//! 2. Removing an entry from the middle leaves a hole. There are at most [`FEW`] more holes than entries, so a
+//!    removal takes O(log n) steps and an amortised O(1) moves.
+//! 3. The memory is at most that of twice the entries plus [`FEW`].
 
 use std::collections::VecDeque;
 
-/// Holes, and places of entries that have left, that are left alone.
+/// Number of holes and unused places that are tolerated regardless of the length.
+// So that short lists, which are the common case, are neither compacted nor reallocated.
 const FEW: usize = 32;
 
-/// See the [module](self).
+/// See the [module documentation](self).
 #[derive(Debug)]
 pub struct TicketList<T> {
     entries: VecDeque<(u64, Option<T>)>,
@@ -50,7 +49,7 @@ impl<T> TicketList<T> {
         ticket
     }
 
-    /// Removes the oldest entry.
+    /// Removes and returns the oldest entry.
     pub fn pop(&mut self) -> Option<T> {
         let popped = loop {
             steps::count();
@@ -63,7 +62,7 @@ impl<T> TicketList<T> {
         Some(popped)
     }
 
-    /// Removes the entry with this ticket, if it has not left.
+    /// Removes and returns the entry with this ticket, if it is still there.
     pub fn remove(&mut self, ticket: u64) -> Option<T> {
         let by_ticket = |&(other, _): &(u64, _)| {
             steps::count();
@@ -76,16 +75,17 @@ impl<T> TicketList<T> {
         Some(removed)
     }
 
-    /// Removes all entries, and gives the memory back.
+    /// Removes all entries and frees the memory.
     pub fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.len = 0;
         let entries = std::mem::take(&mut self.entries);
         entries.into_iter().filter_map(|(_, entry)| entry)
     }
 
-    /// Invariants 2 and 3, after a removal: what is moved here is paid for by the removals since.
+    /// Restores invariants 2 and 3 after a removal.
     #[inline]
     fn tidy(&mut self) {
+        // Proportional to the entries, so that the moves of a sweep are paid for by the removals since the last one.
         let most = 2 * self.len + FEW;
         if self.entries.len() > most || self.entries.capacity() > 2 * most {
             self.sweep(most);
@@ -102,7 +102,7 @@ impl<T> TicketList<T> {
     }
 }
 
-/// What the lists of this thread have looked at and moved. Counted in unit tests only.
+/// Number of steps and moves of this thread's lists. Counted in unit tests only.
 #[cfg(test)]
 pub(crate) mod steps {
     use std::cell::Cell;

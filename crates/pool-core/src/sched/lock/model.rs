@@ -1,5 +1,5 @@
-//! Both kinds, for models: which one an execution runs on is said by
-//! [`set_two_locks`](sync_shim::model::set_two_locks).
+//! Chooses one or two locks in a model. [`set_two_locks`](sync_shim::model::set_two_locks) says which one an
+//! execution uses.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,4 +1,4 @@
-//! One lock in the place of two, for models.
+//! One lock around both halves, for models.
 
 use std::ops::{Deref, DerefMut};
 
