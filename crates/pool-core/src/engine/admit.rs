@@ -221,6 +221,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
                 return Ok(());
             }
         }
+        // On this frame, so that a refused job can be turned back into the task.
         let mut job = Some(R::plain(task));
         let submitted = self.submit_job(&mut job, on_full);
         submitted.map_err(|refused| give_back::<R, T>(refused, job))
@@ -254,6 +255,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         let limits = record.limits();
         *job = job.take().map(|job| R::recorded(job, record));
         let admitted = self.admit_job(job, on_full, Some(&limits));
+        // A refused task comes back as the caller gave it, so it must lose its record.
         *job = job.take().map(R::unrecorded);
         admitted.map(drop)
     }
@@ -303,6 +305,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         let pool = self.pool_handle();
+        // Allocated before the lock is taken.
         let cell = pool.0.runner.in_cell(task, record);
         let mut handle = RawHandle::new(cell, pool.0);
         match self.spawn_cell(&mut handle, on_full) {
@@ -317,6 +320,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         handle: &mut RawHandle,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
+        // The reference of the queue, made before the slot is taken, since nothing but the write may happen under the lock.
         let cell = Arc::clone(handle.cell());
         // SAFETY: the job is written below, which calls no user code.
         if let Some(mut place) = unsafe { self.place() } {
@@ -475,6 +479,7 @@ where
         let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) else {
             return Poll::Pending;
         };
+        // Taken only when the inner future is ready: until then the answer's captures keep the pool and the handle alive.
         let answer = self.answer.take().expect("a future is ready once");
         Poll::Ready(answer(output))
     }

@@ -99,6 +99,7 @@ impl<R: Runner> Core<R> {
             priority_of: R::priority_of,
             is_tombstone: R::is_tombstone,
         });
+        // Before the core exists, because a ring that cannot be allocated must fail the build of the pool.
         let mut state = State::new(&config, levels).map_err(BuildError::OutOfMemory)?;
         let load_stats = member.map(|(number, load_stats)| {
             state.number = number;
@@ -106,6 +107,7 @@ impl<R: Runner> Core<R> {
             load_stats
         });
         let process = Process::current();
+        // So that a plain call compares one number to learn that it is neither in a forked child nor needs a record.
         let plain_process = if context.records_all() {
             Process::NONE
         } else {
@@ -168,6 +170,7 @@ impl<R: Runner> Core<R> {
         refused: impl FnOnce(&mut State<R::Job>, Closed, R::Job) -> T,
     ) -> Result<(), T> {
         let mut job = Some(job);
+        // Before the section: a busy pool's submitters must not contend with its workers.
         if self.enter(|| take(&mut job)) {
             return Ok(());
         }
@@ -255,6 +258,7 @@ impl<R: Runner> Core<R> {
                     Err(refused) => applicant.refuse(state, Closed::NoThread(refused)),
                 }),
                 Step::AwaitStart(start) => {
+                    // With no lock held. The wait is user code if the clock is the user's.
                     let waited = wait(&start);
                     self.section(|state, effects| match waited {
                         // The start may have finished between the timeout and the lock.
@@ -288,6 +292,7 @@ impl<R: Runner> Core<R> {
             Admission::Full => applicant.refuse(state, Closed::Full),
             Admission::Released => applicant.refuse(state, Closed::Released),
             Admission::FirstWorker if !state.starting => {
+                // Set in the section that found no worker, so that exactly one submitter starts the first one.
                 state.starting = true;
                 Step::StartFirst
             }
@@ -331,6 +336,7 @@ impl<R: Runner> Core<R> {
         on_full: OnFull,
         limits: Option<&WaitLimits>,
     ) -> Result<(), (Reason, R::Job)> {
+        // Computed only here, because the fast path must not read the clock.
         let deadline = WaitLimits::deadline(limits, on_full);
         let refused = |state: &mut State<R::Job>, why: Closed<Late>, job| match why {
             Closed::Full => self.at_full(state, job, on_full),
@@ -362,6 +368,7 @@ impl<R: Runner> Core<R> {
             WhenFull::DiscardOldest => AtFull::Discard(self.replace_oldest(state, job)),
             WhenFull::DiscardNewest => AtFull::Discard(self.discard_newest(state, job)),
             WhenFull::Enqueue => {
+                // The thread's own parker, so that a wait allocates none.
                 let parker = Parker::of_thread();
                 let entry = WaiterEntry::of_thread(Request::Task(job), parker.clone());
                 // Step Q1. In the section that found no room, so that room freed later finds the entry.
@@ -431,6 +438,7 @@ impl<R: Runner> Core<R> {
         ticket: u64,
     ) -> Option<Request<R::Job>> {
         let (request, left) = self.state.section(|state| {
+            // Both in one section: no other one may find the entry in the queue after its request was withdrawn.
             let left = state.wait_queue.remove(ticket);
             let request = entry.withdraw();
             // A scheduler withdraws a task that was cancelled, which is not a refused call.
@@ -515,6 +523,7 @@ impl<R: Runner> Core<R> {
         self: &Arc<Self>,
         then: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>, io::Result<()>) -> T,
     ) -> T {
+        // The slot is taken before the thread exists, because its name may contain the slot.
         let (number, slot, gone) = self.state.section(|state| {
             let slot = state.slots.take();
             (state.counts.started, slot, state.ending.gone())
@@ -530,6 +539,7 @@ impl<R: Runner> Core<R> {
             }
             // Also after a refusal, since the waiting submitters must try on their own.
             effects.set_all(&mut state.on_start);
+            // A pool that was released during a refused start ends here: no worker would report it.
             state.set_if_ended(effects);
             if started.is_ok() {
                 // Only now, because a worker that is not counted yet must not look at the queue.
@@ -547,6 +557,7 @@ impl<R: Runner> Core<R> {
         cell: &Arc<WorkerCell>,
         gone: Arc<Gone>,
     ) -> io::Result<()> {
+        // A closure, so that the name is computed where panics of user code are caught.
         let name = || match &self.config.thread_name {
             Some(name) => name(cell.slot),
             None => format!("{}-{number}", self.context.name),
@@ -577,6 +588,7 @@ impl<R: Runner> Core<R> {
         let (outcome, handle) = self.run_nested(job);
         self.state.section(|state| state.counts.count(outcome));
         if let Some(handle) = handle {
+            // After the section, so that a caller who sees the task ended finds it counted.
             handle.resolve();
         }
     }
@@ -664,6 +676,7 @@ impl<R: Runner> PoolRef for Core<R> {
     }
 
     fn nested(&self, run: &mut dyn FnMut() -> Outcome) -> Outcome {
+        // Saved and restored, because runs in place nest to any depth below the limit.
         let outer = Tag::get();
         Tag {
             depth: outer.depth + 1,

@@ -40,6 +40,7 @@ impl<R: Runner> Core<R> {
                 state.replace(job);
                 Discards { task, tombstones }
             }
+            // The tombstones have left the queue in any case, so they must be dropped with the new task.
             None => Discards {
                 tombstones,
                 ..self.discard_newest(state, job)
@@ -53,6 +54,7 @@ impl<R: Runner> Core<R> {
         state: &mut State<R::Job>,
         task: R::Job,
     ) -> Discards<R::Job> {
+        // Nobody else can have claimed it: its handle does not exist before the call returns. The claim tells `release` why.
         self.runner.seize(&task, Unrun::Discarded);
         state.begin_disposal();
         Discards {

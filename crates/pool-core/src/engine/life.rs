@@ -50,6 +50,7 @@ impl<R: Runner> Core<R> {
     ) -> impl Iterator<Item = R::Job> + use<R> {
         // Both in one section: no worker takes a task between the release and the removal.
         state.release(effects);
+        // Cancelled after the section, because a token wakes waiters, which is user code.
         effects.push_cancel(self.context.stop.ask());
         state.take_unstarted(&|job| self.runner.seize(job, Unrun::Released))
     }
@@ -73,6 +74,8 @@ impl<R: Runner> Core<R> {
                 handle.resolve();
             }
         }
+        // Once for all jobs, as `take_unstarted` has recorded the thread once. Until then a destructor that waits for the pool is
+        // refused.
         self.state.section(State::end_disposal);
         released
     }
@@ -113,6 +116,7 @@ impl<R: Runner> Core<R> {
     /// Waits until no task is in flight.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.may_wait()?;
+        // Created before the section, because allocating under the lock would hold up other threads.
         let mut rest = EventWait::of_thread();
         let is_idle = self.state.section(|state| {
             // A drop or hook of this thread's own disposal makes the call: it would wait for itself.
@@ -149,6 +153,7 @@ impl<R: Runner> Core<R> {
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
         self.process().check(WaitError::Forked)?;
+        // The generation of the release itself, so that a reboot before the wait begins is reported.
         let (_, generation) = self.release();
         self.wait_for_end(generation, deadline)
     }
@@ -162,6 +167,7 @@ impl<R: Runner> Core<R> {
         loop {
             let mut event = EventWait::of_thread();
             let end = self.state.section(|state| {
+                // First, because a rebooted pool may be released again, and that is not the end that this caller waits for.
                 if state.generation != generation {
                     return Err(WaitError::Rebooted);
                 }
@@ -174,6 +180,7 @@ impl<R: Runner> Core<R> {
                     return Ok(End::Wait);
                 }
                 let threads = state.ending.take_all();
+                // Set in the section that takes the threads, so that a second waiter does not return before they are joined.
                 state.joining = !threads.is_empty();
                 Ok(End::Join(threads))
             })?;
@@ -201,6 +208,7 @@ impl<R: Runner> Core<R> {
         self.section(|state, effects| {
             state.joining = false;
             state.joined(count, effects);
+            // Wakes the waiters that found `joining` set.
             effects.set_all(&mut state.on_end);
         });
     }
@@ -246,6 +254,7 @@ impl<R: Runner> Core<R> {
     /// the started workers end.
     pub(crate) fn start_ahead(self: &Arc<Self>, workers: usize) -> std::io::Result<()> {
         for _ in 0..workers {
+            // Reserved as by a submitter, because `start_reserved` ends a reservation.
             self.state.section(|state| state.starting = true);
             let started = self.start_reserved(|_, _, started| started);
             if started.is_err() {

@@ -46,6 +46,7 @@ impl<R: Runner> SubmitFuture<R> {
 
     /// Handles the first poll. Returns `None` if the job is in the wait queue.
     fn enter(&mut self, job: R::Job) -> Option<WaitResult<R::Job>> {
+        // Before the lock, which a thread of the parent may have held during the fork.
         if !self.core.process().is_current() {
             return Some(Err((Reason::Forked, job)));
         }
@@ -63,8 +64,8 @@ impl<R: Runner> SubmitFuture<R> {
         match admitted {
             Ok(()) => Some(Ok(())),
             Err(Err(refused)) => Some(Err(refused)),
-            Err(Ok(in_line)) => {
-                self.stage = in_line;
+            Err(Ok(waiting)) => {
+                self.stage = waiting;
                 None
             }
         }

@@ -111,6 +111,7 @@ impl<R: Runner> Future for WaitFuture<R> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // Before the lock, which a thread of the parent may have held during the fork.
         this.core.process().check(WaitError::Forked)?;
         loop {
             let has_come = match &this.event {
@@ -170,9 +171,11 @@ impl Deadline {
         let Some(at) = self.at else {
             return false;
         };
+        // Before an alarm is set, because one for a past time would call the waker during this poll.
         if clock.now() >= at {
             return true;
         }
+        // An alarm for the same waker is kept, so that polls in a loop do not allocate.
         let is_set = |(_, other): &(Alarm, Waker)| other.will_wake(waker);
         if self.alarm.as_ref().is_some_and(is_set) {
             return false;

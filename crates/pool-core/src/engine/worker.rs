@@ -134,6 +134,7 @@ fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
 fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let timed = core.config.keep_alive.is_some();
     let mut search = AdaptiveSpin::new();
+    // Taken on the first round only. A worker that is called back after its stop hook serves anew, and runs its hooks again.
     let mut starts = core.config.has_entry_code();
     loop {
         let job = {
@@ -145,6 +146,7 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
             match next {
                 Next::Run(job) => job,
                 Next::Search => {
+                    // Relaxed, because a look in vain is followed by a check under the lock.
                     search.look(|| core.work.load(Relaxed));
                     continue;
                 }
@@ -211,6 +213,7 @@ fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
 /// Steps W1 and W2: checks the queue for a searching worker, and carries out the effects.
 #[inline(never)]
 fn find<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, timed: bool) -> Next<R::Job> {
+    // Before the section, because the clock is user code and must not run under the lock.
     let now = if timed { core.context.now() } else { None };
     let mut effects = Effects::new();
     let mut garbage = None;
@@ -224,6 +227,7 @@ fn find<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, timed: bool) -> 
         next
     });
     drop(garbage); // After the section, because freeing memory takes time.
+    // Before a thread start, which takes longer than waking a parked worker.
     core.wake_threads(&mut effects);
     start_if_reserved(core, next, effects.start)
 }
@@ -246,6 +250,7 @@ fn start_if_reserved<R: Runner>(
 fn start_reserved<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> Next<R::Job> {
     let mut reserved = true;
     while let Next::RunUserCode = next {
+        // With no task in hand, because the gate is user code and may take its time.
         let may_start = core.start_and_search();
         (next, reserved) = resume(core, |state| {
             state.searching -= 1;
@@ -335,6 +340,7 @@ fn finish_with_user_code<R: Runner>(
     waker: Option<Waker>,
     result: &mut TaskResult,
 ) -> Next<R::Job> {
+    // Before user code, so that queued tasks need not wait for it.
     let started = core.start_if_reserved(effects.start);
     match (next, waker.or_else(|| resolve(result))) {
         (Next::RunUserCode, waker) => {
@@ -383,6 +389,7 @@ fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) 
         .section(|state| state.put_off(next, &mut effects));
     core.wake_threads(&mut effects);
     let started = core.start_if_reserved(effects.start);
+    // Last, since other workers have been given this worker's task by now.
     wake(waker);
     go_on(core, |_| started)
 }
@@ -408,6 +415,7 @@ fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> 
                 woken == Some(false)
             }
         };
+        // `park_until` returns no time, so the clock is read again, before the lock is taken.
         let now = if expired { core.context.now() } else { None };
         // Step W4.
         let reason = core.section(|state, effects| {
@@ -451,6 +459,7 @@ enum Departure {
 /// Step W10: ends the worker, unless it would leave work behind.
 #[inline(never)]
 fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
+    // Taken out of the cell, so that the section can pass the handle on with the departing worker.
     let mut own = cell.thread.lock().take();
     loop {
         // Both questions in one section: work that is queued in between would otherwise be left behind.
@@ -462,6 +471,7 @@ fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
         });
         match exit {
             None => {
+                // Put back, because the worker lives on and needs its handle when it ends later.
                 *cell.thread.lock() = own;
                 return Departure::Stays;
             }

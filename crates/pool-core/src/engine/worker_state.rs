@@ -60,6 +60,7 @@ pub(crate) fn leave(context: &TaskContext) {
         kept.number = None;
         mem::take(&mut kept.free)
     });
+    // With nothing borrowed, because a destructor may submit and thereby call for a state.
     for state in free {
         context.call_hook(|| drop(state)); // One by one, so that a panicking destructor does not affect the others.
     }

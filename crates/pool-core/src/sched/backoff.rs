@@ -38,6 +38,7 @@ impl Backoff {
     /// Records the outcome of an effort.
     pub(crate) fn learn(&mut self, paid: bool) {
         if paid {
+            // From the start, because one success shows that the effort pays again.
             *self = Self::new(self.free, self.most);
             return;
         }

@@ -167,8 +167,8 @@ impl View {
             Admission::Released
         } else if !self.has_room() {
             Admission::Full
-        // Checked last: a full pool always has a worker, so only a pool with room may need its first one.
         } else if self.live == 0 {
+            // Checked last: a full pool always has a worker, so only a pool with room may need its first one.
             Admission::FirstWorker
         } else {
             Admission::Room
@@ -178,6 +178,7 @@ impl View {
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         let limit = limit(self.capacity, self.depth);
+        // Unlimited first, so that an unlimited pool does not add up its counters on each submit.
         limit == UNLIMITED || self.holding_room() < limit
     }
 
@@ -196,6 +197,7 @@ impl View {
                 if self.waiting < self.max_waiting {
                     WhenFull::Enqueue
                 } else {
+                    // These depend only on the caller, whom `asked` has checked before.
                     WhenFull::Refuse
                 }
             }
@@ -225,8 +227,8 @@ impl View {
             } else {
                 Notify::Nothing
             }
-        // One start at a time: the new worker asks again, so a burst does not start more threads than it needs.
         } else if self.searching < self.queued && self.live < self.capacity && !self.starting {
+            // One start at a time: the new worker asks again, so a burst does not start more threads than it needs.
             Notify::Start
         } else {
             Notify::Nothing
@@ -268,6 +270,7 @@ impl View {
             return 0;
         }
         let limit = limit(self.capacity, self.depth);
+        // An unlimited depth must stay unlimited, and not become finite by the subtraction.
         let room = match limit {
             UNLIMITED => UNLIMITED,
             _ => limit.saturating_sub(self.holding_room()),
@@ -279,6 +282,8 @@ impl View {
     /// has to end, and none has to be notified.
     #[inline]
     pub(crate) fn fast_path_enabled(&self) -> bool {
+        // Each of the three needs a decision under the lock: a pause must hold the next task back, an excess worker must
+        // end, and a wake-up must take a worker out of the idle set.
         !self.paused && self.excess() == 0 && self.wake_policy() == Notify::Nothing
     }
 
@@ -290,6 +295,7 @@ impl View {
 
     /// Decides the next step of a worker that holds no task and found the queue empty.
     pub(crate) fn without_work(&self, core_workers: usize) -> Without {
+        // The last worker of a released pool must stay while a permit is out, because nobody else would run its task.
         if self.excess() > 0 || !(self.open || self.is_last_for_permits()) {
             Without::Leave
         } else if self.staying() > self.kept(core_workers) {
@@ -305,10 +311,10 @@ impl View {
         self.live - self.leaving
     }
 
-    /// Workers that a permit keeps, for its task to find one: it is handed over without a thread
-    /// to be started, which the system may refuse. So does a paused pool's queue.
+    /// Number of workers that outstanding permits, or tasks queued in a paused pool, keep alive.
     #[inline]
     pub(crate) fn kept_for_permits(&self) -> usize {
+        // One is enough: a later task then finds a live worker, and no thread, which the system may refuse, must be started.
         usize::from(self.reserved > 0 || self.paused && self.queued > 0)
     }
 

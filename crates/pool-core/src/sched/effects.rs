@@ -25,7 +25,7 @@ pub(crate) struct Effects<J> {
     /// Whether a worker is spinning for work.
     pub(crate) searchers: bool,
     wakes: ManuallyDrop<WakeList>,
-    others: ManuallyDrop<Few<UserCode<J>>>,
+    others: ManuallyDrop<SmallList<UserCode<J>>>,
 }
 
 /// A callback for the release of a pool.
@@ -51,7 +51,7 @@ impl<J> Effects<J> {
             start: false,
             searchers: false,
             wakes: ManuallyDrop::new(WakeList::new()),
-            others: ManuallyDrop::new(Few::EMPTY),
+            others: ManuallyDrop::new(SmallList::EMPTY),
         }
     }
 
@@ -129,7 +129,7 @@ impl<J> Effects<J> {
 }
 
 /// A list that allocates nothing for up to one element, which is the common case.
-struct Few<T> {
+struct SmallList<T> {
     first: Option<T>,
     #[expect(
         clippy::box_collection,
@@ -138,13 +138,14 @@ struct Few<T> {
     rest: Option<Box<Vec<T>>>,
 }
 
-impl<T> Few<T> {
+impl<T> SmallList<T> {
     const EMPTY: Self = Self {
         first: None,
         rest: None,
     };
 
     fn push(&mut self, entry: T) {
+        // The first element needs no box: sections with user code mostly defer one piece of it.
         if self.first.is_none() {
             self.first = Some(entry);
         } else {

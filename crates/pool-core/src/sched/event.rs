@@ -145,6 +145,7 @@ impl EventFuture {
         let Owner::Future(slot) = &event.owner else {
             unreachable!("`new` made it a future's")
         };
+        // Replaced on each poll, because a future may move to another task between two polls.
         let previous = slot.lock().replace(fresh);
         // USER CODE: the drop of the stale waker.
         drop_quietly(previous);

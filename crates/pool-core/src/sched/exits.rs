@@ -92,6 +92,7 @@ impl Ending {
     /// Counts the calling worker's thread as ending.
     pub(crate) fn enter(&mut self, thread: Option<JoinHandle>) {
         self.count += usize::from(thread.is_some());
+        // By number, so that a report, which may arrive before or after this, finds the handle.
         self.threads
             .extend(thread.map(|thread| (thread_number(), thread)));
     }

@@ -102,6 +102,7 @@ impl IdleSet {
     /// Removes the worker to be notified next.
     pub(crate) fn pop(&mut self) -> Option<Arc<WorkerCell>> {
         let cell = self.0.pop()?;
+        // In the section that takes it out: a worker whose timeout ends at the same time reads the reason, not the clock.
         cell.set_wake_reason(WakeReason::Work);
         Some(cell)
     }
@@ -129,6 +130,7 @@ impl IdleSet {
 
 fn retire(cells: impl Iterator<Item = Arc<WorkerCell>>) -> Vec<Arc<WorkerCell>> {
     cells
+        // As in `pop`, so that the retired worker learns of it even if it wakes up by itself.
         .inspect(|cell| cell.set_wake_reason(WakeReason::Retire))
         .collect()
 }

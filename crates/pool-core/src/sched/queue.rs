@@ -67,7 +67,7 @@ pub(crate) struct TaskQueue<J> {
     /// How many emptied blocks are kept at the moment, at least [`SPARE`].
     keep: usize,
     /// Index of the block that the next sweep visits.
-    broom: usize,
+    next_sweep: usize,
     len: usize,
 }
 
@@ -79,7 +79,7 @@ impl<J> TaskQueue<J> {
             back: VecDeque::new(),
             spare: Vec::new(),
             keep: SPARE,
-            broom: 0,
+            next_sweep: 0,
             len: 0,
         }
     }
@@ -150,6 +150,7 @@ impl<J> TaskQueue<J> {
             let full = std::mem::replace(&mut self.back, fresh);
             self.middle.push_back(full);
         }
+        // Only now, so that an idle pool's queue owns no memory.
         if self.back.capacity() == 0 {
             self.back.reserve_exact(BLOCK);
         }
@@ -157,6 +158,7 @@ impl<J> TaskQueue<J> {
 
     /// Makes the next block the front. The front is empty, and the queue is not.
     fn next_block(&mut self) {
+        // No middle block: the back is the only one with entries, and trading places saves a copy of them.
         let Some(next) = self.middle.pop_front() else {
             return std::mem::swap(&mut self.front, &mut self.back);
         };
@@ -194,6 +196,7 @@ impl<J> TaskQueue<J> {
         } else {
             // Blocks change hands whole: a large batch must not be copied under the lock.
             let fresh = self.spare.pop().unwrap_or_default();
+            // The back is closed even if it is half full, because order must be kept across the two queues.
             let back = std::mem::replace(&mut self.back, fresh);
             let front = std::mem::take(&mut other.front);
             let blocks = [back, front].into_iter().chain(other.middle.drain(..));
@@ -239,8 +242,8 @@ impl<J> TaskQueue<J> {
     /// before it if it fits, so of two neighbouring swept blocks at least one is more than half full.
     pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> Block<J> {
         let last = self.middle.len() + 1;
-        let at = self.broom.min(last);
-        self.broom = if at == last { 0 } else { at + 1 };
+        let at = self.next_sweep.min(last);
+        self.next_sweep = if at == last { 0 } else { at + 1 };
         let mut swept = self.spare.pop().unwrap_or_default();
         let block = match at {
             0 => &mut self.front,
@@ -288,7 +291,7 @@ impl<J> TaskQueue<J> {
         if before.len() + block.len() <= BLOCK {
             before.append(block);
             let emptied = self.middle.remove(at);
-            self.broom -= 1; // The blocks after the removed one have moved up, and none must be left out.
+            self.next_sweep -= 1; // The blocks after the removed one have moved up, and none must be left out.
             self.spare.extend(emptied);
             self.spare.truncate(self.keep);
         }
@@ -491,7 +494,7 @@ mod tests {
     /// Sweeps every block once.
     fn sweep_all(queue: &mut TaskQueue<usize>, goes: impl Fn(&usize) -> bool) -> usize {
         let blocks = queue.middle.len() + 2;
-        queue.broom = 0;
+        queue.next_sweep = 0;
         (0..blocks).map(|_| queue.sweep(&goes).len()).sum()
     }
 

@@ -69,7 +69,7 @@ struct Others<J> {
     low: TaskQueue<J>,
     passed: Passed,
     /// The level that the next sweep visits.
-    broom: usize,
+    next_sweep: usize,
     /// Shared with the [`Inlet`].
     highest: Arc<AtomicUsize>,
 }
@@ -133,12 +133,14 @@ impl Passed {
     fn next(&self, waiting: [usize; LEVELS]) -> Option<usize> {
         let aged = |&level: &usize| waiting[level] > 0 && self.over[level] >= MOST_PASSED;
         let highest = || (0..LEVELS).find(|&level| waiting[level] > 0);
+        // Aged levels first and the lowest of these, so that its bound holds even while a middle level is aged as well.
         (0..LEVELS).rev().find(aged).or_else(highest)
     }
 
     /// Counts a start.
     fn started(&mut self, started: usize, waiting: [usize; LEVELS]) {
         self.before[started] = std::mem::take(&mut self.over[started]);
+        // Only levels below are passed over; a level without tasks must not age, since it waits for nothing.
         for (passed, waiting) in self.over.iter_mut().zip(waiting).skip(started + 1) {
             *passed += u32::from(waiting > 0);
         }
@@ -146,6 +148,7 @@ impl Passed {
 
     /// Undoes a start: the level is next again.
     fn put_back(&mut self, level: usize, waiting: [usize; LEVELS]) {
+        // Undone in step with `started`, so that a task that is put back does not age the levels below twice.
         self.over[level] = self.before[level];
         for (passed, waiting) in self.over.iter_mut().zip(waiting).skip(level + 1) {
             *passed = passed.saturating_sub(u32::from(waiting > 0));
@@ -173,6 +176,7 @@ impl<J> Others<J> {
 
     /// Whether the next task can be popped without draining the inbox first.
     fn has_next(&self, normal: &TaskQueue<J>) -> bool {
+        // Which level is next must be decided before the inbox is considered: an aged lower level goes before any task there.
         let next = self.passed.next(self.waiting(normal));
         next.is_some_and(|level| level <= self.highest.load(Relaxed))
     }
@@ -194,6 +198,7 @@ impl<J> ReadyQueue<J> {
     pub(crate) fn new(levels: Option<Levels<J>>) -> Self {
         Self {
             normal: TaskQueue::new(),
+            // Boxed, so that a pool without priorities does not carry three queues in its state.
             others: levels.map(|levels| {
                 Box::new(Others {
                     levels,
@@ -201,7 +206,7 @@ impl<J> ReadyQueue<J> {
                     high: TaskQueue::new(),
                     low: TaskQueue::new(),
                     passed: Passed::default(),
-                    broom: 0,
+                    next_sweep: 0,
                 })
             }),
         }
@@ -287,6 +292,7 @@ impl<J> ReadyQueue<J> {
         let Some(others) = &mut self.others else {
             return self.normal.pop();
         };
+        // Lowest first, because a discard must cost the least important task.
         (0..LEVELS)
             .rev()
             .find_map(|level| others.queue(&mut self.normal, level).pop())
@@ -315,6 +321,7 @@ impl<J> ReadyQueue<J> {
     /// Moves all tasks of the inbox to the end. The inbox's lock is held.
     #[inline]
     pub(crate) fn append(&mut self, entered: &mut TaskQueue<J>, inlet: Option<&mut Inlet<J>>) {
+        // An empty inbox is the common case of a drain, and must not touch the queue's cache lines.
         if entered.len() > 0 {
             self.normal.append(entered);
         }
@@ -353,8 +360,8 @@ impl<J> ReadyQueue<J> {
         let Some(others) = &mut self.others else {
             return self.normal.sweep(goes);
         };
-        others.broom = (others.broom + 1) % LEVELS;
-        let level = others.broom;
+        others.next_sweep = (others.next_sweep + 1) % LEVELS;
+        let level = others.next_sweep;
         others.queue(&mut self.normal, level).sweep(goes)
     }
 
@@ -503,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_a_level_is_started_after_at_most_so_many_of_higher_ones() {
+    fn the_first_task_of_a_level_starts_after_at_most_max_passed_tasks_of_higher_levels() {
         for (low, higher) in [
             (Priority::Low, [Priority::High, Priority::Normal]),
             (Priority::Normal, [Priority::High, Priority::High]),
@@ -521,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_the_oldest_of_the_lowest_level() {
+    fn pop_lowest_takes_the_oldest_task_of_the_lowest_level() {
         let mut queue = queue();
         queue.push((Priority::High, 0));
         queue.push((Priority::Normal, 1));
@@ -534,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_reach_every_level_and_what_came_in_one_go_is_sorted() {
+    fn sweeps_reach_every_level_and_drained_tasks_are_sorted() {
         let (mut queue, mut inbox) = (queue(), TaskQueue::new());
         let all = [Priority::Low, Priority::High, Priority::Normal];
         let mut inlet = queue.inlet().expect("there are levels");

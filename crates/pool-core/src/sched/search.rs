@@ -78,6 +78,8 @@ impl AdaptiveSpin {
 
     /// Polls `ready` until it is true or the effort is spent.
     pub(crate) fn look(&mut self, ready: impl Fn() -> bool) {
+        // Before an ordinary search, because the joiner's next task is likelier than a stranger's. A poll in vain counts as
+        // a short search, so that it does not make the next one short.
         if let Some(found) = self.joiners.look(&ready) {
             self.searches.learn(Search::Short, found);
             return;

@@ -50,6 +50,7 @@ pub fn spin_until(policy: SpinPolicy, ready: impl Fn() -> bool) -> bool {
     if cfg!(anthill_loom) {
         return ready();
     }
+    // Spins first, because a yield is a system call, which does not pay if the wait ends within a few spins.
     if looks(policy.spins, &ready) {
         return true;
     }

@@ -152,9 +152,11 @@ impl<J> State<J> {
             in_flight: self.in_flight,
             reserved: self.reserved,
             disposing: self.disposing,
+            // Without tombstones, because a worker that was woken for one would find nothing to run.
             queued: self.queued(),
             waiting: self.wait_queue.counted(),
             max_waiting: self.max_waiting,
+            // With compensation, so that every decision treats it like a change of the capacity.
             capacity: self.workers(),
             depth: self.depth,
             live: self.live,
@@ -170,8 +172,8 @@ impl<J> State<J> {
     pub(crate) fn demand(&self) -> Demand {
         if !self.open {
             Demand::Released
-        // A pause counts as demand, because a drain task must stop pulling work into a paused pool.
         } else if self.paused || self.queued() > 0 || self.wait_queue.len() > 0 {
+            // A pause counts as demand, because a drain task must stop pulling work into a paused pool.
             Demand::Others
         } else {
             Demand::None
@@ -182,6 +184,7 @@ impl<J> State<J> {
     /// will take care of it.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
+        // Workers on their way to the queue take one task each; only the tasks beyond these need a busy worker.
         let view = self.view();
         let on_their_way = view.searching + usize::from(view.starting);
         self.paused || view.queued > on_their_way || self.wait_queue.len() > 0 || view.excess() > 0
@@ -199,6 +202,7 @@ impl<J> State<J> {
     #[inline]
     pub(crate) fn accept(&mut self, job: J, effects: &mut Effects<J>) {
         self.enqueue(job, effects);
+        // A worker that was just started takes this task, so a second one would find nothing.
         if !self.spoken_for {
             self.notify_workers(effects);
         }
@@ -266,6 +270,7 @@ impl<J> State<J> {
                     Request::Task(job) => self.enqueue(job, effects),
                     Request::Permit => self.reserve(),
                 }
+                // Deferred: its owner would meet the lock that is held here.
                 effects.wake(waiter);
             } else {
                 // The entry may hold the last reference to a waker, whose drop is user code: it must wait until after
@@ -287,6 +292,7 @@ impl<J> State<J> {
     /// precede the caller.
     pub(crate) fn admit_waiters(&mut self, effects: &mut Effects<J>) {
         if self.wait_queue.len() > 0 {
+            // A waiter of this pool alone cannot be there: it would have needed a full pool, which has a worker.
             let before = self.in_flight;
             // The new worker notifies others if it finds more than one task. If a waiter's task is already
             // queued, the caller's would be the second one, so it must notify somebody itself.
@@ -303,9 +309,10 @@ impl<J> State<J> {
             Notify::Nothing => {}
             Notify::Parked => {
                 if let Some(cell) = self.idle.pop() {
-                    // Step N2. In the section that popped it, because another section would count neither a parked
-                    // nor a searching worker and notify a second one for the same task.
+                    // Step N2. In the section that popped it: otherwise the worker would be neither parked nor
+                    // searching in between, and a submit would notify a second one for the same task.
                     self.searching += 1;
+                    // Counted until it is awake, so that a burst knows how many wake-ups are under way.
                     self.notified += 1;
                     effects.wake_worker(&cell);
                 }
@@ -375,6 +382,7 @@ impl<J> State<J> {
         // Nobody is notified: the credits that these tasks used stand for exactly that.
         self.in_flight += count;
         self.counts.submitted += count as u64;
+        // Behind the queue's own tasks, because all of these were accepted before the inbox was opened again.
         self.queue.append(entered, inlet);
     }
 
@@ -382,6 +390,7 @@ impl<J> State<J> {
     /// decides whether workers may take their next task without a decision.
     #[inline]
     pub(crate) fn grant_credits(&mut self) -> usize {
+        // Only for this hold of the lock: afterwards the new worker may have taken its task.
         self.spoken_for = false;
         let view = self.view();
         // A waiting submitter needs a decision at each end of a task, because the freed room is its own.
@@ -409,6 +418,7 @@ impl<J> State<J> {
         // Before the worker's next task is chosen: the freed room belongs to the head of the wait queue, so that no
         // later submit takes it.
         self.admit_heads(effects);
+        // After waiters were admitted, since the pool is not idle if one of them had a task.
         self.set_if_idle(effects);
         if runs_user_code || effects.has_user_code() {
             // Step W8. User code may take its time, so other workers must take the queued tasks meanwhile.
@@ -449,6 +459,7 @@ impl<J> State<J> {
         // Nothing here unwinds. If something might, the compiler would read the job for its destructor and move it
         // in two parts, which would stall the processor.
         let job = ManuallyDrop::new(job);
+        // Waking a parked worker needs no thread, so it is not affected by a refused start.
         if may_start || self.idle.len() > 0 {
             self.notify_workers(effects);
         }
@@ -467,6 +478,7 @@ impl<J> State<J> {
     pub(crate) fn put_off(&mut self, next: Next<J>, effects: &mut Effects<J>) {
         match next {
             Next::Run(job) => self.queue.unpop(job),
+            // Undone so that no submit relies on a look that comes only after the waker has returned.
             Next::Search => self.searching -= 1,
             Next::Leave => {
                 self.leaving -= 1;
@@ -498,6 +510,7 @@ impl<J> State<J> {
         now: Option<Instant>,
         effects: &mut Effects<J>,
     ) -> Next<J> {
+        // In every case: the worker takes a task, parks or leaves, and none of these is searching.
         self.searching -= 1;
         if self.view().excess() == 0
             && !self.paused
@@ -551,9 +564,11 @@ impl<J> State<J> {
             // Its owner may be gone. Then the last reference, with a task or a waker, must not be dropped here.
             effects.drop_later(entry);
         }
+        // Called after the section, because a listener is another crate's code and may take locks of its own.
         for listener in self.release_listeners.drain(..) {
             effects.push_released(listener);
         }
+        // A parked worker would sleep for ever otherwise: nothing is submitted any more that would wake it.
         self.dismiss_idle(effects);
         // A pool without workers has ended at once: no worker would report it.
         self.set_if_ended(effects);
@@ -565,16 +580,19 @@ impl<J> State<J> {
         &mut self,
         seize: &dyn Fn(&J) -> bool,
     ) -> impl Iterator<Item = J> + use<J> {
+        // For tasks that are not in the queue but in a lane: their worker finds the flag at its next end of a task.
         self.discards = true;
         // A handle may claim a task at the same time. `seize` decides the race per task; the losers are tombstones.
         let unstarted = self.queue.iter().filter(|job| seize(job)).count();
         self.tombstones -= self.queue.len() - unstarted;
+        // Recorded, so that a destructor that waits for its own disposal is refused and does not hang.
         self.disposers.push(thread_number());
         self.in_flight -= unstarted;
         self.disposing += unstarted;
         if let Some(load_stats) = &self.load_stats {
             load_stats.leave(unstarted);
         }
+        // Dropped by the caller: destructors of captures are user code.
         self.queue.take_all()
     }
 
@@ -582,6 +600,7 @@ impl<J> State<J> {
     /// the end with [`disposed`](State::disposed).
     pub(crate) fn begin_disposal(&mut self) {
         self.counts.submitted += 1;
+        // Not in flight, because it would exceed the limit, but unfinished, so that waits for an idle pool include it.
         self.disposing += 1;
         self.disposers.push(thread_number());
     }
@@ -619,6 +638,7 @@ impl<J> State<J> {
     /// Queues the task that takes a discarded one's room. The number of queued tasks does not change, so neither
     /// waiting submitters nor the wake policy are asked.
     pub(crate) fn replace(&mut self, job: J) {
+        // The removed task and the new one change places: one is being disposed of, the other holds the room.
         self.begin_disposal();
         self.queue.push(job);
     }
@@ -626,7 +646,7 @@ impl<J> State<J> {
     /// The calling thread has finished one of its disposals.
     pub(crate) fn end_disposal(&mut self) {
         let us = thread_number();
-        // From the back, since the disposals of a thread nest. Which of its equal numbers goes is the same.
+        // From the back, since the disposals of a thread nest and the last one ends first.
         if let Some(at) = self.disposers.iter().rposition(|&thread| thread == us) {
             self.disposers.swap_remove(at);
         }
@@ -657,6 +677,7 @@ impl<J> State<J> {
         }
         // The task's room is free from here on, although its captures may live for longer.
         self.admit_heads(effects);
+        // A waiting submitter's task may have been admitted in place of the claimed one.
         self.notify_workers(effects);
         // Proportional to the queue, so that the cost of sweeps is paid for by the claims since the last one.
         (self.tombstones > self.queue.len() / 2 + FEW_TOMBSTONES).then(|| {
@@ -682,6 +703,7 @@ impl<J> State<J> {
         effects: &mut Effects<J>,
     ) -> Result<(), TuneError> {
         let capacity = capacity.bound();
+        // A pool without workers would accept tasks that nobody runs.
         if capacity == 0 {
             return Err(TuneError::ZeroCapacity);
         }
@@ -690,6 +712,7 @@ impl<J> State<J> {
         }
         // A ring has a slot for each worker that may park, compensating ones included.
         let slots = capacity.saturating_add(self.max_compensation);
+        // Growing may fail for want of memory, so the ring comes first; shrinking needs the excess retired first.
         if capacity > self.capacity {
             // Before the capacity changes, so that a failed allocation leaves the old one in force.
             self.idle.resize(slots).map_err(TuneError::OutOfMemory)?;

@@ -69,6 +69,7 @@ impl<T> TicketList<T> {
             other
         };
         let at = self.entries.binary_search_by_key(&ticket, by_ticket).ok()?;
+        // Left as a hole, because closing the gap would move up to half of the list under the pool's lock.
         let removed = self.entries[at].1.take()?;
         self.len -= 1;
         self.tidy();

@@ -182,6 +182,7 @@ impl<J> WaiterEntry<J> {
         &self,
         next: impl FnOnce(Request<J>, &mut Option<Waiter>) -> (Stage<J>, T),
     ) -> Option<T> {
+        // Claim, release and withdrawal compete for the request. The first one to take this lock has it (invariant 1).
         let mut inner = self.inner.lock();
         match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
             Stage::Waiting(request) => {
@@ -203,6 +204,7 @@ impl<J> WaiterEntry<J> {
     /// Subtracts the entry from its count. Called under the entry's lock, as its request leaves.
     fn leave_count(&self) {
         if let Some(waiter_count) = &self.waiter_count {
+            // Under the entry's lock, so that an owner who reads the outcome there finds the count lowered.
             waiter_count.0.fetch_sub(1, Relaxed);
         }
     }
@@ -261,6 +263,7 @@ impl<J> WaiterEntry<J> {
             }
             Stage::Returned(request) => Some(Err((Reason::Released, request))),
             Stage::Served(pool) => {
+                // Kept, because a future that is dropped after it was served asks again, to return a permit's room.
                 *stage = Stage::Served(pool);
                 Some(Ok(pool))
             }
@@ -275,6 +278,7 @@ impl<J> WaiterEntry<J> {
         let fresh = waker.clone();
         let mut inner = self.inner.lock();
         let outcome = Self::outcome_of(&mut inner.stage);
+        // Replaced on each poll, because a future may move to another task in between.
         let unneeded = if outcome.is_none() {
             inner.waiter.replace(Waiter::Task(fresh))
         } else {
@@ -330,6 +334,7 @@ impl<J> WaitQueue<J> {
 
     /// Appends an entry. Returns the ticket for [`remove`](WaitQueue::remove).
     pub(crate) fn push(&mut self, entry: Arc<WaiterEntry<J>>) -> u64 {
+        // A due task of a scheduler must not be refused, and must not use up the places of callers either.
         self.uncounted += usize::from(entry.uncounted);
         self.entries.push(entry)
     }
@@ -375,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_the_middle_keeps_the_order_of_the_others() {
+    fn an_entry_removed_from_the_middle_leaves_the_others_in_order() {
         let mut wait_queue = wait_queue_of(6);
         assert!(wait_queue.remove(2).is_some());
         assert!(wait_queue.remove(2).is_none(), "only once");
@@ -386,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_is_settled_by_exactly_one_of_claim_withdraw_and_give_back() {
+    fn a_request_leaves_its_entry_by_exactly_one_of_claim_withdraw_and_give_back() {
         let entry = WaiterEntry::of_thread(Request::Task(5), Parker::new());
         assert!(!entry.is_done() && entry.outcome().is_none());
         assert!(matches!(entry.claim(3), Some((Request::Task(5), _))));

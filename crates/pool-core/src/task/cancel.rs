@@ -122,6 +122,7 @@ impl CancelToken {
     pub(crate) fn cancel_with(&self, parent: &Self) {
         match parent.0.add(Listener::Child(Arc::downgrade(&self.0))) {
             Ok(Some(key)) => {
+                // After the parent's lock was released (invariant 4). A cancellation in between is found by the check below.
                 let mut inner = self.0.inner.lock();
                 if self.is_cancelled() {
                     drop(inner);
@@ -149,6 +150,7 @@ impl CancelToken {
     /// ```
     pub fn cancel(&self) -> bool {
         let mut wakes = WakeList::new();
+        // A list instead of recursion, because a chain of children may be longer than the stack is deep (invariant 3).
         let mut nodes = vec![Arc::clone(&self.0)];
         let mut first = None;
         while let Some(node) = nodes.pop() {
@@ -180,10 +182,12 @@ impl CancelToken {
 
     /// Blocks until the token is cancelled and returns `true`. In a forked child it does not wait for an inherited token.
     pub fn wait(&self) -> bool {
+        // The thread that would cancel it may not exist in a forked child.
         if !self.0.process.is_current() {
             return self.is_cancelled();
         }
         let parker = Parker::of_thread();
+        // Before the first look, so that a cancellation between the two wakes this thread.
         let _listening = self.notify(Waiter::Thread(parker.clone()));
         while !self.is_cancelled() {
             parker.park();
@@ -220,6 +224,7 @@ impl CancelToken {
         let _listening = self.notify(Waiter::Thread(parker.clone()));
         while !self.is_cancelled() {
             if !clock.park_until(&parker, deadline) {
+                // The cancellation may have come together with the deadline.
                 return self.is_cancelled();
             }
         }
@@ -321,6 +326,7 @@ impl Node {
     fn cancel(&self) -> Option<(BTreeMap<u64, Listener>, Vec<Link>)> {
         // Step T2.
         let mut inner = self.inner();
+        // Under the lock, so that of two calls exactly one takes the listeners.
         if self.cancelled.load(Acquire) {
             return None;
         }
@@ -366,6 +372,7 @@ impl Drop for Node {
         let mut links = mem::take(&mut self.inner.get_mut().parents);
         while let Some(Link { parent, key }) = links.pop() {
             parent.remove(key);
+            // The parent's own drop would recurse; its links are moved into this loop instead, so that it has none.
             if let Some(mut last) = Arc::into_inner(parent) {
                 links.append(&mut last.inner.get_mut().parents);
             }
@@ -405,6 +412,7 @@ impl Future for Cancelled {
         }
         // Before the lock is taken, because a waker's clone is user code.
         let waiter = Listener::Waiter(Waiter::Task(context.waker().clone()));
+        // Removed first, so that the token's map does not grow with each poll.
         if let Some(stale) = self.key.take() {
             self.token.0.remove(stale);
         }

@@ -68,6 +68,7 @@ enum State<B: Body> {
 
 impl<B: Body> Content for State<B> {
     fn call(&mut self) {
+        // Emptied before the call, so that a panic of the body leaves nothing to be dropped twice.
         if let Self::Body(body) = mem::replace(self, Self::Empty) {
             *self = Self::Value(body.call());
         }
@@ -219,6 +220,7 @@ impl SpawnCell {
 
     /// Takes the body of a task that was refused.
     pub(crate) fn take_back<B: Body>(&self) -> B {
+        // Claimed first, because only the owner of the claim may access the content (invariant 2).
         let ours = self.claim.set(Claim::Entry);
         assert!(ours, "a refused task is unrun, and has no handle yet");
         let mut place = None;
@@ -268,6 +270,7 @@ impl SpawnCell {
             Unrun::Released => Claim::Release,
             Unrun::Discarded => Claim::Discard,
         };
+        // Only a handle's claim has freed the room, so any other entry must still be counted out.
         self.claim.set(claim) || !self.is_tombstone()
     }
 
@@ -369,6 +372,7 @@ impl SpawnCell {
             self.drop_outcome(unwanted); // After the unlock, as part of the task (invariants 4 and 5).
             return Interest::None;
         }
+        // A waker that is registered after this is found when the handle is resolved (step W9).
         if slot.promise.has_waker() {
             Interest::Waker
         } else {
@@ -378,6 +382,7 @@ impl SpawnCell {
 
     /// Runs the task for a worker that has popped its entry.
     pub(crate) fn run(self: Arc<Self>, context: &TaskContext) -> TaskResult {
+        // The handle has won the race and freed the room; the entry is all that is left.
         if !self.claim.set(Claim::Entry) {
             return TaskResult::without_handle(Outcome::Withdrawn); // A tombstone.
         }
@@ -412,6 +417,7 @@ impl SpawnCell {
     /// waker.
     pub(crate) fn resolve_and_take_waker(&self) -> Option<Waker> {
         let mut slot = self.slot.lock();
+        // The handle was dropped after the outcome was laid aside, and has dropped the value itself.
         if !slot.promise.keep() {
             return None;
         }
@@ -421,6 +427,7 @@ impl SpawnCell {
         self.ended.store(true, Release); // Pairs with the load in `is_ended`.
         match end? {
             End::Wake(Waiter::Thread(parker)) => {
+                // Noted, so that this worker polls for the joiner's next task before it sleeps.
                 has_unparked_joiner(parker.unpark_sleeper());
                 None
             }
@@ -474,6 +481,7 @@ impl SpawnCell {
     pub(crate) fn ask_to_stop(&self) {
         // Step T4: before the lock, so that a task that creates its token later sees the request.
         self.asked.store(true, Relaxed);
+        // Cloned out, because cancelling wakes waiters, which must not happen under the lock.
         let token = self.slot.lock().token.clone();
         if let Some(token) = token {
             token.cancel();
@@ -538,6 +546,7 @@ impl Running for Arc<SpawnCell> {
     }
 
     fn is_cancelled(&self) -> bool {
+        // The flag first: most tasks have no record.
         self.asked.load(Relaxed) || self.record().is_some_and(TaskRecord::is_cancelled)
     }
 

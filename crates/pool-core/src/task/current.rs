@@ -80,12 +80,14 @@ impl StopRequest {
     /// Requests the stop. The caller cancels the returned token after the pool's lock is released.
     pub(crate) fn ask(&self) -> CancelToken {
         self.asked.store(true, Relaxed);
+        // Cloned under the lock, so that a reboot's new token is not cancelled in its place.
         self.token.lock().clone()
     }
 
     /// Withdraws the request, for tasks that start after a reboot.
     pub(crate) fn reset(&self) {
         self.asked.store(false, Relaxed);
+        // A new token, because a cancelled one stays cancelled.
         *self.token.lock() = CancelToken::new();
     }
 
@@ -164,6 +166,7 @@ impl<'a> Frame<'a> {
 
     #[inline]
     fn enter(task: Entered) -> Self {
+        // `try_with`, because a task may run in place in the destructor of a thread-local, after `TASK` is gone.
         let outer = TASK.try_with(|cell| cell.replace(Some(task)));
         Self {
             is_set: outer.is_ok(),
@@ -240,6 +243,7 @@ pub(crate) fn set_worker(worker: Option<Arc<Worker>>) {
 /// Returns the calling thread's worker.
 pub(crate) fn worker() -> Option<Arc<Worker>> {
     let peek = |cell: &Cell<Option<Arc<Worker>>>| {
+        // Taken and put back, because a `Cell` cannot be borrowed and nothing here runs user code in between.
         let value = cell.take();
         cell.set(value.clone());
         value

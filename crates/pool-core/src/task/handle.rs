@@ -273,6 +273,7 @@ impl TaskRef {
 
     /// See [`JoinHandle::cancel`].
     pub fn cancel(&self) -> bool {
+        // The task's worker does not exist in a forked child, so there is nothing to take back.
         if self.check().is_err() {
             return false;
         }
@@ -280,6 +281,7 @@ impl TaskRef {
             self.cell.drop_claimed();
             Outcome::Cancelled
         });
+        // After the claim has failed, so that an unstarted task is never asked to stop but taken back.
         if !ours && !self.cell.is_ended() {
             self.cell.ask_to_stop();
         }
@@ -288,6 +290,7 @@ impl TaskRef {
 
     /// Removes the task from the queue and ends it, if it has not started.
     fn withdraw(&self, end: &mut dyn FnMut() -> Outcome) -> bool {
+        // Checked before the section: a task that has started must not cost the pool's lock.
         let ours = self.cell.claimed() == Claim::Unclaimed
             && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim_for_handle(), end);
         if ours {
@@ -312,9 +315,11 @@ impl TaskRef {
                 // This thread removed the task and will end it, so it would wait for itself.
                 return Some(Err(why));
             }
+            // Only without a limit, because a task in place runs for as long as it takes.
             if deadline.is_none() && self.pool.is_own_worker() && !self.run_in_place() {
                 return Some(Err(JoinError::WouldDeadlock));
             }
+            // Before the lock, because a short task ends within the time of a few polls.
             look_before_join(|| self.cell.is_ended());
         }
         // Checked first, because a value that is there needs no parker.
@@ -341,6 +346,7 @@ impl TaskRef {
         if self.cell.claimed() != Claim::Unclaimed {
             return true;
         }
+        // Asked before the claim: a claimed task must be run, however deep the nesting is.
         let may_nest = self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
@@ -365,6 +371,7 @@ impl Drop for RawHandle {
             return;
         };
         if task.check().is_err() {
+            // The reference leaks, because the last one would drop a content that may be half changed.
             std::mem::forget(Arc::clone(&task.cell));
         } else {
             task.cell.detach();

@@ -29,6 +29,7 @@ pub(crate) enum Both<'a, A, B> {
 
 impl<A, B> Pair<A, B> {
     pub(crate) fn new(first: A, second: B) -> Self {
+        // Fixed per execution, because a pair that changed kinds in between would have two critical sections at a time.
         if two_locks() {
             Self::Two(two::Pair::new(first, second))
         } else {

@@ -22,6 +22,7 @@ impl<J> State<J> {
         self.show_size();
         // Room grows with the number of workers, so a waiting submitter may be admitted.
         self.admit_heads(effects);
+        // Queued tasks may be what the blocked one waits for, so they must not wait for the next submit.
         self.notify_workers(effects);
         true
     }

@@ -30,6 +30,7 @@ impl<J> State<J> {
     }
 
     fn use_up_permit(&mut self, outcome: Outcome) {
+        // Two changes that cancel out in `in_flight`: the ended task's room becomes the next one's.
         self.counts.count(outcome);
         self.counts.submitted += 1;
         self.reserved -= 1;
@@ -57,6 +58,7 @@ impl<J> State<J> {
         self.reserved -= count;
         self.counts.submitted += count as u64;
         self.disposing += count;
+        // Recorded, so that a destructor that waits for its own disposal is refused.
         self.disposers.push(thread_number());
         if let Some(load_stats) = &self.load_stats {
             load_stats.leave(count);

@@ -40,6 +40,7 @@ impl<J> State<J> {
         for cell in self.untimed.drain(..) {
             cell.set_untimed(false);
             if cell.wake_reason() == WakeReason::Parked {
+                // Not notified and not counted as searching: it only looks at its timeout and parks again.
                 effects.wake_worker(&cell);
             }
         }
@@ -47,6 +48,7 @@ impl<J> State<J> {
 
     /// Retires the parked workers that have been idle since `limit` or earlier.
     pub(crate) fn expire(&mut self, limit: Instant, effects: &mut Effects<J>) {
+        // The section decides the number, because several workers may find their time up at the same moment.
         let above = (self.live - self.leaving).saturating_sub(self.kept());
         // Bounded by the number above the kept ones: core workers are in the idle set as well, and must stay.
         let stale = self.idle.expire(limit, above);
@@ -56,6 +58,7 @@ impl<J> State<J> {
     /// Retires as many parked workers as there are too many.
     pub(crate) fn retire_excess(&mut self, effects: &mut Effects<J>) {
         let excess = self.view().excess();
+        // The oldest, whose caches are cold. Busy excess workers retire themselves after their task.
         let cells = self.idle.retire_oldest(excess);
         self.dismiss(cells, effects);
     }
@@ -86,6 +89,7 @@ impl<J> State<J> {
     pub(crate) fn recall(&mut self, effects: &mut Effects<J>) -> bool {
         let stays = self.view().must_stay();
         if stays {
+            // Counted back in the section that saw the work, so that a submit that follows relies on this worker.
             self.leaving -= 1;
             self.searching += 1;
             self.time_core_workers(effects);
@@ -122,6 +126,7 @@ impl<J> State<J> {
         if self.ending.is_full(self.counts.peak_live) {
             return self.ending.make_room();
         }
+        // Otherwise the list would keep the cell of a worker that is gone.
         if cell.set_untimed(false) {
             self.untimed.retain(|other| !Arc::ptr_eq(other, cell));
         }
@@ -131,6 +136,7 @@ impl<J> State<J> {
         self.slots.give_back(cell.slot);
         self.show_size();
         self.counts.retired += 1;
+        // In the section that lowers `live`: a wait that starts later finds the pool ended by itself.
         self.set_if_ended(effects);
         // After a release the wait for the end joins all threads.
         let before = if self.open {
@@ -156,6 +162,7 @@ impl<J> State<J> {
 
     /// Step N5: counts the outcome of a thread start. A new worker searches, or runs its start hook.
     pub(crate) fn started(&mut self, success: bool, effects: &mut Effects<J>) {
+        // In the same section as the counts, so that no other start is reserved for the same tasks in between.
         self.starting = false;
         if success {
             self.live += 1;
@@ -166,6 +173,7 @@ impl<J> State<J> {
             }
             // The worker looks at the queue as soon as the lock is free, so the starter's task notifies nobody else.
             self.spoken_for = true;
+            // With one more worker than before, a core worker that parked without a timeout may be too many.
             self.time_core_workers(effects);
             self.counts.started += 1;
             self.counts.peak_live = self.counts.peak_live.max(self.live);
@@ -183,6 +191,7 @@ impl<J> State<J> {
         let another = self.hooked
             && self.queue.len() > on_their_way
             && self.view().wake_policy() == Notify::Start;
+        // Reserved in the section that counts the last one, so that no submitter starts a second one for the same task.
         self.starting |= another;
         another
     }
