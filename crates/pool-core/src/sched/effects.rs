@@ -56,6 +56,7 @@ impl<J> Effects<J> {
     }
 
     pub(crate) fn wake_worker(&mut self, cell: &WorkerCell) {
+        // Cloned, because the worker may end before it is unparked, and its parker must outlive that.
         self.wakes.push_thread(cell.parker.clone());
     }
 
@@ -110,6 +111,7 @@ impl<J> Effects<J> {
         // USER CODE: wakers of futures. They must come last: threads are awake by now, and the worker holds no task.
         // Panics end here.
         self.wakes.wake_all();
+        // Taken out, because effects have no destructor and would leak what they keep.
         for other in self.others.take() {
             match other {
                 // USER CODE: the drop of a waiter, with its waker or task.
@@ -159,6 +161,7 @@ impl<T> SmallList<T> {
     }
 
     fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
+        // Emptied before the first element runs, so that user code that panics leaves no element behind to run twice.
         let rest = self.rest.take().map(|rest| *rest);
         let first = self.first.take();
         first.into_iter().chain(rest.into_iter().flatten())

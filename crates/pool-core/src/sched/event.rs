@@ -231,8 +231,8 @@ mod tests {
 
     use super::*;
 
-    /// The event is set between the poll's two looks at it, by a section that still refers to it: what
-    /// the poll has left there would be dropped by that section, under its lock.
+    /// A section sets the event between the poll's two checks and keeps a reference. A waker left in the event would be
+    /// dropped by that section, under its lock.
     #[test]
     fn a_poll_that_finds_its_event_set_leaves_no_waker_in_it() {
         let events = Arc::new(Mutex::new(Events::new()));

@@ -126,6 +126,7 @@ impl<J> Shared<J> {
     #[inline]
     pub(crate) fn credit(&self) -> Option<Credit<'_, J>> {
         let mut inbox = self.halves.second();
+        // A full or idle pool grants no credits, so that its submits take the lock and decide.
         (inbox.half().credits > 0).then_some(Credit(inbox))
     }
 
@@ -135,6 +136,7 @@ impl<J> Shared<J> {
     #[inline]
     pub(crate) fn next(&self, outcome: Outcome) -> Result<J, Whole<'_, J>> {
         let mut state = self.halves.first();
+        // Decided here once, so that a pool without priorities does not look at levels for each task.
         if state.half().queue.has_levels() {
             return self.next_by_level(state, outcome);
         }
@@ -194,6 +196,7 @@ impl<J> Shared<J> {
         let mut whole = self.whole(state);
         let passed = (!yields || whole.queue.len() == 0) && whole.state_mut().pass_on(outcome);
         if passed {
+            // Settled, because the drain may have counted permits, which changes how many credits remain.
             whole.unlock();
             return Ok(());
         }
@@ -226,6 +229,7 @@ impl<J> Shared<J> {
         let (state, inbox) = both.halves();
         // Before anyone looks at the counters: credits that became permits hold room (invariant 1).
         state.reserved += std::mem::take(&mut inbox.reserved);
+        // An empty inbox is left alone, since a drain writes to the queue's lines even if it moves nothing.
         if inbox.queue.len() > 0 || inbox.inlet.is_some() {
             state.drain_inbox(&mut inbox.queue, inbox.inlet.as_deref_mut());
         }
@@ -274,6 +278,7 @@ impl<J> Place<'_, J> {
     #[inline]
     pub(crate) unsafe fn filled(mut self) -> bool {
         let inbox = self.inbox.half();
+        // Under the inbox's lock, because the figure has one writer at a time.
         inbox.show_taken();
         if inbox.inlet.is_some() {
             inbox.sort_last();
@@ -324,12 +329,14 @@ impl<J> Credit<'_, J> {
     /// spinning and needs the hint.
     pub(crate) fn enter_all(mut self, jobs: &mut TaskQueue<J>) -> bool {
         let inbox = self.0.half();
+        // At most the credits, since each task beyond them must be decided about.
         let count = jobs.len().min(inbox.credits);
         inbox.credits -= count;
         if count == jobs.len() && inbox.inlet.is_none() {
             // Blocks change hands as they are, so that a large batch is not copied under the lock.
             inbox.queue.append_chunk(jobs);
         } else {
+            // One by one, because tasks with priorities must be sorted and a partial batch must be split.
             for job in std::iter::from_fn(|| jobs.pop()).take(count) {
                 inbox.queue.push(job);
                 inbox.sort_last();
@@ -350,6 +357,7 @@ impl<J> Inbox<J> {
     fn show_taken(&mut self) {
         if let Some(load_stats) = &self.load_stats {
             load_stats.enter();
+            // Counted down here, so that a strategy sees a pool fill up before its next section.
             self.free = self.free.saturating_sub(1);
             load_stats.show_free(self.free > 0);
         }
@@ -381,6 +389,7 @@ impl<J> Whole<'_, J> {
     ) -> T {
         let (state, inbox) = self.both.halves();
         let result = change(state, inbox);
+        // Also after a change that seems to leave the counters alone: every grant is valid only until the lock is taken.
         self.unlock();
         result
     }
@@ -404,6 +413,7 @@ impl<J> Whole<'_, J> {
         inbox.credits = state.grant_credits();
         inbox.searchers = state.searching > 0;
         if let Some(load_stats) = &inbox.load_stats {
+            // From the final counters of the section, because members of a multi-pool are compared by this figure.
             let taken = state.in_flight + state.reserved;
             inbox.free = state.workers().saturating_sub(taken);
             load_stats.show_free(inbox.free > 0);

@@ -51,6 +51,7 @@ impl<T> TicketList<T> {
 
     /// Removes and returns the oldest entry.
     pub fn pop(&mut self) -> Option<T> {
+        // Skips holes. Each hole is skipped once, so that a pop takes O(1) steps on average.
         let popped = loop {
             steps::count();
             if let (_, Some(entry)) = self.entries.pop_front()? {
@@ -79,6 +80,7 @@ impl<T> TicketList<T> {
     /// Removes all entries and frees the memory.
     pub fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.len = 0;
+        // The entries are dropped by the caller, because some of them own wakers and a lock is held here.
         let entries = std::mem::take(&mut self.entries);
         entries.into_iter().filter_map(|(_, entry)| entry)
     }

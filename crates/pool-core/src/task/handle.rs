@@ -221,6 +221,9 @@ impl RawHandle {
     }
 
     /// Converts the handle without detaching the task. The caller detaches it or takes the outcome.
+    ///
+    /// # Panics
+    /// Never: only this call empties the handle, and it consumes it.
     pub fn into_task(mut self) -> TaskRef {
         let task = self.task.take();
         task.expect(ONCE)
@@ -243,12 +246,24 @@ impl TaskRef {
     }
 
     /// Takes the value of a task that has ended.
+    ///
+    /// # Errors
+    /// The reason why there is no value.
+    ///
+    /// # Panics
+    /// If the value is not an `R`.
     pub fn take_value<R: 'static>(&self) -> Joined<R> {
         self.taken()
             .map(|stored| self.cell.take_value(stored).expect(ITS_TYPE))
     }
 
-    /// Drops the value of a task that has ended. Panics if its destructor does.
+    /// Drops the value of a task that has ended.
+    ///
+    /// # Errors
+    /// The reason why there is no value.
+    ///
+    /// # Panics
+    /// If the value's destructor does.
     pub fn drop_value(&self) -> Joined<()> {
         self.taken().map(|stored| self.cell.drop_value(stored))
     }

@@ -35,6 +35,9 @@ impl CarriedSpan {
     }
 
     /// Runs a task in the span. A panic of the subscriber counts as the task's.
+    ///
+    /// # Errors
+    /// The payload of a panic.
     #[cfg_attr(
         not(feature = "tracing"),
         expect(clippy::unused_self, reason = "nothing is carried")

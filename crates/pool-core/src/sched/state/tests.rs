@@ -218,7 +218,7 @@ fn a_worker_that_ends_the_last_task_of_a_released_pool_searches_on_for_a_permit(
     }
 }
 
-/// The ways in which the last permit goes, each in one section.
+/// The sections that end the last permit.
 type Goes = fn(&mut State<u32>, &mut Effects<u32>);
 const PERMIT_GOES: [(&str, Goes); 4] = [
     ("used", |state, effects| state.redeem(7, effects)),
