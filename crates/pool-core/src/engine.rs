@@ -1,5 +1,5 @@
-//! What runs a pool: admission, workers, their start and end. Each call is a section of the
-//! scheduler, and runs its effects once no lock is held.
+//! The engine of a pool: admission, workers, their start and end. Each call runs a section of the scheduler, then
+//! its deferred effects with no lock held.
 
 pub(crate) mod admit;
 pub(crate) mod blocking;

@@ -1,7 +1,7 @@
-//! The scheduler: which task goes to which worker, which submitter waits, which thread is woken.
+//! The scheduler: it assigns tasks to workers, queues submitters and decides which thread to wake.
 //!
-//! [`decide`] is arithmetic, [`state`] applies it as sections under the lock, [`effects`] carries
-//! out afterwards what a section decided. Nothing here starts a thread or knows what a task does.
+//! [`decide`] holds the decisions as pure functions, [`state`] applies them in sections under the lock, and
+//! [`effects`] carries out what a section deferred. The scheduler starts no thread and runs no task.
 
 pub(crate) mod backoff;
 pub(crate) mod counts;

@@ -1,7 +1,7 @@
-//! What is submitted: how a task lies in the queue, runs, and hands its value to a handle.
+//! Tasks: how a task is stored in the queue, runs, and passes its value to a handle.
 //!
-//! Knows no pool: nothing here decides where or when a task runs. Most of the crate's `unsafe` code is
-//! here: `UNSAFE.md` lists it, with the user code that runs while an invariant is suspended.
+//! Nothing here knows a pool or decides where and when a task runs. Most of the crate's `unsafe` code is here;
+//! `UNSAFE.md` lists it with the user code that runs while an invariant is suspended.
 
 pub(crate) mod accept;
 pub(crate) mod cancel;

@@ -1,8 +1,7 @@
 //! Admission of a task: into one pool, or into the member that a multi-pool's strategy picks.
 //!
-//! A call says what it does at a full pool ([`OnFull`]). The runner makes a job of the task
-//! ([`Accepts`]), which lies on the caller's stack until it is admitted ([`Admit`]). A refused job
-//! is made into the task again.
+//! A call specifies what it does at a full pool ([`OnFull`]). The runner turns the task into a job ([`Accepts`]),
+//! which stays on the caller's stack until it is admitted ([`Admit`]). A refused job is turned back into the task.
 
 use std::error::Error;
 use std::future::Future;
@@ -32,73 +31,70 @@ use crate::task::options::{TaskOptions, WaitLimits};
 use crate::task::pack::fits;
 use crate::task::record::TaskRecord;
 
-/// The handle of a pool, or of several: what of it takes part in [`Admit`] and in all that stands on
-/// that.
+/// The part of a handle of a pool, or of several, that [`Admit`] needs.
 pub trait AdmitHandle {
-    /// What its pools run.
+    /// The runner of its pools.
     type Runner: Runner;
-    /// What admits.
+    /// The admission of its pools.
     type Admit: Admit<Self::Runner>;
-    /// What admits this handle's tasks.
+    /// Returns the admission for this handle's tasks.
     fn admit(&self) -> &Arc<Self::Admit>;
 }
 
 /// Admission: into one pool, or into the member that a multi-pool's strategy picks.
 ///
-/// The provided methods are what the ten calls of both have in common. Those that are generic over
-/// the task are short: each call site of the public calls compiles them anew.
+/// The provided methods are common to both. Those that are generic over the task are short, because each call site
+/// of the public calls compiles them anew.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
-    /// Waits for room, with a job.
+    /// A wait for room with a job.
     type Future: Future<Output = Admitted<R>> + Send + Unpin;
-    /// Waits for room that a permit is to hold; dropped, it leaves none reserved.
+    /// A wait for the room of a permit. Dropping it leaves no room reserved.
     type RoomFuture: Future<Output = Result<PoolHandle<R>, SubmitError>> + Send + Unpin;
-    /// Why a wait for rest, or for the end, ended without it.
+    /// Error of a wait for an idle pool or for its end.
     type WaitError: Error + Into<WaitError>;
 
-    /// The pool that a handle asks for the clock and the panic hook.
+    /// Returns the pool that handles ask for the clock and the panic hook.
     fn pool_handle(self: &Arc<Self>) -> PoolHandle<R>;
 
-    /// What refuses any task before a job is made of it. It has been counted.
+    /// Refuses a call before its task becomes a job. The refusal has been counted.
     fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError>;
 
-    /// Whether each task is to have a record.
+    /// Whether each task has a record.
     fn records_all(&self) -> bool;
 
-    /// The pools, if it admits to several.
+    /// Returns the members of a multi-pool.
     fn members(&self) -> &[PoolHandle<R>] {
         &[]
     }
 
-    /// A place for the job of a task that was given nothing, if the pool is busy and has room. The
-    /// default has none.
+    /// Returns a slot for the job of a task without options, if the pool is busy and has room. The default returns none.
     ///
-    /// A job that comes by another way goes by its caller's stack: its words are written there in
-    /// one size and read in another, which costs as much as the rest of a submit.
+    /// Other jobs pass over their caller's stack: their words are written there in one size and read in another, which costs
+    /// as much as the rest of a submit.
     ///
     /// # Safety
-    /// The caller writes a job there, without calling user code, and says so by
-    /// [`filled`](Self::filled).
+    /// The caller must write a job to the slot without calling user code, and then call [`filled`](Self::filled).
     #[inline]
     unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
         None
     }
 
-    /// The job has been written.
+    /// Completes the insertion of a job.
     ///
     /// # Safety
-    /// It has.
+    /// The job must have been written to the slot.
     unsafe fn filled(&self, _place: Place<'_, R::Job>) {}
 
-    /// Accepts the job of a task that was given nothing. A refused job is left where it is.
+    /// Accepts the job of a task without options. A refused job stays in `job`.
     fn submit_job(
         self: &Arc<Self>,
         job: &mut Option<R::Job>,
         on_full: OnFull,
     ) -> Result<(), SubmitError>;
 
-    /// Accepts the job, or waits for room as `on_full` and `limits` say: which pool it was, of
-    /// several (a single pool is 0). A refused job is left where it is.
+    /// Accepts the job, or waits for room as `on_full` and `limits` say. Returns the index of the member that accepted it,
+    /// or 0 for a single pool. A refused job stays in `job`.
     fn admit_job(
         self: &Arc<Self>,
         job: &mut Option<R::Job>,
@@ -106,11 +102,10 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         limits: Option<&WaitLimits>,
     ) -> Result<usize, SubmitError>;
 
-    /// A task was refused before it was offered to a pool.
+    /// Counts a task that was refused before it was offered to a pool.
     fn count_unoffered(&self);
 
-    /// For a call that itself says what it does at a full pool: the task, unless that might discard
-    /// one which no hook sees.
+    /// Returns the task of a call with its own policy, unless the policy could discard a task without a discard hook.
     fn check_discards<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<T, SubmitError<T>> {
         if self.pool_handle().discards_unseen(on_full) {
             self.count_unoffered();
@@ -123,71 +118,71 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
     /// submits them one by one.
     fn admit_some(self: &Arc<Self>, _jobs: Chunk<'_, R::Job>) {}
 
-    /// Waits for room as a future does, until that token is `cancelled`.
+    /// Waits for room asynchronously, until the token is `cancelled`.
     fn admit_async(self: Arc<Self>, job: R::Job, cancelled: Option<Cancelled>) -> Self::Future;
 
-    /// Makes the handle that of a task which that pool has accepted. It was made as the
-    /// [`pool_handle`](Self::pool_handle)'s.
+    /// Assigns the handle to the member that accepted its task. It was created for the
+    /// [`pool_handle`](Self::pool_handle)'s pool.
     fn set_pool(&self, _pool: usize, _handle: &mut RawHandle) {}
 
-    /// Reserves room for a permit, or waits for some as `on_full` says.
+    /// Reserves room for a permit, or waits for it as `on_full` says.
     fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle<R>, SubmitError>;
 
     /// Async version of [`reserve_room`](Self::reserve_room).
     fn reserve_room_async(self: Arc<Self>) -> Self::RoomFuture;
 
-    /// The name that was set.
+    /// Returns the pool's name.
     fn name(&self) -> &str;
 
-    /// What a call does at a full pool that does not say so itself.
+    /// Returns the policy of calls that specify none.
     fn on_full(&self) -> OnFull;
 
-    /// The clock of every time limit.
+    /// Returns the clock of all time limits.
     fn clock(&self) -> &dyn Clock;
 
     /// Whether the calling thread is one of the workers.
     fn is_own_worker(&self) -> bool;
 
-    /// All figures.
+    /// Returns all figures.
     fn stats(self: &Arc<Self>) -> Stats;
 
-    /// The sum of a figure over all pools, each read under its lock.
+    /// Returns the sum of a figure over all pools, each read under its own lock.
     fn sum(self: &Arc<Self>, figure: fn(&PoolHandle<R>) -> usize) -> usize;
 
-    /// Number of threads and futures that wait for room.
+    /// Returns the number of threads and futures that wait for room.
     fn waiting(self: &Arc<Self>) -> usize;
 
-    /// The most live workers there may be.
+    /// Returns the maximum number of live workers.
     fn capacity(self: &Arc<Self>) -> Capacity;
 
-    /// Number of workers that could still be started.
+    /// Returns the number of workers that could still be started.
     fn free(self: &Arc<Self>) -> Option<usize>;
 
-    /// Whether it is released.
+    /// Whether the pool is released.
     fn is_released(&self) -> bool;
 
-    /// Whether it is paused.
+    /// Whether the pool is paused.
     fn is_paused(&self) -> bool;
 
-    /// Lets no queued task start. `false` if that is so already.
+    /// Pauses the pool. Returns `false` if it is paused already.
     fn pause(self: &Arc<Self>) -> bool;
 
-    /// Lets queued tasks start again. `false` if they may already.
+    /// Resumes the pool. Returns `false` if it is not paused.
     fn resume(self: &Arc<Self>) -> bool;
 
-    /// Changes the capacity, of each pool.
+    /// Changes the capacity of each pool.
     fn tune(self: &Arc<Self>, capacity: Capacity) -> Result<(), TuneError>;
 
-    /// Accepts nothing from now on. `false` if that was done before.
+    /// Releases the pool. Returns `false` if that was done before.
     fn release(self: &Arc<Self>) -> bool;
 
-    /// Releases, and calls `keep` with the item of each task that has not started: their number.
+    /// Releases the pool and calls `keep` with the item of each unstarted task. Returns their number.
     fn release_now(self: &Arc<Self>, keep: &mut dyn FnMut(R::Item)) -> usize;
 
-    /// Opens a released pool again. `false` if it is open.
+    /// Opens a released pool again. Returns `false` if it is open.
     fn reboot(self: &Arc<Self>) -> bool;
 
-    /// Blocks until what is awaited has come.
+    /// Blocks until the awaited condition holds.
     fn wait(
         self: &Arc<Self>,
         awaited: Awaited,
@@ -201,7 +196,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         deadline: Option<Instant>,
     ) -> impl Future<Output = Result<(), Self::WaitError>> + Send + Unpin + use<Self, R>;
 
-    /// Called as the last handle is dropped. Does not unwind.
+    /// Called when the last handle is dropped. Does not unwind.
     fn end(self: &Arc<Self>);
 
     /// Submits a task.
@@ -210,13 +205,13 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
     where
         R: Accepts<T>,
     {
-        // No job is made where it has no chance: a full pool refuses at the cost of a load or two.
+        // Before a job is made, so that a full pool refuses at the cost of one or two loads.
         if matches!(on_full, OnFull::Refuse)
             && let Err(refused) = self.refuses(on_full)
         {
             return Err(refused.with_task(task));
         }
-        // A task that needs a box gets it with no lock held.
+        // A task that needs a box must not use the slot: allocating under the lock would hold up other threads.
         if fits::<T>() {
             // SAFETY: the job is written below, which moves the task and calls no user code.
             if let Some(mut place) = unsafe { self.place() } {
@@ -226,6 +221,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
                 return Ok(());
             }
         }
+        // On this frame, so that a refused job can be turned back into the task.
         let mut job = Some(R::plain(task));
         let submitted = self.submit_job(&mut job, on_full);
         submitted.map_err(|refused| give_back::<R, T>(refused, job))
@@ -246,7 +242,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         submitted.map_err(|refused| give_back::<R, T>(refused, job))
     }
 
-    /// As [`submit_job`](Self::submit_job), of a task with options.
+    /// Like [`submit_job`](Self::submit_job), for a task with options.
     #[inline(never)]
     fn submit_recorded_job(
         self: &Arc<Self>,
@@ -259,11 +255,12 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         let limits = record.limits();
         *job = job.take().map(|job| R::recorded(job, record));
         let admitted = self.admit_job(job, on_full, Some(&limits));
+        // A refused task comes back as the caller gave it, so it must lose its record.
         *job = job.take().map(R::unrecorded);
         admitted.map(drop)
     }
 
-    /// Spawns a task, with options or without.
+    /// Spawns a task with or without options.
     #[inline]
     fn spawn_task<T>(
         self: &Arc<Self>,
@@ -282,7 +279,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         }
     }
 
-    /// The record of a task that is to be spawned, if it needs one.
+    /// Creates the record of a task to be spawned, if it needs one.
     fn record_if_accepted(
         self: &Arc<Self>,
         options: Option<TaskOptions>,
@@ -296,7 +293,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         Ok(Some(Box::new(self.record(options))))
     }
 
-    /// Puts the task into its cell, and spawns it.
+    /// Moves the task into its cell and spawns it.
     #[inline(never)]
     fn spawn_in_cell<T>(
         self: &Arc<Self>,
@@ -308,6 +305,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         let pool = self.pool_handle();
+        // Allocated before the lock is taken.
         let cell = pool.0.runner.in_cell(task, record);
         let mut handle = RawHandle::new(cell, pool.0);
         match self.spawn_cell(&mut handle, on_full) {
@@ -316,12 +314,13 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         }
     }
 
-    /// Spawns a task that lies in its cell.
+    /// Spawns the task in a cell.
     fn spawn_cell(
         self: &Arc<Self>,
         handle: &mut RawHandle,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
+        // The reference of the queue, made before the slot is taken, since nothing but the write may happen under the lock.
         let cell = Arc::clone(handle.cell());
         // SAFETY: the job is written below, which calls no user code.
         if let Some(mut place) = unsafe { self.place() } {
@@ -337,7 +336,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// A job without a handle, for callers that already hold room.
+    /// Creates a detached job, for callers that already hold room.
     #[inline]
     fn detached_job<T>(self: &Arc<Self>, task: T) -> R::Job
     where
@@ -346,7 +345,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         self.with_record(R::plain(task))
     }
 
-    /// The job, with a record where each has one.
+    /// Adds a record to the job if each task has one.
     fn with_record(self: &Arc<Self>, job: R::Job) -> R::Job {
         match self.record_of_all() {
             Some(record) => R::recorded(job, *record),
@@ -354,7 +353,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         }
     }
 
-    /// A job and its handle, for callers that already hold room, or wait for it as a future.
+    /// Creates a job and its handle, for callers that already hold room or wait for it asynchronously.
     fn spawned_job<T>(
         self: &Arc<Self>,
         task: T,
@@ -372,7 +371,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         (R::spawned(Arc::clone(&cell)), RawHandle::new(cell, pool.0))
     }
 
-    /// Async version of [`submit_task`](Self::submit_task), with options or without.
+    /// Async version of [`submit_task`](Self::submit_task), with or without options.
     fn submit_task_async<T>(
         self: Arc<Self>,
         task: T,
@@ -399,8 +398,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         }
     }
 
-    /// Async version of [`spawn_task`](Self::spawn_task). The handle is made first, so that a future
-    /// which is dropped after its job was accepted detaches it.
+    /// Async version of [`spawn_task`](Self::spawn_task).
     fn spawn_task_async<T>(
         self: Arc<Self>,
         task: T,
@@ -410,6 +408,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         R: Accepts<T>,
         Self: Send + Sync,
     {
+        // The handle exists before the wait, so that dropping the future after the job was accepted detaches the task.
         let (job, mut handle) = self.spawned_job(task, options);
         let record = handle.cell().record();
         let cancelled = record.and_then(|record| record.limits().cancelled());
@@ -426,7 +425,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         }
     }
 
-    /// What refuses a task with options before it has a record. It has been counted.
+    /// Refuses a task with options before it has a record. The refusal has been counted.
     fn refuses_given(&self, options: &TaskOptions, on_full: OnFull) -> Result<(), SubmitError> {
         if options.tokens.iter().any(CancelToken::is_cancelled) {
             self.count_unoffered();
@@ -435,12 +434,12 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
         self.refuses(on_full)
     }
 
-    /// The record of a task with options.
+    /// Creates the record of a task with options.
     fn record(self: &Arc<Self>, options: TaskOptions) -> TaskRecord {
         TaskRecord::new(options, &self.pool_handle().0.context)
     }
 
-    /// The record of a task without, if each has one.
+    /// Creates the record of a task without options, if each task has one.
     #[inline]
     fn record_of_all(self: &Arc<Self>) -> Option<Box<TaskRecord>> {
         let records = self.records_all();
@@ -448,25 +447,25 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
     }
 }
 
-/// Which pool accepted a job, of several (a single pool is 0); or the job, if none did.
+/// Index of the pool that accepted a job, or 0 for a single pool; the job if none did.
 pub type Admitted<R> = Result<usize, SubmitError<<R as Runner>::Job>>;
 
-/// The handle of an accepted task, or the task.
+/// The handle of an accepted task, or the refused task.
 pub type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
-/// The task of a refused job.
+/// Adds the task of a refused job to the error.
 #[cold]
 fn give_back<R: Accepts<T>, T>(refused: SubmitError, job: Option<R::Job>) -> SubmitError<T> {
     refused.with_task(R::task_of(job.expect("a refused job is left where it is")))
 }
 
-/// A future whose answer is turned into what the caller knows: its own task, or a handle.
+/// A future whose output is mapped to the caller's terms: its task, or a handle.
 struct Answered<F, A> {
     future: F,
     answer: Option<A>,
 }
 
-// Only the future is pinned, and may be moved.
+// Safe code cannot pin the answer, and the future is `Unpin` itself, so that moving the pair is allowed.
 impl<F: Unpin, A> Unpin for Answered<F, A> {}
 
 impl<F, A, T> Future for Answered<F, A>
@@ -480,6 +479,7 @@ where
         let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) else {
             return Poll::Pending;
         };
+        // Taken only when the inner future is ready: until then the answer's captures keep the pool and the handle alive.
         let answer = self.answer.take().expect("a future is ready once");
         Poll::Ready(answer(output))
     }
@@ -516,13 +516,13 @@ impl<R: Runner> Admit<R> for Core<R> {
 
     #[inline]
     unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises what the runner's method asks for.
         unsafe { R::place_job(self) }
     }
 
     #[inline]
     unsafe fn filled(&self, place: Place<'_, R::Job>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller has written the job.
         unsafe { R::job_placed(self, place) };
     }
 
@@ -658,8 +658,8 @@ impl<R: Runner> Admit<R> for Core<R> {
 }
 
 impl<R: Runner> Core<R> {
-    /// Takes as many of the jobs as there is room for and a live worker, and wakes for all of them
-    /// at once.
+    /// Accepts as many jobs from the front as there are room and a live worker, and notifies workers once for all of
+    /// them.
     pub(crate) fn admit_chunk(self: &Arc<Self>, Chunk(jobs): Chunk<'_, R::Job>) {
         // Step S2, for as many as there are credits.
         if let Some(credit) = self.state.credit() {
@@ -678,22 +678,22 @@ impl<R: Runner> Core<R> {
     /// As for [`place`](Self::place).
     #[inline]
     pub(crate) unsafe fn plain_place(&self) -> Option<Place<'_, R::Job>> {
-        // One comparison for a fork and for records.
+        // One comparison for both a fork and records. Either must take the slower path.
         if !self.plain_process.is_current() {
             return None;
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises what `place` asks for.
         unsafe { self.place() }
     }
 
-    /// Accepts the job of a task that was given nothing. A refused job is left where it is.
+    /// Accepts the job of a task without options. A refused job stays in `job`.
     #[inline]
     pub(crate) fn submit_plain(
         self: &Arc<Self>,
         job: &mut Option<R::Job>,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
-        // One comparison for a fork and for records.
+        // As in `plain_place`.
         if !self.plain_process.is_current() {
             return self.submit_recorded_job(job, TaskOptions::default(), on_full);
         }
@@ -703,7 +703,7 @@ impl<R: Runner> Core<R> {
         self.submit(job, on_full, None)
     }
 
-    /// Whether a call that does so might discard a task that no hook sees.
+    /// Whether the policy could discard a task without a discard hook.
     pub(crate) fn discards_unseen(&self, on_full: OnFull) -> bool {
         on_full.discards() && self.config.discard_hook.is_none()
     }

@@ -1,8 +1,8 @@
-//! A task that blocks says so, and another worker may be there meanwhile.
+//! Declared blocking: a task that blocks lets the pool have another worker meanwhile.
 //!
-//! While it blocks, its pool is as if tuned up by one worker, within a limit of its own
-//! (`max_compensation`): the sections are a tuning's (`sched/state/blocking.rs`, steps B1 and B2 of
-//! `PROTOCOL.md`). Not for: which worker leaves at the return; any excess one does.
+//! The pool behaves as if its capacity were one higher, up to `max_compensation`. The sections are those of a change
+//! of the capacity (`sched/state/blocking.rs`, steps B1 and B2 of `PROTOCOL.md`). When the task continues any excess
+//! worker may end, not only the additional one.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::task::current::{self, Compensate};
 impl<R: Runner> Compensate for Core<R> {
     fn begin_blocking(self: Arc<Self>) -> bool {
         let begins = self.section(State::begin_blocking);
-        drop_quietly(self); // Perhaps the last reference, in what a worker's thread does at its end.
+        drop_quietly(self); // Perhaps the last reference, at the end of a thread, where a panic must not escape.
         begins
     }
 
@@ -26,17 +26,17 @@ impl<R: Runner> Compensate for Core<R> {
     }
 }
 
-/// Runs `block`, which waits for something for long: a disk, a server, a channel, another task that is
-/// queued behind this one. In a task of a pool with
-/// [`max_compensation`](crate::Builder::max_compensation) the pool may have one worker, and one accepted
-/// task, more meanwhile.
+/// Runs `block`, a closure that waits for a long time: for a disk, a server, a channel, or another task that is queued
+/// behind this one. In a task of a pool with [`max_compensation`](crate::Builder::max_compensation), the pool may have
+/// one more worker, and one more accepted task, meanwhile.
 ///
-/// It is as if the pool were tuned up by one, and back again after it: who waits for room may get it, a
-/// queued task may have a worker started for it, and at the return an idle worker that is one too many
-/// ends at once, else the first one to end its task. While as many tasks as the limit says block so
-/// already, it only runs `block`; so it does on a thread of no pool, in a pool without such a limit (the
-/// default), and inside another `blocking`. What the pool shows as its capacity, and `free`, stay as
-/// they are.
+/// The pool behaves as if its capacity were raised by one and lowered again afterwards. A waiting submitter may get the
+/// room, and a worker may be started for a queued task. When `block` returns, an idle excess worker ends at once;
+/// otherwise the first excess worker ends after its task.
+///
+/// `blocking` only runs `block` on a thread that is not a worker, in a pool without `max_compensation` (the default),
+/// inside another `blocking`, and while `max_compensation` other tasks are blocking. The reported capacity and `free`
+/// do not change.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -50,12 +50,18 @@ impl<R: Runner> Compensate for Core<R> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// When not to use it: for waits of microseconds, since a thread may be started for each; and where all
-/// tasks block all the time, a larger [capacity](crate::Builder::capacity) says the same.
+/// # When not to use it
+/// For waits of microseconds, because a thread may be started for each of them. If all tasks block all the time, raise
+/// the [capacity](crate::Builder::capacity) instead.
 ///
-/// A panic of `block` goes on through it, and the worker is given back first. Costs two sections of the
-/// pool's lock, and runs what they free in this call: wakers of futures that got the room, the gate of a
-/// thread that is started. From Java's `ForkJoinPool.managedBlock`.
+/// # Panics
+/// Resumes a panic of `block`, after the additional worker has been given back.
+///
+/// # Cost
+/// Two sections of the pool's lock. Their effects run in this call: wakers of futures that got the room, and the gate
+/// of a thread that is started.
+///
+/// Modelled on Java's `ForkJoinPool.managedBlock`.
 #[doc(alias = "managedBlock")]
 #[doc(alias = "ManagedBlocker")]
 #[doc(alias = "block_in_place")]
@@ -68,7 +74,7 @@ pub fn blocking<T>(block: impl FnOnce() -> T) -> T {
     };
     if !Arc::clone(&pool).begin_blocking() {
         worker.stop_blocking();
-        drop_quietly(pool); // As above.
+        drop_quietly(pool); // As in `begin_blocking`: a panic must not escape before `block` has run.
         return block();
     }
     let result = guarded(block);

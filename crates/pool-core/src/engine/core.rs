@@ -1,5 +1,5 @@
-//! The pool's one core: admission and the starting of workers. `worker.rs` runs tasks, `life.rs`
-//! releases, waits and tunes.
+//! The core of a pool: admission and the start of workers. `worker.rs` runs tasks; `life.rs` releases, waits and
+//! changes the capacity.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -35,53 +35,50 @@ use crate::task::handle::PoolRef;
 use crate::task::options::WaitLimits;
 use crate::task::run::{Outcome, Resolver, TaskContext};
 
-/// What admits and runs a pool's tasks.
+/// The shared state of a pool: it admits and runs tasks.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct Core<R: Runner> {
     pub(crate) state: Shared<R::Job>,
-    /// A hint to spinning workers that the queue is not empty. On cache lines of its own, as is the
-    /// state: what is only read lies apart.
+    /// A hint to spinning workers that the queue is not empty.
+    // On its own cache line, like the state, so that read-only fields are not on a line that others write.
     pub(crate) work: CachePadded<AtomicBool>,
-    /// Refusals of a full pool that took no lock.
+    /// Number of refusals by the full flag, without the lock.
     refused: StripedCounter,
     pub(crate) runner: R,
     pub(crate) context: TaskContext,
     pub(crate) config: Config,
-    /// Which workers count as the pool's own: the members of a `MultiPool` share one.
+    /// Identifies the pool's own workers. Members of a `MultiPool` share one group.
     pub(crate) group: u64,
-    /// A member of a `MultiPool` shows its figures here, to readers without the lock.
+    /// The figures that a `MultiPool` reads without the lock.
     pub(crate) load_stats: Option<Arc<LoadStats>>,
-    /// Where the workers are.
+    /// The process in which the workers exist.
     process: Process,
-    /// The same; none where each task has a record. So one comparison tells a plain call that it
-    /// may go on.
+    /// The same, or `NONE` if each task has a record. One comparison thus tells a plain call that neither applies.
     pub(crate) plain_process: Process,
 }
 
-/// The time limit of a call was up.
+/// Error: the time limit of a call has passed.
 pub(crate) struct Late;
 
-/// A job that asks to be let in, or a caller that asks for a permit (then `Q` is nothing). The job
-/// stays where it lies until that is decided: to hand it from section to section would cost as much
-/// as a section.
+/// A job that asks for admission, or a caller that asks for a permit (then `Q` is `()`).
+// The job stays here until it is decided, because passing it from section to section costs as much as a section.
 struct Applicant<Q, E, F, T> {
-    /// The job, what is done with it in the section that finds room, and what its caller does in
-    /// the section that does not.
+    /// The job, the change of the section that finds room, and that of the section that does not.
     asking: Option<(Q, E, F)>,
-    /// What came of that.
+    /// The result of the latter.
     refused: Option<T>,
 }
 
-/// What comes next for an [`Applicant`].
+/// Next step for an [`Applicant`].
 enum Step {
     Over,
-    /// There is room and no worker. The start of the first is reserved for the caller.
+    /// There is room but no worker. The caller has reserved the start of the first one.
     StartFirst,
-    /// Another thread starts the first.
+    /// Another thread is starting the first worker.
     AwaitStart(EventWait),
 }
 
-/// What a submit does that met a full pool.
+/// What a submit does after it has met a full pool.
 enum AtFull<J> {
     GiveBack(Reason, J),
     RunInPlace(J),
@@ -102,6 +99,7 @@ impl<R: Runner> Core<R> {
             priority_of: R::priority_of,
             is_tombstone: R::is_tombstone,
         });
+        // Before the core exists, because a ring that cannot be allocated must fail the build of the pool.
         let mut state = State::new(&config, levels).map_err(BuildError::OutOfMemory)?;
         let load_stats = member.map(|(number, load_stats)| {
             state.number = number;
@@ -109,6 +107,7 @@ impl<R: Runner> Core<R> {
             load_stats
         });
         let process = Process::current();
+        // So that a plain call compares one number to learn that it is neither in a forked child nor needs a record.
         let plain_process = if context.records_all() {
             Process::NONE
         } else {
@@ -128,7 +127,7 @@ impl<R: Runner> Core<R> {
         }))
     }
 
-    /// Step S1: whether a call that does not wait is refused without the lock. It has been counted.
+    /// Step S1: whether a call that does not wait is refused without the lock. If so, the refusal has been counted.
     #[inline]
     pub(crate) fn refuses_full(&self, on_full: OnFull) -> bool {
         let refuses = matches!(on_full, OnFull::Refuse) && self.state.is_full();
@@ -143,13 +142,13 @@ impl<R: Runner> Core<R> {
         self.plain_process == Process::NONE
     }
 
-    /// Counts a refusal without the lock.
+    /// Counts a refusal without taking the lock.
     #[inline(never)]
     pub(crate) fn count_refused(&self) {
         self.refused.add_one();
     }
 
-    /// One section: takes the lock, changes the state, unlocks, and runs the deferred effects.
+    /// Runs one section: takes the lock, changes the state, unlocks and runs the deferred effects.
     #[inline]
     pub(crate) fn section<T>(
         self: &Arc<Self>,
@@ -161,9 +160,9 @@ impl<R: Runner> Core<R> {
         result
     }
 
-    /// The one way in, for threads, futures, multi-pools and schedulers: accepts the job if there
-    /// is room, having started the first worker if there is none. Where it is not accepted,
-    /// `refused` says what becomes of it, in the section that found that out.
+    /// Accepts the job if there is room, after starting the first worker if there is none. Threads, futures,
+    /// multi-pools and schedulers all enter here. If the job is not accepted, `refused` decides about it, in the
+    /// section that found no room.
     #[inline]
     pub(crate) fn admit<T>(
         self: &Arc<Self>,
@@ -171,6 +170,7 @@ impl<R: Runner> Core<R> {
         refused: impl FnOnce(&mut State<R::Job>, Closed, R::Job) -> T,
     ) -> Result<(), T> {
         let mut job = Some(job);
+        // Before the section: a busy pool's submitters must not contend with its workers.
         if self.enter(|| take(&mut job)) {
             return Ok(());
         }
@@ -180,29 +180,29 @@ impl<R: Runner> Core<R> {
         })
     }
 
-    /// The fast path of it, step S2: a place in a busy pool with room.
+    /// The fast path of [`admit`](Self::admit), step S2: a slot in a busy pool with room.
     ///
     /// # Safety
-    /// The caller writes a job there, and says so by [`filled`](Self::filled).
+    /// The caller must write a job to the slot and then call [`filled`](Self::filled).
     #[inline]
     pub(crate) unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
         let credit = self.state.credit()?;
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises what `Credit::place` asks for.
         Some(unsafe { credit.place() })
     }
 
-    /// The job has been written.
+    /// Completes the insertion of a job.
     ///
     /// # Safety
-    /// It has.
+    /// The job must have been written to the slot.
     #[inline]
     pub(crate) unsafe fn filled(&self, place: Place<'_, R::Job>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller has written the job.
         let searchers = unsafe { place.filled() };
         self.entered(searchers);
     }
 
-    /// Accepts the job, if the pool is busy and has room. `take` moves it.
+    /// Accepts the job if the pool is busy and has room. `take` moves the job out, and is not called otherwise.
     #[inline]
     fn enter(&self, take: impl FnOnce() -> R::Job) -> bool {
         let Some(credit) = self.state.credit() else {
@@ -213,8 +213,8 @@ impl<R: Runner> Core<R> {
         true
     }
 
-    /// Step S2, with the inbox's lock given back: shows the task to workers that spin, or, if there
-    /// are none, to those that run tasks.
+    /// Step S2, after the inbox's lock was released: shows the task to spinning workers, or, if there are none, to
+    /// busy ones.
     #[inline]
     pub(crate) fn entered(&self, searchers: bool) {
         if searchers {
@@ -224,7 +224,7 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// As [`admit`](Self::admit), for a caller that brings no job yet: a permit is out afterwards.
+    /// Like [`admit`](Self::admit), for a caller without a job. On success it holds a permit.
     pub(crate) fn admit_permit<L, T>(
         self: &Arc<Self>,
         refused: impl FnOnce(&mut State<R::Job>, Closed<L>) -> T,
@@ -251,16 +251,17 @@ impl<R: Runner> Core<R> {
         loop {
             step = match step {
                 Step::Over => return applicant.refused.map_or(Ok(()), Err),
-                // Decided in the section that counts the worker: a task is accepted only where one
-                // lives.
+                // Decided in the section that counts the worker: it might expire before another one, and a task
+                // must not be accepted without a live worker.
                 Step::StartFirst => self.start_reserved(|state, effects, started| match started {
                     Ok(()) => self.decide(state, effects, &mut applicant),
                     Err(refused) => applicant.refuse(state, Closed::NoThread(refused)),
                 }),
                 Step::AwaitStart(start) => {
+                    // With no lock held. The wait is user code if the clock is the user's.
                     let waited = wait(&start);
                     self.section(|state, effects| match waited {
-                        // It may have come between the time-out and the lock.
+                        // The start may have finished between the timeout and the lock.
                         Err(late) if !start.leave(&mut state.on_start) => {
                             applicant.refuse(state, Closed::TimedOut(late))
                         }
@@ -291,11 +292,12 @@ impl<R: Runner> Core<R> {
             Admission::Full => applicant.refuse(state, Closed::Full),
             Admission::Released => applicant.refuse(state, Closed::Released),
             Admission::FirstWorker if !state.starting => {
+                // Set in the section that found no worker, so that exactly one submitter starts the first one.
                 state.starting = true;
                 Step::StartFirst
             }
             Admission::FirstWorker if starter_of() == self.number() => {
-                // The gate of that start submits to its own pool: it would wait for itself.
+                // The thread gate of that start is submitting to its own pool, and would wait for itself.
                 let refused = io::ErrorKind::Deadlock.into();
                 applicant.refuse(state, Closed::NoThread(refused))
             }
@@ -307,8 +309,8 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Accepts the job, or waits for room as `on_full` and `limits` say. A refused job is left where
-    /// it is. For those that nothing [refuses](crate::engine::admit::Admit::refuses).
+    /// Accepts the job, or waits for room as `on_full` and `limits` say. A refused job stays in `job`. The caller has
+    /// asked [`refuses`](crate::engine::admit::Admit::refuses) before.
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,
@@ -326,7 +328,7 @@ impl<R: Runner> Core<R> {
             })
     }
 
-    /// As [`submit`](Self::submit), without the fast path.
+    /// Like [`submit`](Self::submit), without the fast path.
     #[inline(never)]
     fn submit_decided(
         self: &Arc<Self>,
@@ -334,6 +336,7 @@ impl<R: Runner> Core<R> {
         on_full: OnFull,
         limits: Option<&WaitLimits>,
     ) -> Result<(), (Reason, R::Job)> {
+        // Computed only here, because the fast path must not read the clock.
         let deadline = WaitLimits::deadline(limits, on_full);
         let refused = |state: &mut State<R::Job>, why: Closed<Late>, job| match why {
             Closed::Full => self.at_full(state, job, on_full),
@@ -349,11 +352,12 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// A submit has met a full pool, and is still in that section.
+    /// Applies the policy for a full pool, in the critical section that found the pool full.
     fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
         match state.view().when_full(self.asked(on_full)) {
             WhenFull::Refuse => AtFull::GiveBack(state.refuse(Closed::<Late>::Full), job),
             WhenFull::RunInPlace => {
+                // Counted as submitted but not as in flight: it runs inside a task, and needs no room of its own.
                 state.counts.submitted += 1;
                 AtFull::RunInPlace(job)
             }
@@ -364,9 +368,10 @@ impl<R: Runner> Core<R> {
             WhenFull::DiscardOldest => AtFull::Discard(self.replace_oldest(state, job)),
             WhenFull::DiscardNewest => AtFull::Discard(self.discard_newest(state, job)),
             WhenFull::Enqueue => {
+                // The thread's own parker, so that a wait allocates none.
                 let parker = Parker::of_thread();
                 let entry = WaiterEntry::of_thread(Request::Task(job), parker.clone());
-                // Step Q1.
+                // Step Q1. In the section that found no room, so that room freed later finds the entry.
                 let ticket = state.enqueue_waiter(Arc::clone(&entry));
                 AtFull::Wait(entry, ticket, parker)
             }
@@ -406,8 +411,7 @@ impl<R: Runner> Core<R> {
         Arc::as_ptr(self).addr()
     }
 
-    /// Sleeps at a waiter entry of the wait queue until it is settled, the time is up or the token
-    /// is cancelled.
+    /// Waits until the entry's request is served or returned, the deadline passes or the token is cancelled.
     pub(crate) fn wait_for_room(
         &self,
         entry: &Arc<WaiterEntry<R::Job>>,
@@ -420,33 +424,33 @@ impl<R: Runner> Core<R> {
             if let Some(result) = entry.wait(parker, self.clock(), deadline, token) {
                 return result.map(|_| ());
             }
+            // If the request is gone it was served just now, so the next round reports that.
             if let Some(request) = self.leave_wait_queue(entry, ticket) {
                 return Err((Reason::gave_up(token), request));
             }
         }
     }
 
-    /// Step Q4: the owner of a waiter entry gives up. `None` if the request has just been taken, or
-    /// given back.
+    /// Step Q4: withdraws a waiting request. Returns `None` if it has just been served or returned.
     pub(crate) fn leave_wait_queue(
         &self,
         entry: &WaiterEntry<R::Job>,
         ticket: u64,
     ) -> Option<Request<R::Job>> {
         let (request, left) = self.state.section(|state| {
+            // Both in one section: no other one may find the entry in the queue after its request was withdrawn.
             let left = state.wait_queue.remove(ticket);
             let request = entry.withdraw();
-            // A scheduler takes back what was cancelled: no call was refused.
+            // A scheduler withdraws a task that was cancelled, which is not a refused call.
             let refused = request.is_some() && !entry.is_scheduled_task();
             state.counts.refused += u64::from(refused);
             (request, left)
         });
-        drop(left); // Its waker is user code: the lock is free.
+        drop(left); // After the section, because its waker is user code.
         request
     }
 
-    /// Step S4: runs the deferred effects: wakes threads first, then makes the start that was
-    /// reserved, then runs user code.
+    /// Step S4: runs the deferred effects: thread wake-ups, then a reserved start, then user code.
     #[inline]
     pub(crate) fn run(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
         if effects.searchers {
@@ -460,11 +464,12 @@ impl<R: Runner> Core<R> {
     /// Shows spinning workers that there is work.
     #[inline]
     pub(crate) fn hint(&self) {
-        // Relaxed: they look under the lock before they park.
+        // Relaxed, because a worker that misses the hint checks the queue under the lock before it parks.
         self.work.store(true, Relaxed);
     }
 
     fn run_deferred(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
+        // User code last: it may take its time, and nobody may have to wait for it to be woken or started.
         effects.wake_threads(); // Steps N3, Q3.
         self.start_if_reserved(effects.start); // Step N4.
         effects.run_user_code();
@@ -479,25 +484,23 @@ impl<R: Runner> Core<R> {
         effects.wake_threads();
     }
 
-    /// Starts the worker that was reserved, if one was. `false` if it was refused.
-    ///
-    /// A refusal is counted; the queue is looked after by those that live, and each later submit
-    /// and task end tries again.
+    /// Starts a worker if a start was reserved. Returns `false` if the system refused it.
+    // A refusal strands no task: the live workers still look after the queue, and each later submit and each end of a
+    // task tries again.
     #[inline]
     pub(crate) fn start_if_reserved(self: &Arc<Self>, reserved: bool) -> bool {
         !reserved || self.start_one(|_| {})
     }
 
-    /// As [`start_if_reserved`](Core::start_if_reserved), by a worker that has nothing else
-    /// deferred. In the section that counts the new worker it counts as searching again: there are
-    /// two now to look at the queue, and the new one, if it is first, is not to start a third.
+    /// Like [`start_if_reserved`](Core::start_if_reserved), for a worker without other deferred effects. It counts as
+    /// searching again in the section that counts the new worker.
+    // Two workers then look at the queue, so the new one must not start a third if it looks first.
     #[cold]
     pub(crate) fn start_and_search(self: &Arc<Self>) -> bool {
         self.start_one(|state| state.searching += 1)
     }
 
-    /// Starts the worker that was reserved, and those that are needed beside it. `then` is done in
-    /// the last section.
+    /// Starts the reserved worker, and further ones if they are needed. `then` runs in the last section.
     #[cold]
     fn start_one(self: &Arc<Self>, then: impl Fn(&mut State<R::Job>)) -> bool {
         loop {
@@ -514,16 +517,18 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Starts a worker, for which `starting` was set. `then` is done in the section that counts it,
-    /// or that finds that the system refused it.
+    /// Starts a worker whose start was reserved with `starting`. `then` runs in the section that counts the worker, or
+    /// the system's refusal.
     pub(crate) fn start_reserved<T>(
         self: &Arc<Self>,
         then: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>, io::Result<()>) -> T,
     ) -> T {
+        // The slot is taken before the thread exists, because its name may contain the slot.
         let (number, slot, gone) = self.state.section(|state| {
             let slot = state.slots.take();
             (state.counts.started, slot, state.ending.gone())
         });
+        // With no lock held: starting a thread is a system call, and the gate and the name are user code.
         let cell = WorkerCell::new(slot);
         let started = self.spawn_worker(number, &cell, gone);
         // Step N5.
@@ -532,23 +537,27 @@ impl<R: Runner> Core<R> {
             if started.is_err() {
                 state.slots.give_back(slot);
             }
+            // Also after a refusal, since the waiting submitters must try on their own.
             effects.set_all(&mut state.on_start);
+            // A pool that was released during a refused start ends here: no worker would report it.
             state.set_if_ended(effects);
             if started.is_ok() {
-                effects.wake_worker(&cell); // It is counted: it may look.
+                // Only now, because a worker that is not counted yet must not look at the queue.
+                effects.wake_worker(&cell);
                 state.admit_waiters(effects);
             }
             then(state, effects, started)
         })
     }
 
-    /// A worker's thread, which waits until it is let in.
+    /// Spawns a worker's thread. It waits until the worker is counted.
     fn spawn_worker(
         self: &Arc<Self>,
         number: u64,
         cell: &Arc<WorkerCell>,
         gone: Arc<Gone>,
     ) -> io::Result<()> {
+        // A closure, so that the name is computed where panics of user code are caught.
         let name = || match &self.config.thread_name {
             Some(name) => name(cell.slot),
             None => format!("{}-{number}", self.context.name),
@@ -567,9 +576,9 @@ impl<R: Runner> Core<R> {
         };
         let start = || as_starter_of(self.number(), spawn);
         let started = crate::foreign::guarded(start).unwrap_or_else(|p| {
-            crate::foreign::discard(p); // Of the user's code: the gate, or what names threads.
+            crate::foreign::discard(p); // The panic of user code: the gate or the thread's name.
             Err(io::Error::other(
-                "the thread gate panicked, or the thread's name",
+                "the thread gate or the thread name callback panicked",
             ))
         });
         started.map(|thread| *cell.thread.lock() = Some(thread))
@@ -579,12 +588,13 @@ impl<R: Runner> Core<R> {
         let (outcome, handle) = self.run_nested(job);
         self.state.section(|state| state.counts.count(outcome));
         if let Some(handle) = handle {
+            // After the section, so that a caller who sees the task ended finds it counted.
             handle.resolve();
         }
     }
 
-    /// As [`run_in_place`](Self::run_in_place), by a caller that is no worker: the task is in flight
-    /// meanwhile, and [disposed of](State::disposed) by the caller.
+    /// Like [`run_in_place`](Self::run_in_place), for a caller that is not a worker. The task is counted as
+    /// [being disposed of](State::disposed) until it has ended.
     pub(crate) fn run_in_caller(self: &Arc<Self>, job: R::Job) {
         let (outcome, handle) = self.run_nested(job);
         self.section(|state, effects| {
@@ -608,7 +618,7 @@ impl<R: Runner> Core<R> {
         (outcome, resolve)
     }
 
-    /// What a call with that policy asks a full pool for.
+    /// Returns the answer that a full pool gives to a call with this policy.
     pub(crate) fn asked(&self, on_full: OnFull) -> WhenFull {
         let caller = Caller {
             worker: self.own_worker(),
@@ -666,13 +676,15 @@ impl<R: Runner> PoolRef for Core<R> {
     }
 
     fn nested(&self, run: &mut dyn FnMut() -> Outcome) -> Outcome {
+        // Saved and restored, because runs in place nest to any depth below the limit.
         let outer = Tag::get();
         Tag {
             depth: outer.depth + 1,
             ..outer
         }
         .set();
-        let outcome = run(); // Does not unwind: tasks are run by `TaskContext::execute`.
+        // Does not unwind, because `TaskContext::execute` catches panics: the tag is always restored.
+        let outcome = run();
         outer.set();
         outcome
     }
@@ -683,17 +695,17 @@ impl<R: Runner> PoolRef for Core<R> {
         end: &mut dyn FnMut() -> Outcome,
     ) -> bool {
         let swept = self.section(|state, effects| {
-            // Step C1, in the section: the worker that finds a tombstone finds it counted.
+            // Step C1. Claimed in the section that counts the tombstone: a worker that finds it must find it counted.
             claim().then(|| state.withdraw(&R::is_tombstone, effects))
         });
         let Some(mut swept) = swept else {
             return false;
         };
         if let Some(entries) = &mut swept {
-            entries.clear(); // Perhaps the last references to their tasks: the lock is free.
+            // After the section: these may be the last references to tasks, whose drop is user code.
+            entries.clear();
         }
-        // What is user code and may take its time comes last: nothing waits for its end but those
-        // that wait for this task's, or for all.
+        // Slow user code comes last, so that only the waits for this task's end, or for all tasks, wait for it.
         let outcome = end();
         self.section(|state, effects| {
             state.disposed(outcome, effects);
@@ -706,7 +718,7 @@ impl<R: Runner> PoolRef for Core<R> {
     }
 }
 
-/// The job that a caller offers.
+/// Takes the job out of a caller's slot.
 #[inline]
 fn take<J>(job: &mut Option<J>) -> J {
     job.take().expect("a job is accepted once")
@@ -718,7 +730,7 @@ impl<Q, E, F, T> Applicant<Q, E, F, T> {
         self.asking.take().expect("it is decided on once")
     }
 
-    /// It is not let in.
+    /// Ends the application without admission.
     fn refuse<J, L>(&mut self, state: &mut State<J>, why: Closed<L>) -> Step
     where
         F: FnOnce(&mut State<J>, Closed<L>, Q) -> T,

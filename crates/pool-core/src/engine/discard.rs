@@ -1,12 +1,11 @@
-//! Discarding: a full pool gives up a task for want of room.
+//! Discards tasks for which a full pool has no room.
 //!
-//! Not for: when it does so, which is a call's [`OnFull`](crate::OnFull), decided in
-//! `sched/decide.rs`.
+//! The call's [`OnFull`](crate::OnFull) and `sched/decide.rs` say when.
 //!
-//! # What always holds
-//! A discarded task has been accepted. It is taken out, and its handle's claim decided, in the
-//! section that found the pool full; it is unfinished until the hook was called and its captures
-//! are dropped, with no lock held; then it is counted, and its handle resolved.
+//! # Invariant
+//! A discarded task has been accepted. The section that found the pool full removes it and claims it from its handle.
+//! It is unfinished until the hook was called and its captures are dropped, with no lock held; then it is counted and
+//! its handle resolved.
 
 use std::sync::Arc;
 
@@ -18,15 +17,15 @@ use crate::task::discarded::DiscardedTask;
 use crate::task::handle::PoolRef;
 use crate::task::run::{Outcome, TaskResult, Unrun};
 
-/// What a section took out to be discarded.
+/// Tasks that a section removed in order to discard them.
 pub(crate) struct Discards<J> {
     task: J,
-    /// Entries that lay before it.
+    /// Tombstones that preceded the task in the queue.
     tombstones: Vec<J>,
 }
 
 impl<R: Runner> Core<R> {
-    /// A full pool takes a job, and gives up its oldest; or this one, if it has none.
+    /// Queues the job in place of the oldest discardable task. Discards the job itself if there is none.
     pub(crate) fn replace_oldest(
         &self,
         state: &mut State<R::Job>,
@@ -41,6 +40,7 @@ impl<R: Runner> Core<R> {
                 state.replace(job);
                 Discards { task, tombstones }
             }
+            // The tombstones have left the queue in any case, so they must be dropped with the new task.
             None => Discards {
                 tombstones,
                 ..self.discard_newest(state, job)
@@ -48,12 +48,13 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// A full pool takes a job, and gives it up.
+    /// Accepts the job and discards it.
     pub(crate) fn discard_newest(
         &self,
         state: &mut State<R::Job>,
         task: R::Job,
     ) -> Discards<R::Job> {
+        // Nobody else can have claimed it: its handle does not exist before the call returns. The claim tells `release` why.
         self.runner.seize(&task, Unrun::Discarded);
         state.begin_disposal();
         Discards {
@@ -62,11 +63,11 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Ends what was taken out, with no lock held.
+    /// Ends the removed tasks, with no lock held.
     pub(crate) fn discard(self: &Arc<Self>, discards: Discards<R::Job>) {
         let Discards { task, tombstones } = discards;
-        // A hook or a destructor that submits to its own full pool discards again, one level deeper
-        // in this thread's nesting, down to the limit.
+        // Nested, because a hook or a destructor that submits to its own full pool discards again. Without the
+        // nesting limit that could go on until the stack overflows.
         let mut task = Some((task, tombstones));
         let mut result = None;
         self.nested(&mut || {
@@ -78,13 +79,13 @@ impl<R: Runner> Core<R> {
             state.disposed(Outcome::Discarded, effects);
             state.end_disposal();
         });
-        // The figures show the end: now the handle may.
+        // After the section that counts it: a caller who sees the handle resolved finds it in the figures.
         if let Some(handle) = result {
             handle.resolve();
         }
     }
 
-    /// Calls the hook, and drops what the task captured.
+    /// Calls the hook, then drops the task's captures.
     fn end_discarded(&self, task: R::Job, tombstones: Vec<R::Job>) -> TaskResult {
         if let Some(hook) = &self.config.discard_hook {
             let discarded = DiscardedTask {
@@ -92,10 +93,11 @@ impl<R: Runner> Core<R> {
                 task: self.runner.name_of(&task).unwrap_or_default(),
                 name: self.runner.given_name_of(&task),
             };
-            // USER CODE: the discard hook, by the thread that discards. The task is unfinished until it ends: its own waits return `WouldDeadlock`.
+            // USER CODE: the discard hook, on the discarding thread. The task is unfinished until it returns, so its waits for
+            // the pool return `WouldDeadlock`.
             self.context.call_hook(|| hook(&discarded));
         }
-        drop_quietly(tombstones); // Perhaps the last references to their tasks.
+        drop_quietly(tombstones); // They may be the last references to their tasks, whose drop must not unwind.
         let (result, item) = self.runner.release(task);
         drop_quietly(item);
         result

@@ -1,4 +1,4 @@
-//! Releasing, waiting for the end or for rest, rebooting, tuning.
+//! Release, waits for an idle pool and for its end, reboot, change of the capacity.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,23 +16,24 @@ use crate::sched::state::State;
 use crate::task::handle::PoolRef;
 use crate::task::run::{Outcome, Unrun};
 
-/// What a look at a pool finds that is to end.
+/// State of a pool that is about to end.
 enum End {
     Wait,
-    /// Nothing runs any more: these are to be joined.
+    /// No worker is left. These threads have to be joined.
     Join(Vec<JoinHandle>),
 }
 
 impl<R: Runner> Core<R> {
-    /// Stops acceptance. Whether it was open, and which generation ends.
+    /// Stops accepting tasks. Returns whether the pool was open, and the generation that ends.
     pub(crate) fn release(self: &Arc<Self>) -> (bool, u64) {
         if !self.process().is_current() {
-            return (false, 0); // There is nothing to release.
+            // A forked child has no workers, and a thread of the parent may have held the lock.
+            return (false, 0);
         }
         self.section(State::release)
     }
 
-    /// Releases, and takes out what has not started. Calls `keep` with each task's item.
+    /// Releases the pool and removes the unstarted tasks. Calls `keep` with the item of each.
     pub(crate) fn release_now(self: &Arc<Self>, keep: impl FnMut(R::Item)) -> usize {
         if !self.process().is_current() {
             return 0;
@@ -41,19 +42,20 @@ impl<R: Runner> Core<R> {
         self.dispose(jobs, keep)
     }
 
-    /// A `release_now`'s section; the jobs that it takes out are to be disposed of.
+    /// The section of a `release_now`. The caller disposes of the returned jobs.
     pub(crate) fn take_unstarted(
         &self,
         state: &mut State<R::Job>,
         effects: &mut Effects<R::Job>,
     ) -> impl Iterator<Item = R::Job> + use<R> {
+        // Both in one section: no worker takes a task between the release and the removal.
         state.release(effects);
+        // Cancelled after the section, because a token wakes waiters, which is user code.
         effects.push_cancel(self.context.stop.ask());
         state.take_unstarted(&|job| self.runner.seize(job, Unrun::Released))
     }
 
-    /// Ends what [`take_unstarted`](Core::take_unstarted) took out for this thread: how many were
-    /// still there to be run.
+    /// Ends the jobs of [`take_unstarted`](Core::take_unstarted). Returns how many of them had not been claimed.
     pub(crate) fn dispose(
         self: &Arc<Self>,
         jobs: impl Iterator<Item = R::Job>,
@@ -67,31 +69,33 @@ impl<R: Runner> Core<R> {
             if !result.outcome.is_settled() {
                 self.section(|state, effects| state.disposed(result.outcome, effects));
             }
-            // The figures show the end: now the handle may.
+            // After the section that counts it: a caller who sees the handle resolved finds it in the figures.
             if let Some(handle) = result.resolve {
                 handle.resolve();
             }
         }
+        // Once for all jobs, as `take_unstarted` has recorded the thread once. Until then a destructor that waits for the pool is
+        // refused.
         self.state.section(State::end_disposal);
         released
     }
 
-    /// Queued tasks stay queued. `false` if that is so already.
+    /// Pauses the pool. Returns `false` if it cannot be, as `State::pause`.
     pub(crate) fn pause(&self) -> bool {
         self.state.section(State::pause)
     }
 
-    /// Queued tasks start again. `false` if they may already.
+    /// Resumes the pool. Returns `false` if it was not paused.
     pub(crate) fn resume(self: &Arc<Self>) -> bool {
         self.section(State::resume)
     }
 
-    /// Open again, at any time. `false` if the pool is open.
+    /// Opens a released pool again, ended or not. Returns `false` if the pool is open.
     pub(crate) fn reboot(self: &Arc<Self>) -> bool {
         self.section(|state, effects| self.open_again(state, effects))
     }
 
-    /// A reboot's section.
+    /// The section of a reboot.
     pub(crate) fn open_again(
         &self,
         state: &mut State<R::Job>,
@@ -99,6 +103,7 @@ impl<R: Runner> Core<R> {
     ) -> bool {
         let was_released = state.reboot(effects);
         if was_released {
+            // In the section, so that no new task sees the stop request of the old generation.
             self.context.stop.reset();
         }
         was_released
@@ -108,11 +113,13 @@ impl<R: Runner> Core<R> {
         self.section(|state, effects| state.tune(capacity, effects))
     }
 
-    /// Waits until nothing is in flight.
+    /// Waits until no task is in flight.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.may_wait()?;
+        // Created before the section, because allocating under the lock would hold up other threads.
         let mut rest = EventWait::of_thread();
         let is_idle = self.state.section(|state| {
+            // A drop or hook of this thread's own disposal makes the call: it would wait for itself.
             if state.is_disposed_of_here() {
                 return Err(WaitError::WouldDeadlock);
             }
@@ -125,7 +132,7 @@ impl<R: Runner> Core<R> {
         if is_idle || rest.wait_until(self.clock(), deadline) {
             return Ok(());
         }
-        // It may have come between the time-out and the lock.
+        // The pool may have become idle between the timeout and the lock.
         let came = self.state.section(|state| rest.leave(&mut state.on_idle));
         came.then_some(()).ok_or(WaitError::TimedOut)
     }
@@ -140,12 +147,13 @@ impl<R: Runner> Core<R> {
         self.wait_for_end(generation, deadline)
     }
 
-    /// Releases, and waits for that end: a reboot that comes before it is not missed.
+    /// Releases the pool and waits for its end. Reports a reboot that comes before the end.
     pub(crate) fn release_and_wait(
         self: &Arc<Self>,
         deadline: Option<Instant>,
     ) -> Result<(), WaitError> {
         self.process().check(WaitError::Forked)?;
+        // The generation of the release itself, so that a reboot before the wait begins is reported.
         let (_, generation) = self.release();
         self.wait_for_end(generation, deadline)
     }
@@ -159,9 +167,11 @@ impl<R: Runner> Core<R> {
         loop {
             let mut event = EventWait::of_thread();
             let end = self.state.section(|state| {
+                // First, because a rebooted pool may be released again, and that is not the end that this caller waits for.
                 if state.generation != generation {
                     return Err(WaitError::Rebooted);
                 }
+                // Only one waiter joins; the others wait for it, so that all return after the last thread has ended.
                 if state.joining || !state.view().ended() {
                     if state.is_disposed_of_here() {
                         return Err(WaitError::WouldDeadlock);
@@ -170,6 +180,7 @@ impl<R: Runner> Core<R> {
                     return Ok(End::Wait);
                 }
                 let threads = state.ending.take_all();
+                // Set in the section that takes the threads, so that a second waiter does not return before they are joined.
                 state.joining = !threads.is_empty();
                 Ok(End::Join(threads))
             })?;
@@ -185,25 +196,25 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// Joins what a pool without workers has left. Those that one of these joins as its last act
-    /// are gone with it.
+    /// Joins the remaining threads of a pool without workers. Each may join others as its last act.
     fn join_all(self: &Arc<Self>, threads: Vec<JoinHandle>) {
         if threads.is_empty() {
             return;
         }
         let count = threads.len();
         for thread in threads {
-            let _ = thread.join(); // A worker's body does not unwind.
+            let _ = thread.join(); // An error is impossible, because a worker's body does not unwind.
         }
         self.section(|state, effects| {
             state.joining = false;
             state.joined(count, effects);
+            // Wakes the waiters that found `joining` set.
             effects.set_all(&mut state.on_end);
         });
     }
 
-    /// A worker would wait for itself; a forked child for threads that are not there. That the
-    /// caller waits for what it is dropping itself is seen in the wait's section.
+    /// Refuses waits that could not end: a worker would wait for itself, a forked child for threads that do not exist.
+    // A caller that waits for its own disposal is found later, in the section of the wait.
     fn may_wait(&self) -> Result<(), WaitError> {
         if self.is_own_worker() {
             Err(WaitError::WouldDeadlock)
@@ -212,12 +223,12 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    /// What the last handle's drop does. Does not unwind, so that it is safe while unwinding.
+    /// Ends the pool as its last handle is dropped. Does not unwind, so it is safe during a panic.
     pub(crate) fn end(self: &Arc<Self>) {
         use crate::config::DropPolicy;
         if !self.process().is_current() {
-            // The lock may be held by a thread that is not there. What is queued stays: a scope's
-            // tasks borrow what is gone by now.
+            // A thread of the parent, which does not exist here, may hold the lock. The queued tasks leak, because they
+            // may borrow from a scope that has ended.
             std::mem::forget(Arc::clone(self));
             return;
         }
@@ -226,11 +237,11 @@ impl<R: Runner> Core<R> {
                 self.release();
             }
             DropPolicy::Join => {
-                // On an own worker it would wait for itself: then it drains.
+                // On a worker of this pool the wait is refused, because it would wait for itself. The release remains.
                 let _ = self.release_and_wait(None);
             }
             DropPolicy::Discard => {
-                // USER CODE: captures of tasks that the drop of the last handle takes out, and their wakers. The tasks are unfinished until then.
+                // USER CODE: captures of unstarted tasks, and their wakers. The tasks are unfinished until these are dropped.
                 let discarded = guarded(|| self.release_now(|item| _ = drop_quietly(item)));
                 debug_assert!(discarded.is_ok(), "release_now calls nothing unguarded");
             }
@@ -239,14 +250,15 @@ impl<R: Runner> Core<R> {
 }
 
 impl<R: Runner> Core<R> {
-    /// Starts so many workers, some of which may have expired when this returns. At a refusal the
-    /// pool is released, and what was started ends.
+    /// Starts `workers` workers; some may have expired on return. If the system refuses one, the pool is released and
+    /// the started workers end.
     pub(crate) fn start_ahead(self: &Arc<Self>, workers: usize) -> std::io::Result<()> {
         for _ in 0..workers {
+            // Reserved as by a submitter, because `start_reserved` ends a reservation.
             self.state.section(|state| state.starting = true);
             let started = self.start_reserved(|_, _, started| started);
             if started.is_err() {
-                // There is no other handle: it can be neither rebooted nor forked.
+                // Nobody else has a handle yet, so the wait cannot fail with a reboot or a fork.
                 let _ = self.release_and_wait(None);
                 return started;
             }

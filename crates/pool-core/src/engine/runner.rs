@@ -1,4 +1,4 @@
-//! The difference between a pool of closures and one that calls a function.
+//! The difference between a pool of closures and a pool that calls one function.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -13,63 +13,62 @@ use crate::task::options::WaitLimits;
 use crate::task::record::TaskRecord;
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
-/// What a pool does with its jobs: calls closures, or one function with each argument.
+/// How a pool runs its jobs: it calls closures, or one function with each argument.
 ///
-/// For bounds; sealed. Its methods are the pool's own affair, and as exempt from semantic versioning as
-/// the `internals` that they speak of.
+/// Sealed, and public for bounds only. Its methods are implementation details, and as exempt from semantic versioning
+/// as `internals`.
 pub trait Runner: Sealed + Send + Sync + Sized + 'static {
-    /// What lies in the queue.
+    /// The element type of the queue.
     type Job: Send + 'static;
-    /// What `release_now` gives back for a task that never ran.
+    /// What `release_now` returns for an unstarted task.
     type Item: Send + 'static;
 
     /// Runs a job on a worker. Does not unwind.
     ///
-    /// The job comes without its destructor, so that it can be taken out of the place where it lies,
-    /// and need not be moved first.
+    /// `ManuallyDrop` lets the job be taken out of its place without a move.
     fn run(&self, job: ManuallyDrop<Self::Job>, context: &TaskContext) -> TaskResult;
-    /// Ends a job that was taken out to be released. Does not unwind.
+    /// Ends a job that was removed by a release. Does not unwind.
     fn release(&self, job: Self::Job) -> (TaskResult, Option<Self::Item>);
-    /// Asked of each entry in the section that takes it out unrun, which ends the races for it.
-    /// `false` if it holds no room any more.
+    /// Claims a job for the section that removes it unstarted. Returns `false` if it holds no room any more, because its
+    /// handle has claimed it before.
     fn seize(&self, job: &Self::Job, why: Unrun) -> bool;
-    /// What hooks call the task; `None` if it is not the user's alone, and must not be discarded.
+    /// Name of the task for hooks. `None` if the task is not the user's alone and must not be discarded.
     fn name_of(&self, job: &Self::Job) -> Option<&'static str>;
-    /// What the task was called by the one that handed it over.
+    /// The name that the submitter gave the task.
     fn given_name_of<'a>(&self, job: &'a Self::Job) -> Option<&'a str>;
-    /// Which tasks go before it, in a pool that goes by priorities.
+    /// Priority of the task, in a pool with priorities.
     fn priority_of(job: &Self::Job) -> Priority;
-    /// Whether the handle took the task out, so that only its entry is left.
+    /// Whether the handle has removed the task, so that only its entry is left.
     fn is_tombstone(job: &Self::Job) -> bool;
-    /// The queue's half of a task in a cell.
+    /// Creates the queue's half of a task in a cell.
     #[doc(hidden)]
     fn spawned(cell: Arc<SpawnCell>) -> Self::Job;
-    /// A submitted job, with a record.
+    /// Adds a record to a submitted job.
     #[doc(hidden)]
     fn recorded(job: Self::Job, record: TaskRecord) -> Self::Job;
-    /// Such a job without its record, if it has one.
+    /// Removes the record of a submitted job, if it has one.
     #[doc(hidden)]
     fn unrecorded(job: Self::Job) -> Self::Job;
-    /// As [`Admit::place`](crate::sister::internals::Admit::place). The runner's, so that a runner without
-    /// parameters has it compiled with this crate; likewise the next three.
+    /// Like [`Admit::place`](crate::sister::internals::Admit::place). A method of the runner, like the next three, so that
+    /// a runner without parameters compiles it once, with this crate.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Admit::place`](crate::sister::internals::Admit::place).
     #[doc(hidden)]
     unsafe fn place_job(core: &Core<Self>) -> Option<Place<'_, Self::Job>> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises what `plain_place` asks for.
         unsafe { core.plain_place() }
     }
-    /// As [`Admit::filled`](crate::sister::internals::Admit::filled).
+    /// Like [`Admit::filled`](crate::sister::internals::Admit::filled).
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Admit::filled`](crate::sister::internals::Admit::filled).
     #[doc(hidden)]
     unsafe fn job_placed(core: &Core<Self>, place: Place<'_, Self::Job>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller has written the job.
         unsafe { core.filled(place) };
     }
-    /// As [`Admit::submit_job`](crate::sister::internals::Admit::submit_job).
+    /// Like [`Admit::submit_job`](crate::sister::internals::Admit::submit_job).
     #[doc(hidden)]
     fn submit_job(
         core: &Arc<Core<Self>>,
@@ -78,7 +77,7 @@ pub trait Runner: Sealed + Send + Sync + Sized + 'static {
     ) -> Result<(), SubmitError> {
         core.submit_plain(job, on_full)
     }
-    /// As [`Admit::admit_job`](crate::sister::internals::Admit::admit_job).
+    /// Like [`Admit::admit_job`](crate::sister::internals::Admit::admit_job).
     #[doc(hidden)]
     fn admit_job(
         core: &Arc<Core<Self>>,
@@ -90,5 +89,5 @@ pub trait Runner: Sealed + Send + Sync + Sized + 'static {
     }
 }
 
-/// Implemented for the two runners.
+/// Seals [`Runner`]. Implemented for the two runners.
 pub trait Sealed {}

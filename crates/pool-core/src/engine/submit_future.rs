@@ -1,4 +1,4 @@
-//! Submitting as a future.
+//! The future of an asynchronous submit.
 
 use std::future::Future;
 use std::mem;
@@ -14,15 +14,15 @@ use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::task::cancel::Cancelled;
 use crate::task::handle::PoolRef;
 
-/// Resolves once the job is accepted, or with the job and why it is not.
+/// Resolves once the job is accepted, or with the job and the reason why it was not.
 ///
-/// Once in the wait queue it need not be polled: the section that frees room takes the job from its
-/// waiter entry. Dropped before that, it takes the job out of the wait queue and drops it.
+/// A future in the wait queue need not be polled: the section that frees room takes the job from its entry. A future
+/// dropped before that removes the job from the wait queue and drops it.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct SubmitFuture<R: Runner> {
     core: Arc<Core<R>>,
     stage: Stage<R::Job>,
-    /// Ends the wait for room.
+    /// Ends the wait for room when a token is cancelled.
     cancelled: Option<Cancelled>,
 }
 
@@ -32,7 +32,7 @@ enum Stage<J> {
     Over,
 }
 
-// Nothing is pinned: a job is moved, never borrowed.
+// Safe, because nothing is pinned: the job is moved and never borrowed.
 impl<R: Runner> Unpin for SubmitFuture<R> {}
 
 impl<R: Runner> SubmitFuture<R> {
@@ -44,8 +44,9 @@ impl<R: Runner> SubmitFuture<R> {
         }
     }
 
-    /// The first poll. `None`: the job waits in the wait queue.
+    /// Handles the first poll. Returns `None` if the job is in the wait queue.
     fn enter(&mut self, job: R::Job) -> Option<WaitResult<R::Job>> {
+        // Before the lock, which a thread of the parent may have held during the fork.
         if !self.core.process().is_current() {
             return Some(Err((Reason::Forked, job)));
         }
@@ -56,15 +57,15 @@ impl<R: Runner> SubmitFuture<R> {
                 return Err((state.refuse(why), job));
             }
             let entry = WaiterEntry::of_future(Request::Task(job));
-            // Step Q1.
+            // Step Q1. In the section that found no room, so that room freed later finds the entry.
             let ticket = state.enqueue_waiter(Arc::clone(&entry));
             Ok(Stage::Waiting(entry, ticket))
         });
         match admitted {
             Ok(()) => Some(Ok(())),
             Err(Err(refused)) => Some(Err(refused)),
-            Err(Ok(in_line)) => {
-                self.stage = in_line;
+            Err(Ok(waiting)) => {
+                self.stage = waiting;
                 None
             }
         }
@@ -76,7 +77,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut result = None;
-        // Registered before the look at the entry: a cancelling after that wakes the future again.
+        // Before the look at the entry, so that a later cancellation wakes the future again.
         let is_cancelled = self
             .cancelled
             .as_mut()
@@ -91,13 +92,13 @@ impl<R: Runner> Future for SubmitFuture<R> {
                 self.enter(job)
             };
         }
-        // Also at once after it entered the queue, which has no waker yet. The waker's clone is
-        // user code: if it panics, the entry is still ours to give up.
+        // Also right after it entered the queue, since the entry has no waker yet. If the waker's clone, which is user
+        // code, panics, this future still owns the entry and its drop removes it.
         if let Stage::Waiting(entry, ticket) = &self.stage {
             let answer = if self.core.process().is_current() {
                 let answer = entry.poll(context.waker());
                 let answer = answer.or_else(|| {
-                    // Step Q6: what has been accepted by now stays so.
+                    // Step Q6: a job that was accepted before the cancellation stays accepted.
                     let left = is_cancelled.then(|| self.core.leave_wait_queue(entry, *ticket))?;
                     let cancelled = left.map(|request| Err((Reason::Cancelled, request)));
                     cancelled.or_else(|| entry.outcome())
@@ -109,7 +110,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
             let of_task = |(reason, request): (_, Request<_>)| (reason, request.into_task());
             result = answer.map(|answer| answer.map_err(of_task));
         }
-        // Polled after it was ready, it has nothing more to say.
+        // A poll after the result stays pending for ever.
         let Some(result) = result else {
             return Poll::Pending;
         };
@@ -126,9 +127,10 @@ impl<R: Runner> Drop for SubmitFuture<R> {
         if let Stage::Waiting(entry, ticket) = &self.stage
             && self.core.process().is_current()
         {
-            drop(self.core.leave_wait_queue(entry, *ticket)); // No lock is held as the job drops.
-            // What a release has just given back is dropped here too, not by the thread that wakes
-            // this waiter and has others to wake.
+            // The job is dropped here, after the section, because its drop is user code.
+            drop(self.core.leave_wait_queue(entry, *ticket));
+            // A job that a release has just returned is dropped here, too, and not by the releasing thread, which must
+            // not be held up while it wakes others.
             drop(entry.outcome());
         }
     }

@@ -1,11 +1,11 @@
-//! Waiting for rest or for the end as a future.
+//! Futures that wait for an idle pool or for the end of a pool.
 //!
-//! Not for: joining threads, which blocks. A future is ready as soon as the last worker is gone; its
-//! thread may still drop its thread-locals. The calls that block (`life.rs`) wait for that, too.
+//! A future does not join threads, which would block: it is ready as soon as the last worker is gone, whose thread
+//! may still be dropping its thread-locals. The blocking calls (`life.rs`) wait for that, too.
 //!
-//! # What always holds
-//! 1. A future that waits has one event with the pool, which its drop takes back.
-//! 2. What is waited for is looked at in the section that enters the event, so it is not missed.
+//! # Invariants
+//! 1. A waiting future has one event with the pool, which its drop removes.
+//! 2. The condition is checked in the section that enters the event, so no change is missed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,20 +23,20 @@ use crate::sched::event::{EventFuture, Events};
 use crate::sched::state::State;
 use crate::task::handle::PoolRef;
 
-/// What a future waits for.
+/// The condition that a caller waits for.
 #[derive(Clone, Copy, Debug)]
 pub enum Awaited {
-    /// Nothing is in flight, once.
+    /// No task is in flight.
     Rest,
-    /// The generation that is current at the first poll has ended.
+    /// The generation that is current at the first check has ended.
     End,
-    /// As `End`; the first poll releases the pool.
+    /// Like `End`, and the first check releases the pool.
     Release,
     /// This generation has ended.
     EndOf(u64),
 }
 
-/// Resolves when a pool has come to rest, or has ended.
+/// A wait for an idle pool or for its end.
 pub(crate) struct WaitFuture<R: Runner> {
     core: Arc<Core<R>>,
     awaited: Awaited,
@@ -54,7 +54,7 @@ impl<R: Runner> WaitFuture<R> {
         }
     }
 
-    /// A look at the pool. If what is awaited has not come, an event is entered for it.
+    /// Checks the condition, and enters an event if it does not hold.
     fn look(&mut self) -> Option<Result<(), WaitError>> {
         if let Awaited::Release = self.awaited {
             let (_, generation) = self.core.release();
@@ -62,6 +62,7 @@ impl<R: Runner> WaitFuture<R> {
         }
         let mut event = EventFuture::new();
         let (awaited, answer) = self.core.state.section(|state| {
+            // The generation is fixed at the first check, so that a later reboot is reported and not waited through.
             let (awaited, answer) = match self.awaited {
                 Awaited::Rest => (Awaited::Rest, (state.unfinished() == 0).then_some(Ok(()))),
                 Awaited::EndOf(generation) => end_of(state, generation),
@@ -77,12 +78,12 @@ impl<R: Runner> WaitFuture<R> {
         answer
     }
 
-    /// Takes the event back: whether it has come all the same.
+    /// Removes the event. Returns whether it was set.
     fn leave(&mut self) -> bool {
         let Some(event) = self.event.take() else {
             return false;
         };
-        // The event is dropped after it, with its waker: the lock is free.
+        // The event is dropped after the section, because its waker is user code.
         self.core
             .state
             .section(|state| event.leave(events_of(self.awaited, state)))
@@ -110,6 +111,7 @@ impl<R: Runner> Future for WaitFuture<R> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // Before the lock, which a thread of the parent may have held during the fork.
         this.core.process().check(WaitError::Forked)?;
         loop {
             let has_come = match &this.event {
@@ -121,7 +123,7 @@ impl<R: Runner> Future for WaitFuture<R> {
             };
             if has_come {
                 this.event = None;
-                // Rest was there; an end may be the reboot's instead.
+                // The pool was idle, which is enough. The end may have been a reboot's, so check again.
                 if let Awaited::Rest = this.awaited {
                     return Poll::Ready(Ok(()));
                 }
@@ -131,7 +133,7 @@ impl<R: Runner> Future for WaitFuture<R> {
             if !this.deadline.has_passed(clock, context.waker()) {
                 return Poll::Pending;
             }
-            // It may have come between the time-out and the lock.
+            // The event may have been set between the timeout and the lock.
             match (this.leave(), this.awaited) {
                 (false, _) => return Poll::Ready(Err(WaitError::TimedOut)),
                 (true, Awaited::Rest) => return Poll::Ready(Ok(())),
@@ -144,34 +146,36 @@ impl<R: Runner> Future for WaitFuture<R> {
 impl<R: Runner> Drop for WaitFuture<R> {
     fn drop(&mut self) {
         if self.core.process().is_current() {
-            self.leave(); // Its drop leaves nothing behind.
+            self.leave(); // Otherwise events of dropped futures would pile up in an active pool.
         }
     }
 }
 
-/// A time limit of a future, by the pool's clock.
+/// The time limit of a future, by the pool's clock.
 #[derive(Debug)]
 pub struct Deadline {
     at: Option<Instant>,
-    /// Set for this waker.
+    /// The alarm, and the waker for which it is set.
     alarm: Option<(Alarm, Waker)>,
 }
 
 impl Deadline {
-    /// None is without a limit.
+    /// Creates a time limit, or none.
     pub fn new(at: Option<Instant>) -> Self {
         Self { at, alarm: None }
     }
 
-    /// Whether the time is up; if not, `waker` is called when it is. A clock that has no thread to
-    /// serve an alarm would never call it: then the time is up now.
+    /// Returns whether the time is up. If not, `waker` is called when it is. A clock without a thread for alarms could not
+    /// call it; then the time counts as up.
     pub fn has_passed(&mut self, clock: &dyn Clock, waker: &Waker) -> bool {
         let Some(at) = self.at else {
             return false;
         };
+        // Before an alarm is set, because one for a past time would call the waker during this poll.
         if clock.now() >= at {
             return true;
         }
+        // An alarm for the same waker is kept, so that polls in a loop do not allocate.
         let is_set = |(_, other): &(Alarm, Waker)| other.will_wake(waker);
         if self.alarm.as_ref().is_some_and(is_set) {
             return false;

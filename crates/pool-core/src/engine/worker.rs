@@ -1,4 +1,4 @@
-//! A worker's life: search, run, park, leave.
+//! The life of a worker: start, search, run, park, end.
 
 use std::mem::{self, ManuallyDrop};
 use std::sync::{Arc, Weak};
@@ -29,11 +29,11 @@ pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     } else {
         live(&core, cell);
     }
-    // Perhaps the last reference: hooks and their captures are user code.
+    // Perhaps the last reference to the pool: its hooks and their captures are user code, which must not unwind here.
     drop_quietly(core);
 }
 
-/// The thread is the pool's, and waits until it is counted.
+/// Marks the thread as the pool's and waits until the worker is counted.
 #[inline(never)]
 fn begin<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     Tag {
@@ -48,11 +48,11 @@ fn begin<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         compensates: compensates(core),
         blocks: AtomicBool::new(false),
     })));
-    // The starter counts the worker, then wakes it.
+    // The starter counts the worker and then wakes it. Before that the worker must not take a task.
     cell.parker.park();
 }
 
-/// As [`live`], in what the user has put around it.
+/// Like [`live`], inside the user's wrapper.
 #[inline(never)]
 fn live_wrapped<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let mut lived = false;
@@ -65,6 +65,7 @@ fn live_wrapped<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     if let Some(wrap) = &core.config.worker_wrap {
         core.context.call_hook(|| wrap(&mut life));
     }
+    // Unless the wrapper has called it: a wrapper that returns early or panics must not cost the pool a counted worker.
     life();
 }
 
@@ -73,7 +74,7 @@ fn compensates<R: Runner>(core: &Arc<Core<R>>) -> Option<Weak<dyn Compensate>> {
     may.then(|| Arc::downgrade(core) as _)
 }
 
-/// From a worker's first look at the queue to its end. Does not unwind.
+/// Runs a worker until its end. Does not unwind.
 fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let finished = loop {
         serve(core, cell);
@@ -87,7 +88,7 @@ fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     }
 }
 
-/// A worker begins that has a hook to run first, or a state to make: it is counted as busy.
+/// Runs the start hook and creates the state of a new worker, which is counted as busy meanwhile.
 #[inline(never)]
 fn enter<R: Runner>(core: &Arc<Core<R>>) -> Next<R::Job> {
     if let Some(hook) = &core.config.start_hook {
@@ -102,7 +103,7 @@ fn enter<R: Runner>(core: &Arc<Core<R>>) -> Next<R::Job> {
     })
 }
 
-/// A worker serves no more: its state is dropped, and its stop hook is run.
+/// Drops the worker's state and runs its stop hook.
 #[inline(never)]
 fn run_exit_code<R: Runner>(core: &Arc<Core<R>>) {
     if core.config.worker_state.is_some() {
@@ -113,27 +114,27 @@ fn run_exit_code<R: Runner>(core: &Arc<Core<R>>) {
     }
 }
 
-/// Joins threads that have ended, with nothing else to do.
+/// Joins ended threads and counts them out.
 #[inline(never)]
 fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
     let count = threads.len();
     for thread in threads {
-        // A worker's body does not unwind; were it to, that is no reason for ours to.
+        // An error is ignored: a worker's body does not unwind, and if one did, this worker would not be at fault.
         let _ = thread.join();
     }
     core.section(|state, effects| state.joined(count, effects));
 }
 
-/// Runs tasks until the worker is to leave. It arrives counted as searching, or as busy if it has
-/// code to run first, and returns counted as leaving.
+/// Runs tasks until the worker has to leave. On entry it is counted as searching, or as busy if it runs code first; on
+/// return it is counted as leaving.
 ///
-/// Each task begins below this frame, and an idle worker keeps the pages that its stack has ever
-/// reached (`docs/decisions/idle-memory.md`). So all but the step from one task to the next has
-/// frames of its own, and the places that a job passes through are as few as the compiler lets them be:
-/// `tests/stack.rs` measures that.
+/// Each task begins below this frame, and an idle worker keeps the stack pages that it has ever touched
+/// (`docs/decisions/idle-memory.md`). So everything except the step from one task to the next has frames of its own,
+/// and a job passes through as few places as the compiler allows. `tests/stack.rs` measures the frame.
 fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     let timed = core.config.keep_alive.is_some();
     let mut search = AdaptiveSpin::new();
+    // Taken on the first round only. A worker that is called back after its stop hook serves anew, and runs its hooks again.
     let mut starts = core.config.has_entry_code();
     loop {
         let job = {
@@ -145,6 +146,7 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
             match next {
                 Next::Run(job) => job,
                 Next::Search => {
+                    // Relaxed, because a look in vain is followed by a check under the lock.
                     search.look(|| core.work.load(Relaxed));
                     continue;
                 }
@@ -173,7 +175,7 @@ enum AfterRun {
     Leave,
 }
 
-/// Runs a task, and the next, until there is none.
+/// Runs tasks until the queue is empty.
 #[inline]
 fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
     loop {
@@ -182,15 +184,15 @@ fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
         let next = if result.runs_user_code {
             finish(core, core.state.lock(), &mut result)
         } else {
-            // Step W6; or W7, with the lock that was taken to find that out.
+            // Step W6; or W7, under the lock that was taken to find out.
             let next = core.state.next(result.outcome);
-            // Room and figures show the end: now the handle may.
+            // After the task is counted: a caller who sees the handle resolved finds its room free.
             let mut waker = None;
             if next.is_ok() {
                 waker = resolve(&mut result);
             }
             match next {
-                // Not moved before: that would be one more place for it in the frame.
+                // Assigned here, because an earlier move would need another place for the job in this frame.
                 Ok(next) if waker.is_none() => {
                     job = next;
                     continue;
@@ -208,28 +210,30 @@ fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
     }
 }
 
-/// Steps W1, W2: a searching worker looks at the queue. A start and user code have been run then.
+/// Steps W1 and W2: checks the queue for a searching worker, and carries out the effects.
 #[inline(never)]
 fn find<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, timed: bool) -> Next<R::Job> {
+    // Before the section, because the clock is user code and must not run under the lock.
     let now = if timed { core.context.now() } else { None };
     let mut effects = Effects::new();
     let mut garbage = None;
     let next = core.state.lock().section(|state, inbox| {
-        core.work.store(false, Relaxed); // A hint; the lock is held and we look ourselves.
+        // Relaxed: only a hint. A task that is queued later sets it again, and earlier ones are found under this lock.
+        core.work.store(false, Relaxed);
         let next = state.find(cell, now, &mut effects);
         if matches!(next, Next::Park(_)) {
             garbage = Some((state.queue.trim(), inbox.trim()));
         }
         next
     });
-    drop(garbage); // The lock is free.
+    drop(garbage); // After the section, because freeing memory takes time.
+    // Before a thread start, which takes longer than waking a parked worker.
     core.wake_threads(&mut effects);
     start_if_reserved(core, next, effects.start)
 }
 
-/// A section has decided what is `next`, and deferred no user code but the gate of the thread to be
-/// started, if one is `reserved`. Where a gate is to be asked, it left the task to others
-/// (`RunUserCode`).
+/// Starts a worker if the section has `reserved` a start. Its only user code is the thread gate; if there is one, the
+/// section left the task to other workers (`RunUserCode`).
 #[inline]
 fn start_if_reserved<R: Runner>(
     core: &Arc<Core<R>>,
@@ -246,6 +250,7 @@ fn start_if_reserved<R: Runner>(
 fn start_reserved<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> Next<R::Job> {
     let mut reserved = true;
     while let Next::RunUserCode = next {
+        // With no task in hand, because the gate is user code and may take its time.
         let may_start = core.start_and_search();
         (next, reserved) = resume(core, |state| {
             state.searching -= 1;
@@ -256,7 +261,7 @@ fn start_reserved<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> Nex
     next
 }
 
-/// Shows a task's end to its handle, if it has one. A waker is left to the caller.
+/// Resolves a task's handle, if it has one. The caller must call the returned waker.
 #[inline]
 fn resolve(result: &mut TaskResult) -> Option<Waker> {
     match result.resolve {
@@ -265,14 +270,14 @@ fn resolve(result: &mut TaskResult) -> Option<Waker> {
     }
 }
 
-/// Apart: most tasks have no handle.
+// A function of its own, because most tasks have no handle.
 #[inline(never)]
 fn resolve_handle(result: &mut TaskResult) -> Option<Waker> {
     let handle = result.resolve.take();
     handle.and_then(|handle| handle.resolve_and_take_waker())
 }
 
-/// A worker with its next task in hand, which waits until the waker has been called, if there is one.
+/// Calls the waker, if there is one, before the worker runs its next task.
 #[cold]
 #[inline(never)]
 fn put_off<R: Runner>(core: &Arc<Core<R>>, job: R::Job, waker: Option<Waker>) -> Next<R::Job> {
@@ -282,8 +287,8 @@ fn put_off<R: Runner>(core: &Arc<Core<R>>, job: R::Job, waker: Option<Waker>) ->
     }
 }
 
-/// The section in which a worker that has ended a task, or run deferred user code, finds out what
-/// comes next. It wakes threads; a start and user code are still to be run after it.
+/// Runs the section in which a busy worker finds its next step, and wakes threads. The caller starts the reserved
+/// worker and runs the user code.
 #[inline]
 fn decide<R: Runner>(
     core: &Arc<Core<R>>,
@@ -293,14 +298,14 @@ fn decide<R: Runner>(
 ) -> Next<R::Job> {
     let next = change(whole.state_mut(), effects);
     if matches!(next, Next::Search) {
-        core.work.store(false, Relaxed); // A hint, as in `serve`.
+        core.work.store(false, Relaxed); // Relaxed, as in `find`.
     }
     whole.unlock();
     core.wake_threads(effects);
     next
 }
 
-/// A task has ended, and what comes next has to be decided.
+/// Ends a task whose worker's next step has to be decided.
 #[inline(never)]
 fn finish<R: Runner>(
     core: &Arc<Core<R>>,
@@ -312,8 +317,8 @@ fn finish<R: Runner>(
     let next = decide(core, whole, &mut effects, |state, effects| {
         state.finish(result.outcome, result.runs_user_code, effects)
     });
-    // Room and figures show the end: now the handle may. Before what may take its time, unless
-    // it may itself.
+    // After the task is counted, as in `run_until_idle`; before a start and other wakers, which may take their time,
+    // unless the handle's waker itself may.
     let waker = if result.runs_user_code {
         None
     } else {
@@ -325,7 +330,7 @@ fn finish<R: Runner>(
     finish_with_user_code(core, next, &mut effects, waker, result)
 }
 
-/// The rest of [`finish`], where user code is to be run.
+/// The part of [`finish`] that runs user code.
 #[cold]
 #[inline(never)]
 fn finish_with_user_code<R: Runner>(
@@ -335,6 +340,7 @@ fn finish_with_user_code<R: Runner>(
     waker: Option<Waker>,
     result: &mut TaskResult,
 ) -> Next<R::Job> {
+    // Before user code, so that queued tasks need not wait for it.
     let started = core.start_if_reserved(effects.start);
     match (next, waker.or_else(|| resolve(result))) {
         (Next::RunUserCode, waker) => {
@@ -343,14 +349,13 @@ fn finish_with_user_code<R: Runner>(
             effects.run_user_code();
             go_on(core, |_| started)
         }
-        // It was decided without the waker.
+        // The next step was decided before the waker was known, so it has to be undone.
         (next, Some(waker)) => call_waker(core, next, waker),
         (next, None) => next,
     }
 }
 
-/// User code has been run: the worker was busy with that, and goes on. `back` is the start of its
-/// section.
+/// Continues after user code, during which the worker was counted as busy. `back` is the first part of the section.
 #[cold]
 fn go_on<R: Runner>(
     core: &Arc<Core<R>>,
@@ -360,8 +365,8 @@ fn go_on<R: Runner>(
     start_if_reserved(core, next, reserved)
 }
 
-/// A worker without a task goes on, and whether a start is reserved. `back` counts it as busy, and
-/// says whether another worker may be started: not if a thread was refused on the way.
+/// Finds the next step of a worker without a task, and whether a start is reserved. `back` counts the worker as busy
+/// and returns whether another one may be started: not after the system has refused one.
 fn resume<R: Runner>(
     core: &Arc<Core<R>>,
     back: impl FnOnce(&mut State<R::Job>) -> bool,
@@ -374,23 +379,22 @@ fn resume<R: Runner>(
     (next, effects.start)
 }
 
-/// A waker that no section knew of as the task ended: a future registered it after the task had left
-/// its value and before the handle showed the end, or a group's owner waits by one. It is called by a
-/// worker that is busy with nothing else.
+/// Calls a waker that no section knew of when the task ended. A future registered it after the task had left its value
+/// and before the handle was resolved, or it belongs to the owner of a group. The worker is counted as busy meanwhile.
 #[cold]
 fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) -> Next<R::Job> {
-    // Step W9.
+    // Step W9: the waker may take its time, so the worker's task must be left to others first.
     let mut effects = Effects::new();
     core.state
         .section(|state| state.put_off(next, &mut effects));
     core.wake_threads(&mut effects);
     let started = core.start_if_reserved(effects.start);
+    // Last, since other workers have been given this worker's task by now.
     wake(waker);
     go_on(core, |_| started)
 }
 
-/// Step W3: sleeps until notified of work (the notifier has counted this worker as searching) or
-/// retired (as leaving).
+/// Step W3: sleeps until notified of work or retired. Whoever does it has counted this worker as searching or leaving.
 #[inline(never)]
 fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> WakeReason {
     let mut until = rest.since.and_then(|since| core.config.keep_until(since));
@@ -406,11 +410,12 @@ fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> 
                 core.context
                     .call_hook(|| woken = Some(core.clock().park_until(&cell.parker, when)));
                 if woken.is_none() {
-                    until = None; // The clock has panicked: it is not asked again in this rest.
+                    until = None; // The clock has panicked, so it is not used again during this park.
                 }
                 woken == Some(false)
             }
         };
+        // `park_until` returns no time, so the clock is read again, before the lock is taken.
         let now = if expired { core.context.now() } else { None };
         // Step W4.
         let reason = core.section(|state, effects| {
@@ -420,13 +425,13 @@ fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> 
                 state.expire(limit, effects);
             }
             match cell.wake_reason() {
-                // Retiring is a request: work may have come since.
+                // Retirement can be revoked: work may have been queued since, which must not be left behind.
                 WakeReason::Retire if state.recall(effects) => {
                     cell.set_wake_reason(WakeReason::Work);
                     WakeReason::Work
                 }
-                // Its time was up, but the pool keeps as many as these: no time-out any more. Or
-                // there are more than are kept now: a time-out again.
+                // Its time is up but the pool keeps this many workers: it waits without a timeout. Or more workers than
+                // are kept were live when it was woken: with a timeout again.
                 WakeReason::Parked => {
                     timed = state.is_timed(cell, rest.since);
                     WakeReason::Parked
@@ -445,17 +450,19 @@ fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> 
 }
 
 enum Departure {
-    /// There is work again.
+    /// Work was queued, so the worker stays.
     Stays,
-    /// The worker has no place any more; these have ended before it, and are to be joined.
+    /// The worker has ended and joins these threads, which ended before it.
     Gone(Vec<JoinHandle>),
 }
 
-/// Step W10: gives the worker's place up, unless there is work it would leave behind.
+/// Step W10: ends the worker, unless it would leave work behind.
 #[inline(never)]
 fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
+    // Taken out of the cell, so that the section can pass the handle on with the departing worker.
     let mut own = cell.thread.lock().take();
     loop {
+        // Both questions in one section: work that is queued in between would otherwise be left behind.
         let exit = core.section(|state, effects| {
             if state.stay(effects) {
                 return None;
@@ -464,6 +471,7 @@ fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
         });
         match exit {
             None => {
+                // Put back, because the worker lives on and needs its handle when it ends later.
                 *cell.thread.lock() = own;
                 return Departure::Stays;
             }

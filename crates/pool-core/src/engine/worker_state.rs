@@ -1,12 +1,12 @@
-//! A state per worker: what a `FuncPool`'s function gets beside its argument.
+//! Per-worker state, which the function of a `FuncPool` receives with its argument.
 //!
-//! A worker makes its state as it starts and drops it before it ends, so a state never leaves its
-//! thread and need not be `Send`. It lies in a thread-local and is taken out for each call: user code
-//! runs while nothing is borrowed. A call that finds none (it runs inside another, on a thread that is
-//! no worker of the pool, or after a panic) makes one.
+//! A worker creates its state when it starts and drops it before it ends, so the state never leaves its thread and
+//! need not be `Send`. It is kept in a thread-local and taken out for each call, so that user code runs while nothing
+//! is borrowed. A call that finds none creates one: a call inside another call, on a thread that is not a worker of the
+//! pool, or after a panic.
 //!
 //! # Invariants
-//! 1. What a thread keeps was made by the pool whose number it keeps, on that thread.
+//! 1. A kept state was created on its thread by the pool whose number is kept with it.
 //! 2. A state whose call has panicked is not kept.
 //! 3. A worker that has left keeps nothing: no state is dropped with the thread's other thread-locals.
 
@@ -23,7 +23,7 @@ use crate::config::WorkerState;
 use crate::foreign::{drop_quietly, guarded};
 use crate::task::run::TaskContext;
 
-/// A function, and what makes the states that it is called with.
+/// A function and the constructor of its states.
 pub(crate) struct Stateful<S, M, F> {
     number: u64,
     make: M,
@@ -31,11 +31,11 @@ pub(crate) struct Stateful<S, M, F> {
     of: PhantomData<fn() -> S>,
 }
 
-/// What a worker's thread keeps.
+/// The states of one thread.
 struct Kept {
-    /// Of which pool; `None` where no worker with a state lives.
+    /// The pool that the states belong to. `None` on a thread without a worker that has a state.
     number: Option<u64>,
-    /// Not in use. More than one where calls have run inside one another.
+    /// Unused states. There is more than one if calls were nested.
     free: Vec<Box<dyn Any>>,
 }
 
@@ -43,28 +43,30 @@ sync_shim::thread_locals! {
     static KEPT: RefCell<Kept> = RefCell::new(Kept { number: None, free: Vec::new() });
 }
 
-/// The calling thread is a worker of a pool with states, and makes its own.
+/// Prepares the calling thread as a worker of a pool with states, and creates its first one.
 pub(crate) fn enter(states: &Arc<dyn WorkerState>, context: &TaskContext) {
     KEPT.with(|kept| kept.borrow_mut().number = Some(states.number()));
     context.call_hook(|| {
         let state = states.make();
-        drop(put_back(states.number(), state)); // It is kept.
+        drop(put_back(states.number(), state)); // Returns `None`, because the number was set before.
     });
 }
 
-/// The worker serves no more: drops what it has. What runs here from now on makes states of its own.
+/// Drops the states of a worker that ends. Later calls on the thread create their own.
 pub(crate) fn leave(context: &TaskContext) {
     let free = KEPT.with(|kept| {
         let mut kept = kept.borrow_mut();
+        // First, so that a call made by a state's destructor keeps nothing here.
         kept.number = None;
         mem::take(&mut kept.free)
     });
+    // With nothing borrowed, because a destructor may submit and thereby call for a state.
     for state in free {
-        context.call_hook(|| drop(state)); // Each by itself: one that panics spares the others.
+        context.call_hook(|| drop(state)); // One by one, so that a panicking destructor does not affect the others.
     }
 }
 
-/// A free state of that pool, if this thread keeps one.
+/// Takes an unused state of that pool, if this thread keeps one.
 fn take(number: u64) -> Option<Box<dyn Any>> {
     let take = |kept: &RefCell<Kept>| {
         let mut kept = kept.borrow_mut();
@@ -74,7 +76,7 @@ fn take(number: u64) -> Option<Box<dyn Any>> {
     KEPT.try_with(take).ok().flatten()
 }
 
-/// Keeps a state for the next call; it comes back where it is not to be kept.
+/// Keeps a state for the next call. Returns it if it is not to be kept.
 fn put_back(number: u64, state: Box<dyn Any>) -> Option<Box<dyn Any>> {
     let mut state = Some(state);
     let _gone = KEPT.try_with(|kept| {
@@ -100,7 +102,7 @@ impl<S: 'static, M, F> Stateful<S, M, F> {
         })
     }
 
-    /// Calls the function, as a task.
+    /// Calls the function, as part of a task.
     pub(crate) fn call<T, R>(&self, argument: T) -> R
     where
         M: Fn() -> S,
@@ -114,11 +116,12 @@ impl<S: 'static, M, F> Stateful<S, M, F> {
         };
         match guarded(|| (self.function)(&mut state, argument)) {
             Ok(value) => {
-                drop(put_back(self.number, state)); // A part of the task where it is not kept.
+                drop(put_back(self.number, state)); // Otherwise its destructor runs as part of the task.
                 value
             }
             Err(payload) => {
-                drop_quietly(state); // It may be half changed. The first panic is the task's.
+                // It may be inconsistent after the panic. A second panic must not replace the task's.
+                drop_quietly(state);
                 resume_unwind(payload)
             }
         }

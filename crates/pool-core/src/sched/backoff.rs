@@ -1,12 +1,12 @@
-//! Leaving out an effort that does not pay, for longer and longer.
+//! Exponential backoff for an effort that does not pay.
 
-/// After a number of failures in a row the next effort is left out; after another failure the next two, then four,
-/// up to a limit. A success starts anew.
+/// After `free` failures in a row, each further failure skips the next 1, 2, 4, .. efforts, up to `most`. A success
+/// starts over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
-    /// Failures in a row that leave nothing out.
+    /// Failures in a row that skip nothing.
     free: u32,
-    /// Most efforts that are left out in a row. A power of two.
+    /// Maximum number of efforts skipped in a row. A power of two.
     most: u32,
     failures: u32,
     left_out: u32,
@@ -29,20 +29,22 @@ impl Backoff {
         is_due
     }
 
-    /// Whether the next effort is left out.
+    /// Whether the next effort is skipped.
     #[cfg(all(test, not(anthill_loom)))]
     pub(crate) fn is_left_out(&self) -> bool {
         self.left_out > 0
     }
 
-    /// Takes note of an effort's outcome.
+    /// Records the outcome of an effort.
     pub(crate) fn learn(&mut self, paid: bool) {
         if paid {
+            // From the start, because one success shows that the effort pays again.
             *self = Self::new(self.free, self.most);
             return;
         }
         self.failures = self.failures.saturating_add(1);
         if let Some(doublings) = self.failures.checked_sub(self.free + 1) {
+            // After 32 doublings the shift would overflow, so the limit takes over.
             let left_out = 1_u32.checked_shl(doublings).unwrap_or(self.most);
             self.left_out = left_out.min(self.most);
         }

@@ -1,8 +1,8 @@
-//! What the pool has counted since it was built.
+//! Totals since the pool was built.
 
 use crate::task::run::Outcome;
 
-/// Counted under the pool's lock, only ever added to.
+/// Monotonic counters. Changed under the pool's lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) submitted: u64,
@@ -28,6 +28,7 @@ impl Counts {
             Outcome::Expired => self.expired += 1,
             Outcome::Released => self.released += 1,
             Outcome::Discarded => self.discarded += 1,
+            // Counted before, by the section that withdrew or passed on the task; otherwise it would count twice.
             Outcome::Withdrawn | Outcome::PassedOn => {}
         }
     }

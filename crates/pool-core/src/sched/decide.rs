@@ -1,83 +1,84 @@
-//! Every decision of the pool, as arithmetic over one view of its counters.
+//! The pool's decisions, as pure functions of a snapshot of its counters.
 //!
-//! Nothing here locks, waits or touches memory: the caller holds the pool's lock, asks, and acts
-//! after unlocking. The property tests ask the same functions, and `PROTOCOL.md` says why the
-//! answers leave no task stranded.
+//! Nothing here locks, waits or touches shared memory. The caller holds the pool's lock, asks, and
+//! carries out the answer after it has unlocked. The property tests call the same functions.
+//! `PROTOCOL.md` argues why the answers leave no task stranded.
 
 use crate::capacity::{UNLIMITED, limit};
 use crate::config::OnFull;
 
-/// Workers that are woken at the same time, each by a call to the system. A burst of tasks is not
-/// to wait for one after the other to wake up; nor are all of a thousand to be woken for tasks that
-/// a few can do meanwhile.
+/// Maximum number of workers that are being woken at the same time.
+// More than one, because each wake-up is a system call and a burst would otherwise wait for them one after
+// the other. A small number, because waking all of a thousand workers costs more than the few tasks that the
+// first ones finish meanwhile.
 pub(crate) const MOST_NOTIFIED: usize = 4;
 
-/// The pool's counters at one instant, under its lock.
+/// A snapshot of the pool's counters, taken under its lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
-    /// Not released.
+    /// Whether the pool accepts tasks: it has not been released.
     pub(crate) open: bool,
-    /// No queued task is to start. Never of a released pool.
+    /// Whether queued tasks are held back. Always `false` in a released pool.
     pub(crate) paused: bool,
-    /// Accepted and unfinished: these hold room.
+    /// Accepted, unfinished tasks that hold room.
     pub(crate) in_flight: usize,
-    /// Permits that are out: these hold room, too.
+    /// Unused permits. They hold room, too.
     pub(crate) reserved: usize,
-    /// Taken out unstarted, and not ended yet: these do not.
+    /// Tasks that were removed from the queue unstarted and are still being disposed of. They hold no room.
     pub(crate) disposing: usize,
-    /// Accepted and not started.
+    /// Accepted tasks that have not started.
     pub(crate) queued: usize,
-    /// Waiter entries in the wait queue that count as ones that wait: a scheduler's do not.
+    /// Waiting submitters that count towards `max_waiting`. Tasks of a scheduler do not.
     pub(crate) waiting: usize,
-    /// Waiter entries the wait queue may have.
+    /// Maximum number of waiting submitters.
     pub(crate) max_waiting: usize,
-    /// Workers there may be: the pool's capacity, and one for each worker that blocks and says so.
+    /// Maximum number of workers: the pool's capacity, plus one for each worker in a declared blocking section.
     pub(crate) capacity: usize,
-    /// Accepted tasks that may wait beyond the capacity.
+    /// Maximum number of accepted tasks beyond the capacity.
     pub(crate) depth: usize,
     /// Started workers that have not ended.
     pub(crate) live: usize,
-    /// Of those: looking for work and sure to look at the queue again.
+    /// Live workers that are looking for work and will check the queue again.
     pub(crate) searching: usize,
-    /// Of those: woken for work, and not awake yet.
+    /// Searching workers that were notified and are not awake yet.
     pub(crate) notified: usize,
-    /// Of those: asleep until woken.
+    /// Live workers that sleep until woken.
     pub(crate) parked: usize,
-    /// Of those: on their way out.
+    /// Live workers that are about to end.
     pub(crate) leaving: usize,
-    /// Whether one more is being started at this moment.
+    /// Whether a worker thread is being started.
     pub(crate) starting: bool,
 }
 
-/// May one more task be accepted?
+/// Answer to a task that asks for admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Released,
-    /// There is room, but no worker yet: no submit returns `Ok` before one exists.
+    /// There is room but no worker. A submit returns `Ok` only once a worker exists.
     FirstWorker,
     Room,
     Full,
 }
 
-/// What a pool's workers are wanted for, as a drain task asks at the end of a turn.
+/// What the pool needs its workers for, as seen by a drain task at the end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
     /// Nothing.
     None,
-    /// Accepted tasks wait for a worker, or callers for room.
+    /// Accepted tasks are waiting for a worker, or callers are waiting for room.
     Others,
-    /// The pool is released: it is to end.
+    /// The pool has been released and waits for its workers to end.
     Released,
 }
 
-/// What a full pool does with a blocking submit of one of its own workers.
+/// How a full pool treats a blocking submit made by one of its own workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnWorker {
-    /// The caller is no worker of this pool, or own workers wait like any other thread.
+    /// The caller is not a worker of this pool, or the pool lets its workers wait like other threads.
     Stranger,
     /// Run the task in place.
     RunInPlace,
-    /// Refuse it: the policy says so, or the nesting limit is reached.
+    /// Refuse the task: the policy says so, or the nesting limit is reached.
     Refuse,
 }
 
@@ -85,32 +86,32 @@ pub(crate) enum OwnWorker {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) worker: OwnWorker,
-    /// Its thread's nesting has room for another task. A task that runs in its caller submits, and so on: there
-    /// is an end to that.
+    /// Whether the thread is below the nesting limit. A task that runs in its caller may submit another one, which
+    /// runs in its caller again, so the depth must be bounded.
     pub(crate) may_nest: bool,
-    /// The same for a discard, whose hook submits.
+    /// The same limit for discards: a discard hook may submit, and thereby discard again.
     pub(crate) may_discard: bool,
 }
 
-/// What a full pool does with a call.
+/// How a full pool answers a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Refuses it.
+    /// Refuse the call.
     Refuse,
-    /// Has its task run inside the one that its thread runs.
+    /// Run the task inside the one that the calling worker is running.
     RunInPlace,
-    /// Has its task run by a thread that is no worker.
+    /// Run the task on the calling thread, which is not a worker.
     RunInCaller,
-    /// Lets it wait for room.
+    /// Let the caller wait for room.
     Enqueue,
-    /// Discards the oldest task for its own.
+    /// Discard the oldest queued task to make room for the new one.
     DiscardOldest,
-    /// Discards its task.
+    /// Discard the new task.
     DiscardNewest,
 }
 
 impl WhenFull {
-    /// What the policy asks for.
+    /// Returns the answer that the policy asks for.
     pub(crate) fn asked(on_full: OnFull, caller: Caller) -> Self {
         match (on_full, caller.worker) {
             (OnFull::DiscardOldest, _) if caller.may_discard => Self::DiscardOldest,
@@ -123,7 +124,7 @@ impl WhenFull {
         }
     }
 
-    /// The same for a permit, which has no task yet to be run or discarded.
+    /// The same for a permit. A permit has no task yet that could be run or discarded.
     pub(crate) fn asked_by_permit(on_full: OnFull, worker: OwnWorker) -> Self {
         match (on_full, worker) {
             (OnFull::Refuse, _) | (_, OwnWorker::RunInPlace | OwnWorker::Refuse) => Self::Refuse,
@@ -138,7 +139,7 @@ impl WhenFull {
     }
 }
 
-/// Which worker is notified of work in the queue: the wake policy's answer.
+/// Which worker the wake policy notifies of queued work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notify {
     Nothing,
@@ -146,20 +147,20 @@ pub(crate) enum Notify {
     Start,
 }
 
-/// What a worker that finds the queue empty does.
+/// Next step of a worker that found the queue empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Without {
-    /// There are excess workers, or the pool is released.
+    /// End: there are more workers than allowed, or the pool has been released.
     Leave,
-    /// Sleep, until woken or for the keep-alive.
+    /// Sleep until woken or until the keep-alive expires.
     ParkTimed,
-    /// Sleep until woken: there are no more workers than core workers.
+    /// Sleep until woken: only the core workers are left.
     Park,
 }
 
 impl View {
-    /// Room is decided by the exact count alone. Entries wait only at a full pool, so no submit
-    /// that finds room overtakes a waiter.
+    /// Decides admission by the exact count of tasks that hold room. Waiting submitters exist only while the pool
+    /// is full, so a submit that finds room overtakes none of them.
     #[inline]
     pub(crate) fn admission(&self) -> Admission {
         if !self.open {
@@ -167,6 +168,7 @@ impl View {
         } else if !self.has_room() {
             Admission::Full
         } else if self.live == 0 {
+            // Checked last: a full pool always has a worker, so only a pool with room may need its first one.
             Admission::FirstWorker
         } else {
             Admission::Room
@@ -176,27 +178,30 @@ impl View {
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         let limit = limit(self.capacity, self.depth);
+        // Unlimited first, so that an unlimited pool does not add up its counters on each submit.
         limit == UNLIMITED || self.holding_room() < limit
     }
 
-    /// Tasks and permits that hold room.
+    /// Number of tasks and permits that hold room.
     #[inline]
     fn holding_room(&self) -> usize {
         self.in_flight + self.reserved
     }
 
-    /// What comes of what a call [asked](WhenFull::asked) for.
+    /// Adjusts the [asked](WhenFull::asked) answer to the pool's state.
     pub(crate) fn when_full(&self, asked: WhenFull) -> WhenFull {
         match asked {
             WhenFull::RunInCaller if !self.paused => WhenFull::RunInCaller,
-            // A paused pool starts nothing.
+            // A paused pool must start nothing, so the task of a caller that would have run it waits instead.
             WhenFull::Enqueue | WhenFull::RunInCaller => {
                 if self.waiting < self.max_waiting {
                     WhenFull::Enqueue
                 } else {
+                    // These depend only on the caller, whom `asked` has checked before.
                     WhenFull::Refuse
                 }
             }
+            // Otherwise running tasks and permits hold all the room, and none of those can be discarded.
             WhenFull::DiscardOldest if self.queued == 0 => WhenFull::DiscardNewest,
             WhenFull::Refuse
             | WhenFull::RunInPlace
@@ -205,38 +210,42 @@ impl View {
         }
     }
 
-    /// Step N1, after every change that leaves tasks in the queue: a push, a take, a tuning.
+    /// Step N1: decides whom to notify, after every change that leaves tasks in the queue (a push, a take, a
+    /// change of the capacity).
     ///
-    /// A parked worker is notified only if no worker spins, and if fewer are notified already than
-    /// there are tasks, and fewer than [`MOST_NOTIFIED`]. A worker that wakes and finds work asks
-    /// again, so the wake-ups form a chain that ends when the work does.
+    /// A parked worker is notified only if no worker is spinning, fewer workers are notified than tasks are
+    /// queued, and fewer than [`MOST_NOTIFIED`]. A worker that wakes up and finds a task asks again, so each
+    /// wake-up triggers the next until the queue is empty.
     #[inline]
     pub(crate) fn wake_policy(&self) -> Notify {
         if self.queued == 0 || self.paused {
             Notify::Nothing
         } else if self.parked > 0 {
-            // One that is being started does not count as spinning: its start may fail.
+            // A worker that is being started does not count as spinning, because its start may fail.
             if self.spinning() == 0 && self.notified < self.queued.min(MOST_NOTIFIED) {
                 Notify::Parked
             } else {
                 Notify::Nothing
             }
         } else if self.searching < self.queued && self.live < self.capacity && !self.starting {
+            // One start at a time: the new worker asks again, so a burst does not start more threads than it needs.
             Notify::Start
         } else {
             Notify::Nothing
         }
     }
 
-    /// Workers that search and are awake: within microseconds they look at the queue.
+    /// Number of searching workers that are awake. They check the queue within microseconds.
     #[inline]
     fn spinning(&self) -> usize {
         self.searching - self.notified
     }
 
-    /// How many more tasks may lie in the queue before a worker has to be notified.
+    /// Number of further tasks that can be queued before a worker must be notified.
     #[inline]
     fn notify_margin(&self) -> usize {
+        // This mirrors `wake_policy` case by case. An answer that is too high would strand a task, because its
+        // submitter asks nobody; one that is too low only costs a section.
         if self.paused {
             UNLIMITED
         } else if self.parked > 0 {
@@ -252,14 +261,16 @@ impl View {
         }
     }
 
-    /// How many tasks may be accepted without asking again, as long as nothing else changes but
-    /// that tasks end and their workers take the next: each would find room, and notify no worker.
+    /// Number of tasks that can be accepted without asking again: each of them finds room and notifies no worker.
+    /// The number stays valid while running tasks end and their workers take the next ones.
     #[inline]
     pub(crate) fn credits(&self) -> usize {
         if !self.open || self.live == 0 {
+            // Every submit must ask: it is refused, or it has to start the first worker.
             return 0;
         }
         let limit = limit(self.capacity, self.depth);
+        // An unlimited depth must stay unlimited, and not become finite by the subtraction.
         let room = match limit {
             UNLIMITED => UNLIMITED,
             _ => limit.saturating_sub(self.holding_room()),
@@ -267,21 +278,24 @@ impl View {
         room.min(self.notify_margin())
     }
 
-    /// Whether tasks may end and their workers take the next without asking, as long as the wait
-    /// queue is empty: no worker is to leave, and none to be notified.
+    /// Whether workers may go from one task to the next without asking, while the wait queue is empty: no worker
+    /// has to end, and none has to be notified.
     #[inline]
     pub(crate) fn fast_path_enabled(&self) -> bool {
+        // Each of the three needs a decision under the lock: a pause must hold the next task back, an excess worker must
+        // end, and a wake-up must take a worker out of the idle set.
         !self.paused && self.excess() == 0 && self.wake_policy() == Notify::Nothing
     }
 
-    /// More workers than there may be, those on their way out not counted.
+    /// Number of workers above the maximum. Workers that are ending do not count.
     #[inline]
     pub(crate) fn excess(&self) -> usize {
         self.staying().saturating_sub(self.capacity)
     }
 
-    /// Asked by a worker that holds no task and found the queue empty.
+    /// Decides the next step of a worker that holds no task and found the queue empty.
     pub(crate) fn without_work(&self, core_workers: usize) -> Without {
+        // The last worker of a released pool must stay while a permit is out, because nobody else would run its task.
         if self.excess() > 0 || !(self.open || self.is_last_for_permits()) {
             Without::Leave
         } else if self.staying() > self.kept(core_workers) {
@@ -297,34 +311,35 @@ impl View {
         self.live - self.leaving
     }
 
-    /// Workers that a permit keeps, for its task to find one: it is handed over without a thread
-    /// to be started, which the system may refuse. So does a paused pool's queue.
+    /// Number of workers that outstanding permits, or tasks queued in a paused pool, keep alive.
     #[inline]
     pub(crate) fn kept_for_permits(&self) -> usize {
+        // One is enough: a later task then finds a live worker, and no thread, which the system may refuse, must be started.
         usize::from(self.reserved > 0 || self.paused && self.queued > 0)
     }
 
-    /// Workers that do not expire.
+    /// Number of workers that do not expire.
     pub(crate) fn kept(&self, core_workers: usize) -> usize {
         core_workers.max(self.kept_for_permits())
     }
 
-    /// Asked by a worker that stays so far: is it the one that a permit keeps?
+    /// Whether the asking worker, which is not leaving, is the one that outstanding permits keep alive.
     #[inline]
     pub(crate) fn is_last_for_permits(&self) -> bool {
         self.staying() <= self.kept_for_permits()
     }
 
-    /// Asked by a worker on its way out, which is still counted in `leaving`: is there work that
-    /// it must not leave behind, or a permit that none else would be there for? An excess one
-    /// leaves enough others to do it.
+    /// Whether a leaving worker has to come back: for queued work that no other worker would do, or for a permit.
+    /// The worker is still counted in `leaving`.
     pub(crate) fn must_stay(&self) -> bool {
+        // An excess worker may go, because the others are enough; hence the comparison with the capacity.
         !self.paused && self.queued > 0 && self.staying() < self.capacity
             || self.staying() < self.kept_for_permits()
     }
 
-    /// Released, no worker is live or being started, and nothing is being disposed of.
+    /// Whether the pool has ended: released, no worker live or being started, and no task being disposed of.
     pub(crate) fn ended(&self) -> bool {
+        // Captures of disposed tasks are user data: a wait for the end must not return before they are dropped.
         !self.open && self.live == 0 && !self.starting && self.disposing == 0
     }
 }

@@ -1,4 +1,4 @@
-//! What a section defers until the lock is free.
+//! Work that a section defers until the lock is free.
 
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
@@ -11,37 +11,36 @@ use crate::sched::idle::WorkerCell;
 use crate::sched::waiters::WaiterEntry;
 use crate::task::cancel::CancelToken;
 
-/// Gathered under the pool's lock, run after it: first what only wakes threads
-/// ([`wake_threads`](Effects::wake_threads)), then the start, then user code
-/// ([`run_user_code`](Effects::run_user_code)). So user code that takes its time holds up nothing
-/// but itself.
+/// Collected under the pool's lock and carried out after it, in this order: thread wake-ups
+/// ([`wake_threads`](Effects::wake_threads)), a thread start, user code
+/// ([`run_user_code`](Effects::run_user_code)). So slow user code delays no other thread.
 ///
-/// Mostly there are none, and then they must cost nothing: they are not moved (a move reads what
-/// was written a moment ago in other sizes, which stalls the processor for longer than the section
-/// took) and have nothing to drop. Those that are not run leak.
+/// Effects that are not carried out leak.
+// Most sections have none, which must cost nothing: an empty one is not moved (a move reads bytes that were just
+// written in other sizes, which stalls the processor for longer than the section took) and has no destructor.
 #[must_use]
 pub(crate) struct Effects<J> {
-    /// A worker is to be started, and the start is reserved for the caller.
+    /// Whether the caller has to start a worker. The start has been reserved for it.
     pub(crate) start: bool,
-    /// A worker spins for work.
+    /// Whether a worker is spinning for work.
     pub(crate) searchers: bool,
     wakes: ManuallyDrop<WakeList>,
-    others: ManuallyDrop<Few<UserCode<J>>>,
+    others: ManuallyDrop<SmallList<UserCode<J>>>,
 }
 
-/// Called when the pool is released.
+/// A callback for the release of a pool.
 pub trait ReleaseListener: Send + Sync + 'static {
-    /// The calling thread released it, and holds no lock.
+    /// Called on the thread that released the pool, with no lock held.
     fn released(&self);
 }
 
-/// What runs user code, beside wakers.
+/// Effects that run user code, other than wakers.
 enum UserCode<J> {
-    /// A waiter entry has left the wait queue. Its task or its waker may be dropped with it.
+    /// Drops an entry that has left the wait queue, perhaps with its task or its waker.
     Drop(Arc<WaiterEntry<J>>),
-    /// The pool was released.
+    /// Tells a listener that the pool was released.
     Released(Weak<dyn ReleaseListener>),
-    /// What runs is asked to stop.
+    /// Cancels the token of running tasks.
     Cancel(CancelToken),
 }
 
@@ -52,15 +51,16 @@ impl<J> Effects<J> {
             start: false,
             searchers: false,
             wakes: ManuallyDrop::new(WakeList::new()),
-            others: ManuallyDrop::new(Few::EMPTY),
+            others: ManuallyDrop::new(SmallList::EMPTY),
         }
     }
 
     pub(crate) fn wake_worker(&mut self, cell: &WorkerCell) {
+        // Cloned, because the worker may end before it is unparked, and its parker must outlive that.
         self.wakes.push_thread(cell.parker.clone());
     }
 
-    /// A waiter got what it waits for. There is none where it has not been polled yet.
+    /// Wakes a waiting submitter. A future that has not been polled yet has no waiter.
     pub(crate) fn wake(&mut self, waiter: Option<Waiter>) {
         if let Some(waiter) = waiter {
             self.wakes.push(waiter);
@@ -87,29 +87,31 @@ impl<J> Effects<J> {
         self.others.push(UserCode::Cancel(token));
     }
 
-    /// Nothing is deferred but perhaps a hint. A busy pool's sections end here, so it is kept
-    /// short.
+    /// Whether nothing is deferred, except perhaps the hint for searchers.
+    // Kept short, because sections of a busy pool end with it.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         !self.start && self.wakes.is_empty() && self.others.is_empty()
     }
 
-    /// Whether user code is to be run.
+    /// Whether user code is deferred.
     #[inline]
     pub(crate) fn has_user_code(&self) -> bool {
         self.wakes.has_tasks() || !self.others.is_empty()
     }
 
-    /// Wakes threads. Runs no user code.
+    /// Wakes threads without running user code.
     #[inline]
     pub(crate) fn wake_threads(&mut self) {
         self.wakes.wake_threads();
     }
 
-    /// Runs the user code, after everything else. No lock may be held.
+    /// Runs the deferred user code. No lock may be held, and this must be the last effect.
     pub(crate) fn run_user_code(&mut self) {
-        // USER CODE: wakers of futures. Threads are awake by now; the worker has no task in hand. Panics end here.
+        // USER CODE: wakers of futures. They must come last: threads are awake by now, and the worker holds no task.
+        // Panics end here.
         self.wakes.wake_all();
+        // Taken out, because effects have no destructor and would leak what they keep.
         for other in self.others.take() {
             match other {
                 // USER CODE: the drop of a waiter, with its waker or task.
@@ -128,8 +130,8 @@ impl<J> Effects<J> {
     }
 }
 
-/// A list that mostly holds one entry or none, and then allocates nothing.
-struct Few<T> {
+/// A list that allocates nothing for up to one element, which is the common case.
+struct SmallList<T> {
     first: Option<T>,
     #[expect(
         clippy::box_collection,
@@ -138,13 +140,14 @@ struct Few<T> {
     rest: Option<Box<Vec<T>>>,
 }
 
-impl<T> Few<T> {
+impl<T> SmallList<T> {
     const EMPTY: Self = Self {
         first: None,
         rest: None,
     };
 
     fn push(&mut self, entry: T) {
+        // The first element needs no box: sections with user code mostly defer one piece of it.
         if self.first.is_none() {
             self.first = Some(entry);
         } else {
@@ -158,6 +161,7 @@ impl<T> Few<T> {
     }
 
     fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
+        // Emptied before the first element runs, so that user code that panics leaves no element behind to run twice.
         let rest = self.rest.take().map(|rest| *rest);
         let first = self.first.take();
         first.into_iter().chain(rest.into_iter().flatten())

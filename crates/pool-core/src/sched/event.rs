@@ -1,7 +1,7 @@
-//! An event that threads and futures wait for: a pool at rest, an end, room for one more thread.
+//! Events that threads and futures wait for: an idle pool, the end of a pool, room for one more thread.
 //!
-//! Not for: deciding when it has come. That is done under the lock that the events lie under, whose
-//! section sets them; what waits is woken by its [`WakeList`] when the lock is free.
+//! The sections that cause an event decide when it happens. They set it under the lock that protects the
+//! [`Events`], and wake the waiters through a [`WakeList`] after the lock is released.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -17,10 +17,8 @@ use sync_shim::{Clock, Mutex, Parker, ThreadParker};
 use crate::foreign::drop_quietly;
 use crate::sched::ticket_list::TicketList;
 
-/// Something that one thread or one future waits for and that comes once: the half of those that
-/// set it.
-///
-/// The thread's parker alone will not do: it may hold the token of another wait.
+/// One waiter's one-shot event, as seen by the sections that set it.
+// The parker of a thread is not enough: it may hold the token of another wait.
 #[derive(Debug)]
 struct Event {
     is_set: AtomicBool,
@@ -30,13 +28,14 @@ struct Event {
 #[derive(Debug)]
 enum Owner {
     Thread(Parker),
-    /// Its waker, from the first poll until the event is set.
+    /// The future's waker, from the first poll until the event is set.
     Future(Mutex<Option<Waker>>),
 }
 
 impl Event {
-    /// It has come. What waits is to be woken, once no lock is held.
+    /// Sets the event. Returns the waiter, which must be woken once no lock is held.
     fn set(&self) -> Option<Waiter> {
+        // Before the waker is taken: a poll that stores its waker later looks at the flag again and finds it set.
         self.is_set.store(true, Release); // Pairs with the load in `is_set`.
         match &self.owner {
             Owner::Thread(parker) => Some(Waiter::Thread(parker.clone())),
@@ -49,17 +48,17 @@ impl Event {
     }
 }
 
-/// The events of all that waits for one thing. Under the lock of the sections that set them.
+/// The events of all waiters for one condition. Protected by the lock of the sections that set them.
 #[derive(Debug)]
 pub struct Events(TicketList<Arc<Event>>);
 
 impl Events {
-    /// Nothing waits.
+    /// Creates a list without waiters.
     pub const fn new() -> Self {
         Self(TicketList::new())
     }
 
-    /// Whether nothing waits.
+    /// Whether nobody is waiting.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
@@ -70,7 +69,7 @@ impl Events {
         self.0.len()
     }
 
-    /// Sets all events, and adds what waits for them to the wake list.
+    /// Sets all events and adds their waiters to the wake list.
     pub fn set_all(&mut self, wakes: &mut WakeList) {
         for waiter in self.0.take_all().filter_map(|event| event.set()) {
             wakes.push(waiter);
@@ -84,11 +83,11 @@ impl Default for Events {
     }
 }
 
-/// The half of what waits: its event, and where that stands.
+/// One waiter's event, as seen by the waiter.
 #[derive(Debug)]
 struct Entry {
     event: Arc<Event>,
-    /// In the list that it was entered into.
+    /// Position in the list that it was entered into.
     ticket: Option<u64>,
 }
 
@@ -108,19 +107,20 @@ impl Entry {
         self.ticket = Some(events.0.push(Arc::clone(&self.event)));
     }
 
-    /// `events` keeps no part of it: not the last reference, with the waker, is dropped there.
+    /// Leaves the list, and returns whether the event was set.
     fn leave(&self, events: &mut Events) -> bool {
+        // The waiter's own reference outlives this one, so no waker is dropped under the lock.
         let _ours = self.ticket.and_then(|ticket| events.0.remove(ticket));
         self.event.is_set()
     }
 }
 
-/// The half of the future that waits.
+/// An event that a future waits for.
 #[derive(Debug)]
 pub struct EventFuture(Entry);
 
 impl EventFuture {
-    /// An event that a future is going to wait for.
+    /// Creates an event for a future.
     #[expect(
         clippy::new_without_default,
         reason = "there is nothing usual about it"
@@ -129,30 +129,31 @@ impl EventFuture {
         Self(Entry::new(Owner::Future(Mutex::new(None))))
     }
 
-    /// Begins to wait, under the lock of `events`. O(1).
+    /// Starts waiting, under the lock of `events`. O(1).
     pub fn enter(&mut self, events: &mut Events) {
         self.0.enter(events);
     }
 
-    /// Whether it has come; if not, `waker` is called when it does.
+    /// Returns whether the event is set. If it is not, `waker` is called when it is set.
     pub fn poll(&self, waker: &Waker) -> bool {
         let event = &self.0.event;
         if event.is_set() {
             return true;
         }
-        // Cloned first: a waker's clone is user code.
-        // USER CODE: the waker's clone, before the lock. A panic leaves the future as it was.
+        // USER CODE: the waker's clone. Before the lock is taken, and a panic leaves the future as it was.
         let fresh = waker.clone();
         let Owner::Future(slot) = &event.owner else {
             unreachable!("`new` made it a future's")
         };
+        // Replaced on each poll, because a future may move to another task between two polls.
         let previous = slot.lock().replace(fresh);
         // USER CODE: the drop of the stale waker.
         drop_quietly(previous);
-        // The event may have been set before it could find the waker.
+        // The event may have been set before the section could find the waker. Without a second look this
+        // future would never be woken.
         let is_set = event.is_set();
         if is_set {
-            // The section that set it may have the last reference to the event, and holds a lock.
+            // The section that set it may hold the last reference to the event, and would drop the waker under its lock.
             let unneeded = slot.lock().take();
             // USER CODE: the drop of a waker that is not needed.
             drop_quietly(unneeded);
@@ -160,14 +161,14 @@ impl EventFuture {
         is_set
     }
 
-    /// Stops waiting, under the lock of `events`, the list that it was entered into: whether it has
-    /// come all the same. O(log n).
+    /// Stops waiting, under the lock of `events`, the list that it was entered into. Returns whether the event was
+    /// set. O(log n).
     pub fn leave(&self, events: &mut Events) -> bool {
         self.0.leave(events)
     }
 }
 
-/// The half of the thread that waits. While it exists no other wait of the thread takes its token.
+/// An event that a thread waits for. It owns the thread's parker, so no other wait takes its token.
 #[derive(Debug)]
 pub struct EventWait {
     entry: Entry,
@@ -175,7 +176,7 @@ pub struct EventWait {
 }
 
 impl EventWait {
-    /// An event that the calling thread is going to wait for.
+    /// Creates an event for the calling thread.
     pub fn of_thread() -> Self {
         let parker = Parker::of_thread();
         Self {
@@ -184,13 +185,13 @@ impl EventWait {
         }
     }
 
-    /// Begins to wait, under the lock of `events`. O(1).
+    /// Starts waiting, under the lock of `events`. O(1).
     pub fn enter(&mut self, events: &mut Events) {
         self.entry.enter(events);
     }
 
-    /// Stops waiting, under the lock of `events`, the list that it was entered into: whether it has
-    /// come all the same. O(log n).
+    /// Stops waiting, under the lock of `events`, the list that it was entered into. Returns whether the event was
+    /// set. O(log n).
     pub fn leave(&self, events: &mut Events) -> bool {
         self.entry.leave(events)
     }
@@ -199,14 +200,15 @@ impl EventWait {
         self.entry.event.is_set()
     }
 
-    /// Blocks until it has come.
+    /// Blocks until the event is set.
     pub fn wait(&self) {
+        // A loop, because the parker may return for a token that an earlier wait left behind.
         while !self.is_set() {
             self.parker.park();
         }
     }
 
-    /// Blocks until it has come (`true`) or the clock reaches the deadline.
+    /// Blocks until the event is set (`true`) or the clock reaches the deadline (`false`).
     pub fn wait_until(&self, clock: &dyn Clock, deadline: Option<Instant>) -> bool {
         let Some(when) = deadline else {
             self.wait();
@@ -215,6 +217,7 @@ impl EventWait {
         while !self.is_set() {
             // USER CODE: `Clock::park_until`.
             if !clock.park_until(&self.parker, when) {
+                // The event may have been set just before the deadline.
                 return self.is_set();
             }
         }
@@ -228,8 +231,8 @@ mod tests {
 
     use super::*;
 
-    /// The event is set between the poll's two looks at it, by a section that still refers to it: what
-    /// the poll has left there would be dropped by that section, under its lock.
+    /// A section sets the event between the poll's two checks and keeps a reference. A waker left in the event would be
+    /// dropped by that section, under its lock.
     #[test]
     fn a_poll_that_finds_its_event_set_leaves_no_waker_in_it() {
         let events = Arc::new(Mutex::new(Events::new()));

@@ -1,20 +1,20 @@
-//! The threads of workers that have ended.
+//! Threads of ended workers, until they have been joined.
 //!
-//! A worker's place is free for another as soon as it has run its last task and its stop hook. Its
-//! thread lives on until the destructors of its thread-locals have run, which are user code and may
-//! take their time. These threads are counted, and there are only so many of them: a worker that
-//! would make them more waits at its place until one is gone.
+//! Another worker may take a worker's place as soon as it has run its last task and its stop hook. The thread
+//! itself lives until the destructors of its thread-locals have run, which are user code and may take their
+//! time. The number of such threads is limited: a worker that would exceed the limit waits at its place until
+//! another thread has ended.
 //!
-//! Not for: waiting for the end of all, which is `life.rs`.
+//! The wait for the end of all threads is in `life.rs`.
 //!
 //! # Invariants, under the pool's lock
-//! 1. `count` is the number of ended threads that have not been joined. Each of their handles lies
-//!    in `threads`, or in the hands of one thread that joins it and counts it out after that.
-//! 2. A handle is in the hands of a live worker that waits at its place, of a wait for the pool's
-//!    end, or of a thread that has ended and was counted after the one that it joins. So joining
-//!    all that lie here when no worker is live joins, through them, every thread.
-//! 3. Only a wait for the end joins a thread that has not reported that it is gone. So a thread-local
-//!    whose destructor does not end holds its own thread, and the pool's end, and nothing else.
+//! 1. `count` is the number of ended threads that have not been joined. Each of their handles is in `threads`, or
+//!    held by one thread that joins it and counts it out afterwards.
+//! 2. A handle outside `threads` is held by a live worker that waits at its place, by a wait for the pool's end, or
+//!    by an ended thread that was counted after the one it joins. So when no worker is live, joining all of
+//!    `threads` joins every thread, directly or through another one.
+//! 3. Only a wait for the end joins a thread that has not reported that it is gone. So a thread-local whose
+//!    destructor does not return blocks its own thread and the pool's end, and nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,41 +25,40 @@ use sync_shim::waiter::WakeList;
 
 use crate::sched::event::{EventWait, Events};
 
-/// Threads that may be ending at the same time in any case. With more than these, no more than
-/// there have been workers at once: so those that a release ends need not wait for each other.
-///
-/// A model has too few threads to get there.
+/// Number of threads that may always be ending at the same time. Above it the limit is the largest number of
+/// workers that were live at once.
+// So that workers ended by a release do not wait for each other. A model has too few threads to exceed more than 1.
 const SPARE: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 
-/// Threads that one that ends joins at most. More than one, so that they become fewer.
+/// Maximum number of threads that an ending thread joins.
+// More than one, so that the number of ended threads shrinks; few, so that no thread joins for long.
 const MOST_JOINED: usize = 2;
 
 #[derive(Default)]
 pub(crate) struct Ending {
-    /// By the threads' numbers.
+    /// By thread number.
     threads: BTreeMap<usize, JoinHandle>,
     count: usize,
     gone: Arc<Gone>,
 }
 
-/// The threads that are gone, by their own report, and have not been joined. Its lock is taken under
-/// the pool's, and by threads that hold none.
+/// Reports of threads that are gone. The lock is taken under the pool's lock, and by threads that hold no lock.
 pub(crate) struct Gone(Mutex<Reports>);
 
 struct Reports {
-    /// Numbers of threads. Some may have been joined meanwhile.
+    /// Thread numbers. Some of these threads may have been joined meanwhile.
     gone: Vec<usize>,
-    /// Workers that wait at their place for a thread to be gone.
+    /// Workers that wait at their place until a thread is gone.
     on_room: Events,
 }
 
-/// What a worker does that gives its place up.
+/// Next step of a worker that gives up its place.
 pub(crate) enum Exit {
-    /// It is gone, and joins these, which are gone, too.
+    /// End, and join these threads, which are gone.
     Gone(Vec<JoinHandle>),
-    /// It joins this one, which is gone, at its place, then asks again.
+    /// Join this thread, which is gone, then ask again.
     Join(JoinHandle),
-    /// It waits at its place until a thread is gone or has been joined, then asks again.
+    /// Wait until a thread is gone or has been joined, then ask again.
     Wait(EventWait),
 }
 
@@ -73,59 +72,63 @@ impl Ending {
         Arc::clone(&self.gone)
     }
 
-    /// Whether one more would be too many.
+    /// Whether the limit is reached.
     pub(crate) fn is_full(&self, peak_live: usize) -> bool {
         self.count >= peak_live.max(SPARE)
     }
 
-    /// What the calling worker does before there may be one more.
+    /// Returns how the calling worker waits until the number is below the limit.
     pub(crate) fn make_room(&mut self) -> Exit {
         let mut reports = self.gone.0.lock();
         if let Some(thread) = reports.take_one(&mut self.threads) {
             return Exit::Join(thread);
         }
-        // In the section that found none: the next report comes after it, and finds this event.
+        // In the section that found no report, so that the next report comes after it and sets this event.
         let mut room = EventWait::of_thread();
         room.enter(&mut reports.on_room);
         Exit::Wait(room)
     }
 
-    /// The calling worker's thread is ending.
+    /// Counts the calling worker's thread as ending.
     pub(crate) fn enter(&mut self, thread: Option<JoinHandle>) {
         self.count += usize::from(thread.is_some());
+        // By number, so that a report, which may arrive before or after this, finds the handle.
         self.threads
             .extend(thread.map(|thread| (thread_number(), thread)));
     }
 
-    /// Some that are gone.
+    /// Takes a few threads that are gone.
     pub(crate) fn take_gone(&mut self) -> Vec<JoinHandle> {
         let mut reports = self.gone.0.lock();
         let gone = std::iter::from_fn(|| reports.take_one(&mut self.threads));
         gone.take(MOST_JOINED).collect()
     }
 
-    /// All that no other thread has in hand.
+    /// Takes all threads that no other thread is joining.
     pub(crate) fn take_all(&mut self) -> Vec<JoinHandle> {
+        // Reports of these threads would pile up, because nobody looks for them after a wait for the end.
         self.gone.0.lock().gone = Vec::new();
         std::mem::take(&mut self.threads).into_values().collect()
     }
 
-    /// So many have been joined, and there is room: also if the thread that joined them does not end.
+    /// Counts joined threads out and wakes the workers that wait for that.
     pub(crate) fn leave(&mut self, threads: usize, wakes: &mut WakeList) {
         self.count -= threads;
+        // Also without a report: a thread that was joined by a wait for the end has made room as well.
         self.gone.0.lock().on_room.set_all(wakes);
     }
 }
 
 impl Gone {
-    /// The last act of a worker's thread: its thread-locals have been dropped. Takes no lock of the
-    /// pool, and runs no user code.
+    /// Reports the calling thread as gone, after its thread-locals have been dropped. Takes no lock of the pool and
+    /// runs no user code.
     pub(crate) fn report(&self) {
         let mut wakes = WakeList::new();
         let mut reports = self.0.lock();
         reports.gone.push(thread_number());
         reports.on_room.set_all(&mut wakes);
         drop(reports);
+        // All waiting workers, because the first one may find that another thread has joined the reported one.
         wakes.wake_all();
     }
 }

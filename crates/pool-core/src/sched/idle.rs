@@ -1,4 +1,4 @@
-//! Parked workers, oldest first to retire; and why a worker was woken.
+//! The set of parked workers, and the reason for which each was woken.
 
 use std::collections::TryReserveError;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use sync_shim::thread::JoinHandle;
 use sync_shim::{Mutex, Parker};
 use worker_queue::{IdleQueue, Reuse};
 
-/// One worker, as the others see it.
+/// The part of a worker that other threads use.
 pub(crate) struct WorkerCell {
     pub(crate) slot: usize,
     pub(crate) parker: Parker,
     wake_reason: AtomicU8,
-    /// It stands in the list of those that parked without a time-out. As `wake_reason`.
+    /// Whether the worker is in the list of those that parked without a timeout. Protected like `wake_reason`.
     untimed: AtomicBool,
-    /// The worker's own thread, to be joined when it has ended.
+    /// The worker's thread, for whoever joins it after its end.
     pub(crate) thread: Mutex<Option<JoinHandle>>,
 }
 
-/// Why a worker was taken out of the idle set. Read and written under the pool's lock only.
+/// Why a worker was taken out of the idle set. Read and written only under the pool's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeReason {
-    /// Nothing: it stands among the parked.
+    /// The worker is still in the idle set.
     Parked,
-    /// It is searching, and counted so by the section that notified it.
+    /// The worker was notified of work. The section that did it counted the worker as searching.
     Work,
-    /// It is leaving, and counted so by the section that retired it.
+    /// The worker was retired. The section that did it counted the worker as leaving.
     Retire,
 }
 
@@ -42,12 +42,12 @@ impl WorkerCell {
         })
     }
 
-    // Relaxed, all of these: the pool's lock orders them.
+    // Relaxed, here and below, because the pool's lock orders all accesses.
     pub(crate) fn set_wake_reason(&self, reason: WakeReason) {
         self.wake_reason.store(reason as u8, Relaxed);
     }
 
-    /// Whether it was.
+    /// Returns the previous value.
     pub(crate) fn set_untimed(&self, untimed: bool) -> bool {
         let was = self.untimed.load(Relaxed);
         self.untimed.store(untimed, Relaxed);
@@ -63,17 +63,17 @@ impl WorkerCell {
     }
 }
 
-/// The parked workers, each with the time since when it is idle (`None` where no keep-alive is
-/// set: the clock is not read then). Held under the pool's lock.
+/// The parked workers with the time at which each became idle. Protected by the pool's lock.
+// `None` where no keep-alive is set, so that the clock is not read once per park.
 pub(crate) struct IdleSet(IdleQueue<Arc<WorkerCell>, Option<Instant>>);
 
 impl IdleSet {
-    /// Reuses the most recently parked worker: few stay hot, the cold ones expire.
+    /// Creates a set that reuses the most recently parked worker: its caches are warm, and the others expire.
     pub(crate) fn stack() -> Self {
         Self(IdleQueue::stack())
     }
 
-    /// Reuses the worker that has been parked the longest, from slots allocated ahead.
+    /// Creates a set that reuses the worker parked for the longest time. Its memory is allocated ahead.
     pub(crate) fn ring(capacity: usize) -> Result<Self, TryReserveError> {
         IdleQueue::ring(capacity).map(Self)
     }
@@ -86,7 +86,8 @@ impl IdleSet {
         self.0.len()
     }
 
-    /// Parks a worker. Returns since when it counts as idle: never before its neighbours.
+    /// Adds a worker. Returns the time from which it counts as idle.
+    // Never before the time of its neighbours, since expiry relies on the order.
     pub(crate) fn push(
         &mut self,
         cell: &Arc<WorkerCell>,
@@ -98,24 +99,25 @@ impl IdleSet {
             .expect("a ring has a slot for each worker of the capacity, and no excess one parks")
     }
 
-    /// Takes the worker to be woken for work.
+    /// Removes the worker to be notified next.
     pub(crate) fn pop(&mut self) -> Option<Arc<WorkerCell>> {
         let cell = self.0.pop()?;
+        // In the section that takes it out: a worker whose timeout ends at the same time reads the reason, not the clock.
         cell.set_wake_reason(WakeReason::Work);
         Some(cell)
     }
 
-    /// Takes out at most `most` of those idle since `limit` or longer, to be retired.
+    /// Removes, for retirement, at most `most` of the workers idle since `limit` or earlier.
     pub(crate) fn expire(&mut self, limit: Instant, most: usize) -> Vec<Arc<WorkerCell>> {
         retire(self.0.drain_expired(Some(limit), most))
     }
 
-    /// Takes out the `count` that have been idle the longest, to be retired.
+    /// Removes, for retirement, the `count` workers that have been idle for the longest time.
     pub(crate) fn retire_oldest(&mut self, count: usize) -> Vec<Arc<WorkerCell>> {
         retire(self.0.drain_oldest(count))
     }
 
-    /// Gives a ring as many slots as there may be workers. The excess was retired before.
+    /// Resizes a ring to the maximum number of workers. The caller has retired the excess before.
     pub(crate) fn resize(&mut self, capacity: usize) -> Result<(), TryReserveError> {
         let evicted = self.0.resize(capacity)?;
         debug_assert!(
@@ -128,6 +130,7 @@ impl IdleSet {
 
 fn retire(cells: impl Iterator<Item = Arc<WorkerCell>>) -> Vec<Arc<WorkerCell>> {
     cells
+        // As in `pop`, so that the retired worker learns of it even if it wakes up by itself.
         .inspect(|cell| cell.set_wake_reason(WakeReason::Retire))
         .collect()
 }

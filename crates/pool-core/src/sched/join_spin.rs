@@ -1,14 +1,14 @@
-//! How a thread that joins a task and the worker that runs it look for each other before they sleep.
+//! How a joining thread and the worker that runs its task poll for each other before they sleep.
 //!
-//! Where each has a core, both look, and a round trip takes half a microsecond. Elsewhere a look that ends just
-//! before the other side is awake costs its own time and a wake-up, on both sides, in every trip. So the sides
-//! differ there: the joiner sleeps at once, and the worker that has woken it looks for as long as the joiner may
-//! need to submit the next task. `docs/decisions/waiting.md` has the tables.
+//! If each side has a core, both poll, and a round trip takes half a microsecond. Otherwise a poll that ends just
+//! before the other side is awake costs its own time and a wake-up, on both sides, in every round trip. The sides
+//! behave differently then: the joiner sleeps at once, and the worker that woke it polls for as long as the joiner
+//! may need to submit its next task. `docs/decisions/waiting.md` has the measurements.
 //!
-//! Not for: workers that have woken no joiner. They search as `AdaptiveSpin` says.
+//! Workers that have woken no joiner search as `AdaptiveSpin` says.
 //!
 //! # Memory orderings
-//! None: each thread reads what it has written itself.
+//! None: each thread reads only what it wrote itself.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -16,22 +16,23 @@ use std::time::{Duration, Instant};
 use crate::sched::backoff::Backoff;
 use crate::sched::spin::{JOIN_SPIN, spin_for, spin_until};
 
-/// How long a worker that has woken a joiner looks for the next task: about three wake-ups.
+/// How long a worker that has woken a joiner polls for the next task: about three wake-ups.
 const LOOK: Duration = Duration::from_micros(15);
 
-/// A task that comes so soon after a worker began to look was worth the look, even if the worker slept by then.
+/// A poll in vain still paid if the next task came within this time, even though the worker slept by then.
+// Longer than `LOOK`, because the time is taken after the worker has woken up, and that wake-up is part of it.
 const SOON: Duration = Duration::from_micros(45);
 
-/// Looks that a thread leaves out in a row, at most.
+/// Maximum number of polls that a thread skips in a row.
 const MOST_LEFT_OUT: u32 = 64;
 
 sync_shim::thread_locals! {
-    // Two failures in a row, so that a thread that joins long and short tasks in turn looks for the short ones.
+    // One free failure, so that a thread that joins long and short tasks in turn still polls for the short ones.
     static JOINS: Cell<Backoff> = Cell::new(Backoff::new(1, MOST_LEFT_OUT));
     static HAS_WOKEN_JOINER: Cell<bool> = Cell::new(false);
 }
 
-/// Looks a few times whether what the calling thread joins is `ready`, unless its last looks were in vain.
+/// Polls `ready` a few times before a join sleeps, unless the last polls of the thread were in vain.
 pub fn look_before_join(ready: impl Fn() -> bool) {
     if cfg!(anthill_loom) {
         ready(); // As in `spin_until`.
@@ -46,8 +47,9 @@ pub fn look_before_join(ready: impl Fn() -> bool) {
     });
 }
 
-/// The calling thread, perhaps a worker, has unparked a joiner. `slept`: the joiner slept.
+/// Records that the calling thread, perhaps a worker, has unparked a joiner. `slept`: the joiner was asleep.
 pub fn has_unparked_joiner(slept: bool) {
+    // A joiner that was still polling needs no time to wake up, so an ordinary search finds its next task.
     if slept {
         HAS_WOKEN_JOINER.with(|woken| woken.set(true));
     }
@@ -58,10 +60,10 @@ pub fn take_woken_joiner() -> bool {
     HAS_WOKEN_JOINER.with(|woken| woken.replace(false))
 }
 
-/// A worker's looks for the next task of joiners that it has woken.
+/// A worker's polls for the next task of joiners that it has woken.
 pub(crate) struct JoinerSpin {
     backoff: Backoff,
-    /// When the last look began, if it was in vain and the worker has slept since.
+    /// Start of the last poll, if it was in vain and the worker has slept since.
     began: Option<Instant>,
 }
 
@@ -73,30 +75,32 @@ impl JoinerSpin {
         }
     }
 
-    /// Looks for a while whether there is work, if the worker has woken a joiner since the last call and such looks
-    /// pay. Returns whether there is, or `None` without a look.
+    /// Polls for work if the worker has woken a joiner since the last call and such polls pay. Returns whether there is
+    /// work, or `None` without a poll.
     #[inline(never)]
     pub(crate) fn look(&mut self, ready: impl Fn() -> bool) -> Option<bool> {
+        // Taken before the backoff is asked: a skipped poll must not leave the note for a later, unrelated search.
         let has_woken = take_woken_joiner();
         if !has_woken || !self.backoff.is_due() {
             return None;
         }
         self.began = spin_for(LOOK, ready);
         let found = self.began.is_none();
+        // A poll in vain is judged by how long the worker then sleeps, which is known only after it (`woke`).
         if found {
             self.backoff.learn(true);
         }
         Some(found)
     }
 
-    /// The worker has slept, and was woken.
+    /// Records that the worker has slept and was woken.
     pub(crate) fn woke(&mut self) {
         if let Some(began) = self.began.take() {
             self.learn(began.elapsed());
         }
     }
 
-    /// A look was in vain, and the worker slept until so long after the look began.
+    /// Judges a poll in vain by the time from its start to the end of the worker's sleep.
     fn learn(&mut self, until: Duration) {
         self.backoff.learn(until <= SOON);
     }

@@ -1,20 +1,20 @@
-//! A pool's figures for those that do not take its lock: a multi-pool's choice among its pools.
+//! A pool's figures, readable without its lock, for the strategy of a multi-pool.
 //!
-//! Not for: admission. That is decided under the lock by the exact count; here it may be stale.
+//! They may be stale, so admission does not use them: it decides by the exact count, under the lock.
 //!
-//! Only a multi-pool's member has load statistics, written in the sections that change the figures,
-//! so that other pools pay nothing for it. What enters is counted under the inbox's lock and what
-//! leaves under the state's, so that neither counter has two writers at a time.
+//! Only members of a multi-pool have load statistics, so other pools pay nothing for them. Entering tasks are
+//! counted under the inbox's lock and ended tasks under the state's, so neither counter has two writers at a time.
 
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use crate::capacity::{Capacity, QueueDepth, UNLIMITED, limit};
 
-/// What submitters write, what workers write, and what seldom changes lie on cache lines of their
-/// own: a strategy that only asks whether a worker is free takes no line away from either.
+/// Load figures of one pool.
 ///
-/// Relaxed throughout: each is a figure of its own, and nothing else is read because of it.
+/// The fields that submitters write, the one that workers write and the rarely written ones are on separate cache
+/// lines. A strategy that only asks whether a worker is free disturbs neither side.
+// Relaxed throughout, because each figure stands alone: nothing else is read because of it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct LoadStats {
@@ -40,14 +40,14 @@ impl LoadStats {
 
     #[inline]
     pub(crate) fn enter(&self) {
-        // No read-modify-write: the inbox's lock is held.
+        // A load and a store instead of a read-modify-write: safe because the inbox's lock is held.
         let entered = self.entered.load(Relaxed);
         self.entered.store(entered.wrapping_add(1), Relaxed);
     }
 
     #[inline]
     pub(crate) fn leave(&self, tasks: usize) {
-        // The state's lock is held.
+        // Likewise safe because the state's lock is held.
         let left = self.left.load(Relaxed);
         self.left.store(left.wrapping_add(tasks), Relaxed);
     }
@@ -57,36 +57,37 @@ impl LoadStats {
         self.capacity.store(capacity, Relaxed);
     }
 
-    /// Whether a worker is free or may be started. Written where the inbox's lock is held, and only
-    /// if it changes.
+    /// Publishes whether a worker is free or may be started. Called with the inbox's lock held.
     #[inline]
     pub(crate) fn show_free(&self, free: bool) {
+        // A store takes the line away from the readers, so it must not happen once per task.
         if self.free.load(Relaxed) != free {
             self.free.store(free, Relaxed);
         }
     }
 
-    /// Whether fewer tasks are in flight than there may be workers. While workers of a busy pool go
-    /// on to the next task this is not written, which changes nothing: each of them stays busy.
+    /// Whether fewer tasks are in flight than workers are allowed.
+    // Not written while workers of a busy pool take their next task without a decision, because each of them
+    // stays busy.
     #[inline]
     pub fn has_worker(&self) -> bool {
         self.free.load(Relaxed)
     }
 
-    /// Whether one more task would be accepted, if only into the queue.
+    /// Whether another task would be accepted, at least into the queue.
     #[inline]
     pub fn has_room(&self) -> bool {
         let limit = limit(self.capacity.load(Relaxed), self.depth);
         limit == UNLIMITED || self.in_flight() < limit
     }
 
-    /// Accepted and unfinished tasks.
+    /// Number of accepted, unfinished tasks.
     #[inline]
     pub fn in_flight(&self) -> usize {
-        // What left entered before: read in this order, the difference is never below zero.
+        // In this order, because each task enters before it leaves: the difference should not be negative.
         let left = self.left.load(Relaxed);
         let entered = self.entered.load(Relaxed).wrapping_sub(left);
-        // But nothing orders two relaxed loads.
+        // Two relaxed loads are not ordered, so a negative difference must be ruled out here.
         if entered > isize::MAX as usize {
             0
         } else {
@@ -94,18 +95,18 @@ impl LoadStats {
         }
     }
 
-    /// Started workers that have not ended.
+    /// Number of started workers that have not ended.
     pub fn live(&self) -> usize {
         self.live.load(Relaxed)
     }
 
-    /// Workers there may be.
+    /// Maximum number of workers.
     #[inline]
     pub fn capacity(&self) -> Capacity {
         Capacity::from_bound(self.capacity.load(Relaxed))
     }
 
-    /// Accepted tasks that may wait beyond the capacity.
+    /// Maximum number of accepted tasks beyond the capacity.
     pub fn queue_depth(&self) -> QueueDepth {
         QueueDepth::from_bound(self.depth)
     }

@@ -1,15 +1,14 @@
-//! Two locks, each around its half of the pool's state: one half alone, or the first and then the
-//! second.
+//! A pair of locks, each around one half of the pool's state. A caller takes one half alone, or the first and then
+//! the second.
 //!
-//! They are the spin lock that yields, then sleeps: sections here are some dozens of instructions,
-//! and `docs/decisions/pool-lock.md` has the table against `parking_lot`.
+//! They are spin locks that yield and then sleep, because the sections are a few dozen instructions long.
+//! `docs/decisions/pool-lock.md` compares them with `parking_lot`.
 //!
-//! No section gives a lock back and then takes another, so every run is one in which the sections
-//! came one after the other (two-phase locking: Eswaran, Gray, Lorie and Traiger, 1976). So the
-//! models put one lock in the place of both: it has just those runs, and far fewer steps. And
-//! because that is an argument about `two.rs` and `shared.rs`, each of this crate's models runs on
-//! the two locks as well, with fewer pre-emptions. There they are mutexes: the spin lock has models
-//! of its own.
+//! No section releases a lock and then takes another one, so every execution is equivalent to one in which the
+//! sections run one after the other (two-phase locking: Eswaran, Gray, Lorie and Traiger, 1976). Models therefore
+//! use one lock for both halves: it has the same outcomes and far fewer steps. Because that argument depends on
+//! `two.rs` and `shared.rs`, each model of this crate also runs on two locks, with fewer pre-emptions. These are
+//! mutexes there; the spin lock has models of its own.
 
 #[cfg(anthill_loom)]
 mod model;

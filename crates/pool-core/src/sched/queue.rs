@@ -1,27 +1,26 @@
-//! The queue of accepted tasks: first in, first out, grown in blocks.
+//! A first-in, first-out queue that grows in blocks.
 //!
-//! It never copies what it holds to grow (a million entries would be moved under the pool's lock),
-//! and it gives memory back. A busy pool has two queues that change places: while entries leave
-//! one, others enter the other. A drained queue keeps as many empty blocks as the last batch used,
-//! so a steady load does not allocate. When a worker goes idle the rest is freed, down to [`SPARE`]
-//! blocks (twice as many are left alone).
+//! Growth never copies the entries, because a million of them would be moved under the pool's lock. A busy pool
+//! uses two queues that are swapped: entries leave one and enter the other. A drained queue keeps as many empty
+//! blocks as the last batch used, so a steady load does not allocate. When a worker goes idle more than twice
+//! [`SPARE`] empty blocks are reduced to [`SPARE`].
 
 use std::collections::VecDeque;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-/// Entries in a block.
+/// Number of entries in a block.
 const BLOCK: usize = 256;
-/// Emptied blocks that are kept for reuse in any case.
+/// Number of emptied blocks that are always kept for reuse.
 const SPARE: usize = 4;
 
-/// A part of the queue's memory.
+/// One block of the queue.
 pub(crate) type Block<J> = VecDeque<Entry<J>>;
 
-/// A place in a block.
+/// A slot of a block.
 ///
 /// # Invariant
-/// It holds a `J`, but between a [`TaskQueue::place`] and the write that its caller owes.
+/// It holds a `J`, except between a [`TaskQueue::place`] and the write that its caller has to make.
 #[derive(Debug)]
 pub(crate) struct Entry<J>(MaybeUninit<J>);
 
@@ -40,35 +39,35 @@ impl<J> Entry<J> {
     #[inline]
     fn into_inner(self) -> J {
         let entry = ManuallyDrop::new(self);
-        // SAFETY: the invariant. `ManuallyDrop` keeps `drop` from taking it again.
+        // SAFETY: the invariant. `ManuallyDrop` prevents a second drop of the value.
         unsafe { entry.0.assume_init_read() }
     }
 }
 
 impl<J> Drop for Entry<J> {
     fn drop(&mut self) {
-        // SAFETY: the invariant; it is not used again.
+        // SAFETY: the invariant; the slot is never used after its drop.
         unsafe { self.0.assume_init_drop() };
     }
 }
 
-/// Jobs that a section takes the first ones of.
+/// A batch of jobs of which a section accepts a prefix.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct Chunk<'a, J>(pub(crate) &'a mut TaskQueue<J>);
 
 #[derive(Debug)]
 pub(crate) struct TaskQueue<J> {
-    /// Where entries leave.
+    /// The block that entries leave.
     front: Block<J>,
-    /// Blocks of which none is empty.
+    /// Non-empty blocks.
     middle: VecDeque<Block<J>>,
-    /// Where entries enter.
+    /// The block that entries enter.
     back: Block<J>,
     spare: Vec<Block<J>>,
-    /// How many emptied blocks are kept at the moment.
+    /// How many emptied blocks are kept at the moment, at least [`SPARE`].
     keep: usize,
-    /// The block that is swept next.
-    broom: usize,
+    /// Index of the block that the next sweep visits.
+    next_sweep: usize,
     len: usize,
 }
 
@@ -80,12 +79,12 @@ impl<J> TaskQueue<J> {
             back: VecDeque::new(),
             spare: Vec::new(),
             keep: SPARE,
-            broom: 0,
+            next_sweep: 0,
             len: 0,
         }
     }
 
-    /// With memory for so many entries, at most a block's.
+    /// Creates a queue with memory for `entries`, at most one block.
     pub(crate) fn with_capacity(entries: usize) -> Self {
         Self {
             back: VecDeque::with_capacity(entries.min(BLOCK)),
@@ -100,16 +99,16 @@ impl<J> TaskQueue<J> {
 
     #[inline]
     pub(crate) fn push(&mut self, entry: J) {
-        // SAFETY: it is written below, before anything else.
+        // SAFETY: the slot is written in the next statement.
         let place = unsafe { self.place() };
-        // SAFETY: the place is the block's, which is borrowed, and of a `J`.
+        // SAFETY: the slot is of type `J` and belongs to a block that is borrowed here.
         unsafe { place.write(entry) };
     }
 
-    /// A new place at the end, for an entry that is to be made where it lies.
+    /// Adds a slot at the end, for an entry that is constructed in place.
     ///
     /// # Safety
-    /// The caller writes a `J` there before the queue is used again or dropped.
+    /// The caller must write a `J` to the slot before the queue is used again or dropped.
     #[inline]
     pub(crate) unsafe fn place(&mut self) -> NonNull<J> {
         if self.back.len() == self.back.capacity() {
@@ -131,18 +130,19 @@ impl<J> TaskQueue<J> {
             }
             self.next_block();
         }
+        // Counted before the pop, so that the job is returned as it comes out and is not moved once more.
         self.len -= 1;
         self.front.pop_front().map(Entry::into_inner)
     }
 
-    /// Puts back what was just taken: it is the next to leave again.
+    /// Puts back the entry that was just popped. It is the next to leave again.
     #[cold]
     pub(crate) fn unpop(&mut self, entry: J) {
         self.front.push_front(Entry::new(entry));
         self.len += 1;
     }
 
-    /// The back block is full, or has no memory yet.
+    /// Adds a block, because the back one is full or has no memory yet.
     #[cold]
     fn new_block(&mut self) {
         if !self.back.is_empty() {
@@ -150,47 +150,53 @@ impl<J> TaskQueue<J> {
             let full = std::mem::replace(&mut self.back, fresh);
             self.middle.push_back(full);
         }
+        // Only now, so that an idle pool's queue owns no memory.
         if self.back.capacity() == 0 {
             self.back.reserve_exact(BLOCK);
         }
     }
 
-    /// The front block is empty and others are not: the next one becomes the front.
+    /// Makes the next block the front. The front is empty, and the queue is not.
     fn next_block(&mut self) {
+        // No middle block: the back is the only one with entries, and trading places saves a copy of them.
         let Some(next) = self.middle.pop_front() else {
             return std::mem::swap(&mut self.front, &mut self.back);
         };
         let emptied = std::mem::replace(&mut self.front, next);
         self.spare.push(emptied);
-        // What is too much goes two by two: freeing takes time, and the lock is held.
+        // Two at a time, because freeing takes time and the lock is held.
         let rest = self.spare.len().saturating_sub(2);
         self.spare.truncate(rest.max(self.keep));
     }
 
-    /// Moves all of `other` to the end. Costs no more per entry than a move.
+    /// Moves all entries of `other` to the end, at no more than the cost of a move per entry.
     ///
-    /// An empty queue changes places with `other`, which gets its spare blocks so.
+    /// If this queue is empty the two are swapped, so `other` gets its spare blocks.
     pub(crate) fn append(&mut self, other: &mut Self) {
         if self.len == 0 {
             std::mem::swap(self, other);
             let came = self.middle.len() + 1;
+            // Decays by an eighth per batch, so that one small batch in between does not free a large one's blocks.
             self.keep = came.max(other.keep - other.keep / 8).max(SPARE);
         } else {
             self.append_chunk(other);
         }
     }
 
-    /// As [`append`](Self::append), of a queue that its owner drops afterwards: it keeps no memory
-    /// of this one.
+    /// Like [`append`](Self::append), for a queue that its owner drops afterwards. It gets none of this queue's
+    /// memory.
     pub(crate) fn append_chunk(&mut self, other: &mut Self) {
         if other.len <= BLOCK / 4 {
+            // Copied, because a block per small batch would leave the queue with many nearly empty blocks.
             self.copy(&mut other.front);
             other.middle.iter_mut().for_each(|block| self.copy(block));
             other.middle.clear();
             self.copy(&mut other.back);
             other.len = 0;
         } else {
+            // Blocks change hands whole: a large batch must not be copied under the lock.
             let fresh = self.spare.pop().unwrap_or_default();
+            // The back is closed even if it is half full, because order must be kept across the two queues.
             let back = std::mem::replace(&mut self.back, fresh);
             let front = std::mem::take(&mut other.front);
             let blocks = [back, front].into_iter().chain(other.middle.drain(..));
@@ -200,7 +206,7 @@ impl<J> TaskQueue<J> {
         }
     }
 
-    /// Moves the entries of a block to the end.
+    /// Copies the entries of a block to the end.
     fn copy(&mut self, block: &mut Block<J>) {
         if block.len() <= self.back.capacity() - self.back.len() {
             self.len += block.len();
@@ -211,12 +217,12 @@ impl<J> TaskQueue<J> {
         }
     }
 
-    /// The entry that was pushed last, if it is there still.
+    /// Returns the newest entry, if it is still in the back block.
     pub(crate) fn last(&self) -> Option<&J> {
         self.back.back().map(Entry::get)
     }
 
-    /// Takes back that entry.
+    /// Removes that entry.
     pub(crate) fn take_last(&mut self) -> Option<J> {
         let last = self.back.pop_back()?;
         self.len -= 1;
@@ -230,14 +236,14 @@ impl<J> TaskQueue<J> {
         entries.map(Entry::get)
     }
 
-    /// Takes what `goes` names out of one block, and out of the next one when called again, round
-    /// and round: no call takes long, however many entries there are. What is left of a block
-    /// joins the one before if it fits, so that of two neighbours that were swept one is more than
-    /// half full.
+    /// Removes the entries of one block that match `goes`. The next call visits the next block, in a cycle.
+    ///
+    /// So no call takes long, however many entries there are. The rest of a swept block is merged into the block
+    /// before it if it fits, so of two neighbouring swept blocks at least one is more than half full.
     pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> Block<J> {
         let last = self.middle.len() + 1;
-        let at = self.broom.min(last);
-        self.broom = if at == last { 0 } else { at + 1 };
+        let at = self.next_sweep.min(last);
+        self.next_sweep = if at == last { 0 } else { at + 1 };
         let mut swept = self.spare.pop().unwrap_or_default();
         let block = match at {
             0 => &mut self.front,
@@ -245,6 +251,7 @@ impl<J> TaskQueue<J> {
             at => &mut self.middle[at - 1],
         };
         for _ in 0..block.len() {
+            // Rotated once around, so that the kept entries end up in their old order without other memory.
             let Some(entry) = block.pop_front() else {
                 break;
             };
@@ -262,14 +269,14 @@ impl<J> TaskQueue<J> {
         swept
     }
 
-    /// A block that a sweep gave out comes back empty, for the next.
+    /// Takes back an emptied block from a caller of [`sweep`](Self::sweep), for reuse.
     pub(crate) fn give_back(&mut self, block: Block<J>) {
         if self.spare.len() < self.keep {
             self.spare.push(block);
         }
     }
 
-    /// A middle block joins the one before, if both fit into one.
+    /// Merges a middle block into the one before it, if both fit into one.
     fn join_neighbours(&mut self, at: usize) {
         let (before, block) = match at.checked_sub(1) {
             None => (&mut self.front, &mut self.middle[0]),
@@ -284,23 +291,24 @@ impl<J> TaskQueue<J> {
         if before.len() + block.len() <= BLOCK {
             before.append(block);
             let emptied = self.middle.remove(at);
-            self.broom -= 1; // It points to the block that came after.
+            self.next_sweep -= 1; // The blocks after the removed one have moved up, and none must be left out.
             self.spare.extend(emptied);
             self.spare.truncate(self.keep);
         }
     }
 
-    /// A worker goes idle: the spare blocks beyond what is always kept, for the caller to drop when
-    /// no lock is held.
+    /// Removes the spare blocks beyond those that are always kept, when a worker goes idle. The caller drops them
+    /// when no lock is held.
     pub(crate) fn trim(&mut self) -> Vec<Block<J>> {
         self.keep = SPARE;
         if self.spare.len() <= 2 * SPARE {
-            return Vec::new(); // A backlog as small as this comes and goes without allocating.
+            // A small backlog would otherwise allocate each time it comes.
+            return Vec::new();
         }
         self.spare.split_off(SPARE)
     }
 
-    /// Takes everything out, oldest first, and the memory with it.
+    /// Removes all entries, oldest first, and all memory.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = J> + use<J> {
         let Self {
             front,
@@ -486,7 +494,7 @@ mod tests {
     /// Sweeps every block once.
     fn sweep_all(queue: &mut TaskQueue<usize>, goes: impl Fn(&usize) -> bool) -> usize {
         let blocks = queue.middle.len() + 2;
-        queue.broom = 0;
+        queue.next_sweep = 0;
         (0..blocks).map(|_| queue.sweep(&goes).len()).sum()
     }
 

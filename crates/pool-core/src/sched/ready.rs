@@ -1,17 +1,16 @@
-//! The tasks that are to be started: one queue, or one for each priority.
+//! The queue of tasks to be started; in a pool with priorities one queue per priority.
 //!
-//! A pool that was built without priorities has the one queue, and pays a comparison for what it
-//! does not have.
-//!
-//! Not for: who may enter, and who is notified. To both it is one queue, of so many tasks.
+//! A pool without priorities has one queue, and pays one comparison per call for the feature. Admission and
+//! notification only see the total length.
 //!
 //! # The rule
-//! The first of the highest level is started; unless a lower one, which has a task, has been passed
-//! over [`MOST_PASSED`] times since one of its own was started: then that level's first is, the
-//! lowest such level's before others. So while a level has tasks, at most [`MOST_PASSED`] of higher
-//! levels are started between two of its own, and a task with `n` before it in its level is started
-//! after at most `(n + 1) * MOST_PASSED` of higher ones that came before or after it. An entry that a
-//! handle took its task out of is no start.
+//! The oldest task of the highest level is started, unless a lower level has a task and has been passed over
+//! [`MOST_PASSED`] times since the last start of its own. Then the oldest task of that level is started; of
+//! several such levels the lowest comes first.
+//!
+//! So while a level has tasks, at most [`MOST_PASSED`] tasks of higher levels are started between two of its own,
+//! and a task that is preceded by `n` others in its level is started after at most `(n + 1) * MOST_PASSED` tasks
+//! of higher levels. An entry whose task was removed by its handle does not count as a start.
 
 use std::sync::Arc;
 
@@ -19,28 +18,28 @@ use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::sched::queue::{Block, TaskQueue};
 
-/// Starts of higher levels that a level lets pass.
+/// How many starts of higher levels a level lets pass.
 pub(crate) const MOST_PASSED: u32 = 8;
 
-/// Which tasks of a pool with [priorities](crate::Builder::priorities) are started first.
+/// The priority of a task, in a pool with [priorities](crate::Builder::priorities).
 ///
-/// Those of one level are started in the order of their acceptance. A lower level is not starved:
-/// while it has tasks, at least one of nine starts is its own.
+/// Tasks of one level are started in the order of their acceptance. A lower level is not starved: while it has
+/// tasks, it gets at least one of nine starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// After the others.
+    /// Started after the other levels.
     Low,
-    /// As tasks are that say nothing.
+    /// The priority of tasks that specify none.
     #[default]
     Normal,
-    /// Before the others.
+    /// Started before the other levels.
     High,
 }
 
 const LEVELS: usize = 3;
 
 impl Priority {
-    /// 0 is the first to be started.
+    /// Index of the level. Level 0 is started first.
     fn level(self) -> usize {
         match self {
             Self::High => 0,
@@ -51,51 +50,52 @@ impl Priority {
 }
 
 pub(crate) struct ReadyQueue<J> {
-    /// All of them; or, with priorities, those of the middle level.
+    /// All tasks; with priorities, those of the middle level.
     normal: TaskQueue<J>,
     others: Option<Box<Others<J>>>,
 }
 
-/// What a queue with levels asks of a task.
+/// How a queue with levels inspects a task.
 pub(crate) struct Levels<J> {
     pub(crate) priority_of: fn(&J) -> Priority,
     /// See [`Runner::is_tombstone`](crate::Runner).
     pub(crate) is_tombstone: fn(&J) -> bool,
 }
 
-/// The other levels.
+/// The part of a queue with levels that other pools do without.
 struct Others<J> {
     levels: Levels<J>,
     high: TaskQueue<J>,
     low: TaskQueue<J>,
     passed: Passed,
-    /// The level that is swept next.
-    broom: usize,
-    /// That of the [`Inlet`].
+    /// The level that the next sweep visits.
+    next_sweep: usize,
+    /// Shared with the [`Inlet`].
     highest: Arc<AtomicUsize>,
 }
 
-/// The inbox of a pool with priorities: what enters is sorted at once, so that a drain moves no task
-/// by itself.
+/// The queues of the other levels in the inbox of a pool with priorities.
+// Tasks are sorted as they enter, so that a drain moves whole blocks and not task by task.
 pub(crate) struct Inlet<J> {
     priority_of: fn(&J) -> Priority,
-    /// The highest level of which a task lies in the inbox, or [`LEVELS`], for workers that do not hold
-    /// its lock: they go on to the next task of the queue if none of a higher level has come since.
-    /// Written under the inbox's lock. Relaxed: a thread that knows that a submit has returned finds
-    /// its task's level here.
+    /// The highest level of the tasks in the inbox, or [`LEVELS`] if it is empty. Workers read it without the inbox's
+    /// lock, and take the next task of the queue unless one of a higher level has entered since. Written under the
+    /// inbox's lock.
+    // Relaxed: a thread that knows that a submit has returned sees its task's level, because the lock's release or
+    // whatever told the thread orders the two.
     highest: Arc<AtomicUsize>,
     high: TaskQueue<J>,
     low: TaskQueue<J>,
 }
 
 impl<J> Inlet<J> {
-    /// The last task of the middle level's queue has just entered: shows its level, and moves it to the
-    /// queue of that level.
+    /// Sorts the task that has just entered `normal` into the queue of its level, and publishes the level.
     pub(crate) fn sort_last(&mut self, normal: &mut TaskQueue<J>) {
         let Some(last) = normal.last() else {
             return;
         };
         let level = (self.priority_of)(last).level();
+        // Before the lock is released: a worker that finds the task's submit complete must find its level, too.
         if level < self.highest.load(Relaxed) {
             self.highest.store(level, Relaxed);
         }
@@ -109,7 +109,7 @@ impl<J> Inlet<J> {
         }
     }
 
-    /// Tasks that are not of the middle level.
+    /// Number of tasks outside of the middle level.
     pub(crate) fn len(&self) -> usize {
         self.high.len() + self.low.len()
     }
@@ -120,32 +120,35 @@ impl<J> Inlet<J> {
     }
 }
 
-/// How often each level has been passed over since one of its own was started, while it had one.
+/// How often each level was passed over since the last start of its own, while it had tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Passed {
     over: [u32; LEVELS],
-    /// What it was for each level before the last start of its own.
+    /// The value of `over` before the level's last start, to undo it.
     before: [u32; LEVELS],
 }
 
 impl Passed {
-    /// Which level the next start is of. `waiting`: the tasks of each.
+    /// Returns the level of the next start. `waiting` is the number of tasks of each level.
     fn next(&self, waiting: [usize; LEVELS]) -> Option<usize> {
         let aged = |&level: &usize| waiting[level] > 0 && self.over[level] >= MOST_PASSED;
         let highest = || (0..LEVELS).find(|&level| waiting[level] > 0);
+        // Aged levels first and the lowest of these, so that its bound holds even while a middle level is aged as well.
         (0..LEVELS).rev().find(aged).or_else(highest)
     }
 
-    /// One of that level is started.
+    /// Counts a start.
     fn started(&mut self, started: usize, waiting: [usize; LEVELS]) {
         self.before[started] = std::mem::take(&mut self.over[started]);
+        // Only levels below are passed over; a level without tasks must not age, since it waits for nothing.
         for (passed, waiting) in self.over.iter_mut().zip(waiting).skip(started + 1) {
             *passed += u32::from(waiting > 0);
         }
     }
 
-    /// It is not started after all, and waits again: its level has its turn still.
+    /// Undoes a start: the level is next again.
     fn put_back(&mut self, level: usize, waiting: [usize; LEVELS]) {
+        // Undone in step with `started`, so that a task that is put back does not age the levels below twice.
         self.over[level] = self.before[level];
         for (passed, waiting) in self.over.iter_mut().zip(waiting).skip(level + 1) {
             *passed = passed.saturating_sub(u32::from(waiting > 0));
@@ -171,8 +174,9 @@ impl<J> Others<J> {
         self.queue(normal, level)
     }
 
-    /// Whether the next task may be popped with what has entered the inbox left there.
+    /// Whether the next task can be popped without draining the inbox first.
     fn has_next(&self, normal: &TaskQueue<J>) -> bool {
+        // Which level is next must be decided before the inbox is considered: an aged lower level goes before any task there.
         let next = self.passed.next(self.waiting(normal));
         next.is_some_and(|level| level <= self.highest.load(Relaxed))
     }
@@ -181,7 +185,7 @@ impl<J> Others<J> {
         let waiting = self.waiting(normal);
         let level = self.passed.next(waiting)?;
         let job = self.queue(normal, level).pop()?;
-        // What a handle took out is no start: its level would have waited for nothing.
+        // A tombstone is no start. If it counted as one, its level would have waited in vain.
         if !(self.levels.is_tombstone)(&job) {
             self.passed.started(level, waiting);
         }
@@ -190,10 +194,11 @@ impl<J> Others<J> {
 }
 
 impl<J> ReadyQueue<J> {
-    /// With `levels`, of as many as there are priorities.
+    /// Creates a queue, with `levels` if tasks have priorities.
     pub(crate) fn new(levels: Option<Levels<J>>) -> Self {
         Self {
             normal: TaskQueue::new(),
+            // Boxed, so that a pool without priorities does not carry three queues in its state.
             others: levels.map(|levels| {
                 Box::new(Others {
                     levels,
@@ -201,7 +206,7 @@ impl<J> ReadyQueue<J> {
                     high: TaskQueue::new(),
                     low: TaskQueue::new(),
                     passed: Passed::default(),
-                    broom: 0,
+                    next_sweep: 0,
                 })
             }),
         }
@@ -223,13 +228,13 @@ impl<J> ReadyQueue<J> {
         self.normal.push(job);
     }
 
-    /// Whether tasks are started by their priority.
+    /// Whether tasks have priorities.
     #[inline]
     pub(crate) fn has_levels(&self) -> bool {
         self.others.is_some()
     }
 
-    /// What the inbox needs, if this queue has levels.
+    /// Creates the inbox's part, if tasks have priorities.
     pub(crate) fn inlet(&self) -> Option<Box<Inlet<J>>> {
         let others = self.others.as_ref()?;
         Some(Box::new(Inlet {
@@ -240,25 +245,25 @@ impl<J> ReadyQueue<J> {
         }))
     }
 
-    /// The length of a queue without levels.
+    /// Number of tasks, in a queue without levels.
     #[inline]
     pub(crate) fn len_only(&self) -> usize {
         self.normal.len()
     }
 
-    /// The next to be started, of a queue without levels.
+    /// Pops the next task, in a queue without levels.
     #[inline]
     pub(crate) fn pop_only(&mut self) -> Option<J> {
         self.normal.pop()
     }
 
-    /// Whether a queue with levels has a task, and none of a higher level lies in the inbox.
+    /// Whether a queue with levels has a task, and the inbox has none of a higher level.
     pub(crate) fn has_next(&self) -> bool {
         let others = self.others.as_ref();
         others.is_some_and(|others| others.has_next(&self.normal))
     }
 
-    /// The next to be started.
+    /// Pops the next task.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<J> {
         if self.others.is_some() {
@@ -267,6 +272,7 @@ impl<J> ReadyQueue<J> {
         self.normal.pop()
     }
 
+    // Out of line, so that a pool without priorities pays one comparison and no space in its hot path.
     #[cold]
     #[inline(never)]
     fn push_by_level(&mut self, job: J) {
@@ -281,17 +287,18 @@ impl<J> ReadyQueue<J> {
         self.others.as_mut()?.pop(&mut self.normal)
     }
 
-    /// The oldest of the lowest level.
+    /// Pops the oldest task of the lowest level.
     pub(crate) fn pop_lowest(&mut self) -> Option<J> {
         let Some(others) = &mut self.others else {
             return self.normal.pop();
         };
+        // Lowest first, because a discard must cost the least important task.
         (0..LEVELS)
             .rev()
             .find_map(|level| others.queue(&mut self.normal, level).pop())
     }
 
-    /// Puts back what [`pop`](Self::pop) gave: the next of its level again.
+    /// Puts back a task from [`pop`](Self::pop). It is the next of its level again.
     #[cold]
     pub(crate) fn unpop(&mut self, job: J) {
         if let Some(others) = &mut self.others
@@ -303,7 +310,7 @@ impl<J> ReadyQueue<J> {
         self.unpop_lowest(job);
     }
 
-    /// Puts back what [`pop_lowest`](Self::pop_lowest) gave.
+    /// Puts back a task from [`pop_lowest`](Self::pop_lowest).
     pub(crate) fn unpop_lowest(&mut self, job: J) {
         match &mut self.others {
             None => self.normal.unpop(job),
@@ -311,9 +318,10 @@ impl<J> ReadyQueue<J> {
         }
     }
 
-    /// Moves all that entered the inbox to the end. Its lock is held.
+    /// Moves all tasks of the inbox to the end. The inbox's lock is held.
     #[inline]
     pub(crate) fn append(&mut self, entered: &mut TaskQueue<J>, inlet: Option<&mut Inlet<J>>) {
+        // An empty inbox is the common case of a drain, and must not touch the queue's cache lines.
         if entered.len() > 0 {
             self.normal.append(entered);
         }
@@ -336,23 +344,24 @@ impl<J> ReadyQueue<J> {
                 queue.append(entered);
             }
         }
+        // After the move, under the inbox's lock: no task can enter in between and lose its level.
         others.highest.store(LEVELS, Relaxed);
     }
 
-    /// All of them; those of one level oldest first.
+    /// All tasks. Those of one level come oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &J> {
         let others = self.others.iter();
         let others = others.flat_map(|others| others.high.iter().chain(others.low.iter()));
         self.normal.iter().chain(others)
     }
 
-    /// As [`TaskQueue::sweep`], of one level after the other.
+    /// Like [`TaskQueue::sweep`], for one level per call.
     pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> Block<J> {
         let Some(others) = &mut self.others else {
             return self.normal.sweep(goes);
         };
-        others.broom = (others.broom + 1) % LEVELS;
-        let level = others.broom;
+        others.next_sweep = (others.next_sweep + 1) % LEVELS;
+        let level = others.next_sweep;
         others.queue(&mut self.normal, level).sweep(goes)
     }
 
@@ -371,7 +380,7 @@ impl<J> ReadyQueue<J> {
         spare
     }
 
-    /// Takes everything out, higher levels first, and the memory with it.
+    /// Removes all tasks, higher levels first, and all memory.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = J> + use<J> {
         let others = self.others.as_mut();
         let others = others.map(|others| (others.high.take_all(), others.low.take_all()));
@@ -501,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_a_level_is_started_after_at_most_so_many_of_higher_ones() {
+    fn the_first_task_of_a_level_starts_after_at_most_max_passed_tasks_of_higher_levels() {
         for (low, higher) in [
             (Priority::Low, [Priority::High, Priority::Normal]),
             (Priority::Normal, [Priority::High, Priority::High]),
@@ -519,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_the_oldest_of_the_lowest_level() {
+    fn pop_lowest_takes_the_oldest_task_of_the_lowest_level() {
         let mut queue = queue();
         queue.push((Priority::High, 0));
         queue.push((Priority::Normal, 1));
@@ -532,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_reach_every_level_and_what_came_in_one_go_is_sorted() {
+    fn sweeps_reach_every_level_and_drained_tasks_are_sorted() {
         let (mut queue, mut inbox) = (queue(), TaskQueue::new());
         let all = [Priority::Low, Priority::High, Priority::Normal];
         let mut inlet = queue.inlet().expect("there are levels");

@@ -1,31 +1,31 @@
-//! Searches for work, before a worker sleeps or a drain task ends.
+//! How long workers and drain tasks look for work before they sleep or end.
 
 use crate::sched::backoff::Backoff;
 use crate::sched::join_spin::JoinerSpin;
 use crate::sched::spin::{SEARCH, SHORT_SEARCH, spin_until};
 
-/// Short searches in a row, at most.
+/// Maximum number of short searches in a row.
 const MOST_SHORT: u32 = 8;
 
-/// How hard to search, by the outcome of earlier searches.
+/// Chooses between whole and short searches, by the outcome of earlier ones.
 ///
-/// Where work comes now and then, yields are processor time lost, and in the way of threads that
-/// have work. So after a search in vain the next is a short one; after another in vain the next
-/// two, and so on up to [`MOST_SHORT`], until one finds work again.
+/// After a whole search in vain the next one is short; after another one in vain the next two, and so on up to
+/// [`MOST_SHORT`]. A search that finds work makes the next one whole.
+// If work comes rarely, yields waste processor time and delay threads that have work.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct Searches(Backoff);
 
-/// How hard one search looks.
+/// The effort of one search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Spins, then yields.
+    /// Spin, then yield.
     Whole,
-    /// Spins only.
+    /// Spin only.
     Short,
 }
 
 impl Search {
-    /// Looks until `ready` says so, or for long enough. Whether it did.
+    /// Polls `ready` until it is true or the effort is spent. Returns the last answer.
     pub fn look(self, ready: impl Fn() -> bool) -> bool {
         let policy = match self {
             Self::Whole => SEARCH,
@@ -36,13 +36,13 @@ impl Search {
 }
 
 impl Searches {
-    /// Searches of which the first is whole.
+    /// Creates a history whose first search is whole.
     #[expect(clippy::new_without_default, reason = "called in two places")]
     pub fn new() -> Self {
         Self(Backoff::new(0, MOST_SHORT))
     }
 
-    /// Begins a search: how hard it looks.
+    /// Begins a search and returns how hard it looks.
     pub fn begin(&mut self) -> Search {
         if self.0.is_due() {
             Search::Whole
@@ -51,16 +51,18 @@ impl Searches {
         }
     }
 
-    /// Takes note of a search's outcome.
+    /// Records the outcome of a search.
     pub fn learn(&mut self, search: Search, found: bool) {
+        // A short search in vain proves nothing: the work may have come during the yields it left out.
         if found || search == Search::Whole {
             self.0.learn(found);
         }
     }
 }
 
-/// How hard a worker searches. It never searches for longer than [`Search::Whole`], but [for
-/// joiners](JoinerSpin) it has woken: a pool that gets a task each 100 us sleeps in between.
+/// A worker's searches. The longest one is [`Search::Whole`], except [for joiners](JoinerSpin) that the worker
+/// has woken.
+// So a worker of a pool that gets a task every 100 us sleeps in between: a longer search would burn its core.
 pub(crate) struct AdaptiveSpin {
     searches: Searches,
     joiners: JoinerSpin,
@@ -74,8 +76,10 @@ impl AdaptiveSpin {
         }
     }
 
-    /// Looks until `ready` says so, or for long enough.
+    /// Polls `ready` until it is true or the effort is spent.
     pub(crate) fn look(&mut self, ready: impl Fn() -> bool) {
+        // Before an ordinary search, because the joiner's next task is likelier than a stranger's. A poll in vain counts as
+        // a short search, so that it does not make the next one short.
         if let Some(found) = self.joiners.look(&ready) {
             self.searches.learn(Search::Short, found);
             return;
@@ -84,7 +88,7 @@ impl AdaptiveSpin {
         self.searches.learn(search, search.look(ready));
     }
 
-    /// The worker has slept, and was woken.
+    /// Records that the worker has slept and was woken.
     pub(crate) fn woke(&mut self) {
         self.joiners.woke();
     }

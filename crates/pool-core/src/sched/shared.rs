@@ -1,28 +1,27 @@
-//! The pool's state in two halves, each under a lock of its own.
+//! The pool's state in two halves, each under its own lock.
 //!
-//! Every section holds *the lock*, which is both: the state's and the inbox's, in this order. Two
-//! do with one of them, because only their own half can change by them: that of a task that
-//! [enters](Credit::enter) a busy pool, and that of a worker which goes on to the
-//! [next](Shared::next) task. So a busy pool's submitters and workers do not meet, but when the
-//! workers' half of the queue is empty and the inbox is drained. (Two locks for the two ends of
-//! a queue: Michael and Scott, 1996. Two lists that change places are older than that.)
+//! *The lock* of the protocol means both: the state's and the inbox's, taken in this order. Nearly every section
+//! holds both. Two need only one, because they change only one half: a task that [enters](Credit::enter) a busy
+//! pool, and a worker that takes its [next](Shared::next) task. So submitters and workers of a busy pool contend
+//! only when the workers' half of the queue is empty and the inbox is drained. (Two locks for the two ends of a
+//! queue: Michael and Scott, 1996. Two lists that are swapped are older than that.)
 //!
-//! Not for: deciding. Whether tasks may enter and workers go on so is decided by `decide.rs` when
-//! the lock is given back, and stays true until it is taken again.
+//! Decisions are made in `decide.rs`: whether tasks may enter and workers may continue without both locks is
+//! decided when the lock is released, and stays valid until it is taken again.
 //!
 //! # Invariants
-//! 1. While the lock is held the inbox is empty: taking it moves what lies there to the end of the
-//!    queue, and counts it; room that was reserved there is counted, too.
-//! 2. While the inbox has room for `n` more, `n` tasks could be accepted one by one in whole
-//!    sections, and none of these would wake or start a worker, or notify any but spinning ones.
-//! 3. While the state is on the fast path and a task lies in its queue, a whole section in which a
-//!    task ends would count it, free its room, take that task, and defer no effect; unless, in a
-//!    pool with priorities, one of a higher level lies in the inbox.
-//! 4. While it says that the pool is full, the pool is open and has no room. The flag is set by a
-//!    whole section, and cleared under the state's lock before the freed room is observable.
-//! 5. While a task in the queue or the inbox waits for a worker and none is on its way to it, the
-//!    wanted flag is set, or is about to be by the thread that brought the task. Workers that take
-//!    tasks undecided leave it set: it is a hint.
+//! 1. While the lock is held the inbox is empty: taking the lock moves its tasks to the end of the queue and
+//!    counts them, and counts the room that was reserved there.
+//! 2. While the inbox has `n` credits, `n` tasks could be accepted one by one in whole sections, and none of these
+//!    would start a worker or notify any but spinning ones.
+//! 3. While the state is on the fast path and its queue holds a task, a whole section that ends a task would count
+//!    it, free its room, take the next task and defer no effect. In a pool with priorities this also needs an
+//!    inbox without tasks of a higher level.
+//! 4. While the full flag is set, the pool is open and has no room. A whole section sets the flag. It is cleared
+//!    under the state's lock before the freed room can be observed.
+//! 5. While a task in the queue or the inbox waits for a worker and no worker is on its way to it, the wanted flag
+//!    is set, or the thread that brought the task is about to set it. Workers that take tasks without a decision
+//!    do not clear it: the flag is a hint.
 
 use std::mem::MaybeUninit;
 use std::ops::Deref;
@@ -44,47 +43,51 @@ pub(crate) struct Shared<J> {
     flags: CachePadded<Flags>,
 }
 
-/// What threads see without the lock.
+/// Hints that are readable without the lock.
+// On a cache line of their own: they are read by every submitter, while the locks' lines change with each task.
 struct Flags {
     /// Whether a call that does not wait is refused. Written under the state's lock.
     full: AtomicBool,
-    /// Whether a worker is wanted for other tasks than the one it runs.
+    /// Whether the pool needs a busy worker for another task.
     wanted: AtomicBool,
 }
 
 impl Flags {
-    /// A task ends undecided, and frees its room. Called before its end can be observed (invariant 4).
+    /// Clears the full flag for a task that ends without a decision. Called before its end can be observed
+    /// (invariant 4).
     #[inline]
     fn show_room(&self) {
         store_if_changed(&self.full, false);
     }
 }
 
-/// Where tasks enter a busy pool.
+/// The half of the state in which tasks enter a busy pool.
 pub(crate) struct Inbox<J> {
-    /// Fast-path credits: how many more tasks may enter without a decision.
+    /// Number of tasks that may still enter without a decision.
     credits: usize,
-    /// Room that was reserved undecided.
+    /// Number of permits reserved without a decision, not yet counted by the state.
     reserved: usize,
-    /// A worker spins for work.
+    /// Whether a worker is spinning for work.
     searchers: bool,
     queue: TaskQueue<J>,
-    /// In a pool with priorities.
+    /// Queues of the other priorities, in a pool with priorities.
     inlet: Option<Box<Inlet<J>>>,
     load_stats: Option<Arc<LoadStats>>,
-    /// With load statistics: how many more until no worker is free.
+    /// In a pool with load statistics: how many more tasks can enter until no worker is free.
     free: usize,
 }
 
-/// The lock is held, and the inbox empty. The state may be looked at; it is changed by the one
-/// [`section`](Whole::section). Dropped without one, it has changed nothing that has to be settled:
-/// a task drained from the inbox takes as much room in the queue as it took there.
+/// Guard of the whole lock; the inbox is empty. The state is readable, and is changed in one
+/// [`section`](Whole::section).
+///
+/// Dropping the guard without a section is harmless: a drained task takes as much room in the queue as it took
+/// in the inbox, so the credits and flags are still right.
 pub(crate) struct Whole<'a, J> {
     both: Both<'a, State<J>, Inbox<J>>,
     flags: &'a Flags,
 }
 
-/// Room in the inbox.
+/// Guard of the inbox, with room for a task.
 pub(crate) struct Credit<'a, J>(Second<'a, State<J>, Inbox<J>>);
 
 impl<J> Shared<J> {
@@ -113,43 +116,46 @@ impl<J> Shared<J> {
         self.whole(self.halves.first())
     }
 
-    /// One section: takes the lock, changes the state, settles what may be done without the lock,
-    /// and unlocks.
+    /// Runs one section: takes the lock, changes the state, settles what may happen without the lock, and unlocks.
     #[inline]
     pub(crate) fn section<T>(&self, change: impl FnOnce(&mut State<J>) -> T) -> T {
         self.lock().section(|state, _| change(state))
     }
 
-    /// Room in the inbox, if a task may enter undecided (invariant 2).
+    /// Locks the inbox if a task may enter it without a decision (invariant 2).
     #[inline]
     pub(crate) fn credit(&self) -> Option<Credit<'_, J>> {
         let mut inbox = self.halves.second();
+        // A full or idle pool grants no credits, so that its submits take the lock and decide.
         (inbox.half().credits > 0).then_some(Credit(inbox))
     }
 
-    /// A task has ended: its worker's next one, if it may go on undecided (invariant 3); else the
-    /// lock, with nothing changed, for the section that decides. In a pool with priorities a task of
-    /// a higher level in the inbox is drained first.
+    /// Ends a task and returns its worker's next one, if no decision is needed (invariant 3). Otherwise returns the
+    /// lock, with nothing changed, for the section that decides. In a pool with priorities, tasks of a higher level
+    /// are drained from the inbox first.
     #[inline]
     pub(crate) fn next(&self, outcome: Outcome) -> Result<J, Whole<'_, J>> {
         let mut state = self.halves.first();
+        // Decided here once, so that a pool without priorities does not look at levels for each task.
         if state.half().queue.has_levels() {
             return self.next_by_level(state, outcome);
         }
+        // Without the inbox's lock, so that workers and submitters of a busy pool do not contend.
         if state.half().may_go_on() {
             return Ok(self.go_on(state.half(), outcome));
         }
         let mut whole = self.whole(state);
         if whole.may_go_on() {
-            // With what lay in the inbox. Nothing is settled anew: these tasks have used credits,
-            // which stand for just that they change no decision.
+            // With the tasks of the inbox. Nothing is settled anew, because these tasks have used credits: it
+            // was decided before that they change no decision.
             return Ok(self.go_on(whole.state_mut(), outcome));
         }
         Err(whole)
     }
 
-    /// The same in a pool with priorities. Apart: where two ways to pop a task meet, it is moved once
-    /// more, which a worker on the fast path feels.
+    /// The same in a pool with priorities.
+    // A function of its own: where two ways to pop a task meet, the compiler moves it once more, which costs every
+    // worker on the fast path.
     #[cold]
     #[inline(never)]
     fn next_by_level<'a>(
@@ -169,16 +175,16 @@ impl<J> Shared<J> {
         Err(whole)
     }
 
-    /// Step W6, with a lock that is held.
+    /// Step W6, with the lock held.
     #[inline]
     fn go_on(&self, state: &mut State<J>, outcome: Outcome) -> J {
         self.flags.show_room();
         popped(state.go_on(outcome))
     }
 
-    /// Step K3b: a task of a key has ended, and its worker goes on to the next of that key, whose
-    /// permit is used up so. If not, the lock, with nothing changed. `yields`: not while others
-    /// are queued.
+    /// Step K3b: ends a keyed task whose worker continues with the next one of its key, which uses its permit.
+    /// Returns the lock, with nothing changed, if a decision is needed. `yields` is set if the worker must not
+    /// continue while other tasks are queued.
     #[inline]
     pub(crate) fn pass_on(&self, outcome: Outcome, yields: bool) -> Result<(), Whole<'_, J>> {
         let mut state = self.halves.first();
@@ -186,31 +192,32 @@ impl<J> Shared<J> {
             self.flags.show_room();
             return Ok(());
         }
-        // Permits that were reserved undecided are counted now.
+        // The permit may have been reserved in the inbox, and is counted only after a drain.
         let mut whole = self.whole(state);
         let passed = (!yields || whole.queue.len() == 0) && whole.state_mut().pass_on(outcome);
         if passed {
+            // Settled, because the drain may have counted permits, which changes how many credits remain.
             whole.unlock();
             return Ok(());
         }
         Err(whole)
     }
 
-    /// Step S1: whether the pool is open and has no room (invariant 4). Not known if it says
-    /// `false`.
+    /// Step S1: whether the pool is open and has no room (invariant 4). `false` means unknown.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        // Relaxed: a thread that knows that a task has ended knows it from what followed the store.
+        // Relaxed: a thread that knows that a task has ended was told so by a write that came after the flag's,
+        // so it sees the flag cleared.
         self.flags.full.load(Relaxed)
     }
 
-    /// Whether a worker that runs a task is wanted for another (invariant 5).
+    /// Whether a busy worker is needed for another task (invariant 5).
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
-        self.flags.wanted.load(Relaxed) // A hint.
+        self.flags.wanted.load(Relaxed) // A hint, so a stale answer is safe.
     }
 
-    /// Step S2: a task has entered undecided, and no worker is on its way to it.
+    /// Step S2: sets the wanted flag for a task that entered without a decision and has no worker on its way.
     #[inline]
     pub(crate) fn show_wanted(&self) {
         store_if_changed(&self.flags.wanted, true);
@@ -220,7 +227,9 @@ impl<J> Shared<J> {
     fn whole<'a>(&'a self, state: First<'a, State<J>, Inbox<J>>) -> Whole<'a, J> {
         let mut both = state.and_second();
         let (state, inbox) = both.halves();
+        // Before anyone looks at the counters: credits that became permits hold room (invariant 1).
         state.reserved += std::mem::take(&mut inbox.reserved);
+        // An empty inbox is left alone, since a drain writes to the queue's lines even if it moves nothing.
         if inbox.queue.len() > 0 || inbox.inlet.is_some() {
             state.drain_inbox(&mut inbox.queue, inbox.inlet.as_deref_mut());
         }
@@ -231,13 +240,14 @@ impl<J> Shared<J> {
     }
 }
 
-/// What was popped of a queue that has a task.
+/// Unwraps a pop from a queue that has a task.
 #[inline]
 fn popped<J>(job: Option<J>) -> J {
     job.unwrap_or_else(|| unreachable!("the queue is not empty"))
 }
 
-/// Writes only what changes: the line is read by others.
+/// Stores a flag if it changes.
+// A store takes the cache line away from its readers, so it must not happen once per task.
 #[inline]
 fn store_if_changed(flag: &AtomicBool, value: bool) {
     if flag.load(Relaxed) != value {
@@ -245,7 +255,7 @@ fn store_if_changed(flag: &AtomicBool, value: bool) {
     }
 }
 
-/// A place in the inbox for a task that is made where it is to lie.
+/// A slot in the inbox for a task that is constructed in place.
 #[must_use = "the task is owed"]
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct Place<'a, J> {
@@ -254,20 +264,21 @@ pub struct Place<'a, J> {
 }
 
 impl<J> Place<'_, J> {
-    /// Where the task is to be written.
+    /// Returns the memory for the task.
     #[inline]
     pub(crate) fn slot(&mut self) -> &mut MaybeUninit<J> {
         // SAFETY: the inbox's memory stays where it is while its lock is held.
         unsafe { self.slot.cast().as_mut() }
     }
 
-    /// Whether a worker spins for work and needs the hint.
+    /// Ends the insertion. Returns whether a worker is spinning and needs the hint.
     ///
     /// # Safety
-    /// The task was written.
+    /// The task must have been written.
     #[inline]
     pub(crate) unsafe fn filled(mut self) -> bool {
         let inbox = self.inbox.half();
+        // Under the inbox's lock, because the figure has one writer at a time.
         inbox.show_taken();
         if inbox.inlet.is_some() {
             inbox.sort_last();
@@ -277,21 +288,21 @@ impl<J> Place<'_, J> {
 }
 
 impl<'a, J> Credit<'a, J> {
-    /// Step S2: accepts a task, which is to be written next.
+    /// Step S2: accepts a task that the caller writes next.
     ///
     /// # Safety
-    /// The caller writes the task, and says so by [`Place::filled`].
+    /// The caller must write the task and then call [`Place::filled`].
     #[inline]
     pub(crate) unsafe fn place(mut self) -> Place<'a, J> {
         let inbox = self.0.half();
         inbox.credits -= 1;
-        // SAFETY: the caller's; the lock is held until then.
+        // SAFETY: the caller writes the task before it gives the lock back with `filled`.
         let slot = unsafe { inbox.queue.place() };
         let inbox = self.0;
         Place { inbox, slot }
     }
 
-    /// Step S2: accepts the task. Whether a worker spins for work and needs the hint.
+    /// Step S2: accepts a task. Returns whether a worker is spinning and needs the hint.
     #[inline]
     pub(crate) fn enter(self, job: J) -> bool {
         // SAFETY: the task is written next.
@@ -301,11 +312,12 @@ impl<'a, J> Credit<'a, J> {
         unsafe { place.filled() }
     }
 
-    /// Step K2: reserves the room. A credit is worth a permit: some worker lives, and none leaves
-    /// before a whole section has counted it.
+    /// Step K2: reserves room for a permit.
     #[inline]
     pub(crate) fn reserve(mut self) {
         let inbox = self.0.half();
+        // A credit guarantees what a permit needs: some worker is live, and a whole section, which counts the permit,
+        // comes before any worker leaves.
         inbox.credits -= 1;
         inbox.reserved += 1;
         inbox.show_taken();
@@ -313,15 +325,18 @@ impl<'a, J> Credit<'a, J> {
 }
 
 impl<J> Credit<'_, J> {
-    /// Step S2, for the first of these tasks: as many as there are credits. Whether a worker spins
-    /// for work and needs the hint.
+    /// Step S2 for several tasks: accepts as many from the front as there are credits. Returns whether a worker is
+    /// spinning and needs the hint.
     pub(crate) fn enter_all(mut self, jobs: &mut TaskQueue<J>) -> bool {
         let inbox = self.0.half();
+        // At most the credits, since each task beyond them must be decided about.
         let count = jobs.len().min(inbox.credits);
         inbox.credits -= count;
         if count == jobs.len() && inbox.inlet.is_none() {
+            // Blocks change hands as they are, so that a large batch is not copied under the lock.
             inbox.queue.append_chunk(jobs);
         } else {
+            // One by one, because tasks with priorities must be sorted and a partial batch must be split.
             for job in std::iter::from_fn(|| jobs.pop()).take(count) {
                 inbox.queue.push(job);
                 inbox.sort_last();
@@ -337,11 +352,12 @@ impl<J> Credit<'_, J> {
 }
 
 impl<J> Inbox<J> {
-    /// A task or a permit has taken room.
+    /// Updates the load statistics for a task or a permit that has taken room.
     #[inline]
     fn show_taken(&mut self) {
         if let Some(load_stats) = &self.load_stats {
             load_stats.enter();
+            // Counted down here, so that a strategy sees a pool fill up before its next section.
             self.free = self.free.saturating_sub(1);
             load_stats.show_free(self.free > 0);
         }
@@ -355,7 +371,7 @@ impl<J> Inbox<J> {
         }
     }
 
-    /// A worker goes to sleep: memory to be dropped when the lock is free.
+    /// Removes spare memory, for a worker that goes to sleep. The caller drops it after unlocking.
     pub(crate) fn trim(&mut self) -> impl Sized + use<J> {
         (
             self.queue.trim(),
@@ -365,7 +381,7 @@ impl<J> Inbox<J> {
 }
 
 impl<J> Whole<'_, J> {
-    /// Changes the state, and ends the section.
+    /// Changes the state, settles and unlocks.
     #[inline]
     pub(crate) fn section<T>(
         mut self,
@@ -373,21 +389,23 @@ impl<J> Whole<'_, J> {
     ) -> T {
         let (state, inbox) = self.both.halves();
         let result = change(state, inbox);
+        // Also after a change that seems to leave the counters alone: every grant is valid only until the lock is taken.
         self.unlock();
         result
     }
 
-    /// The state, for a section that its owner [ends](Whole::unlock): a task that comes out of a
-    /// closure is moved once more for each frame, which a worker feels.
+    /// The state, for a section that the caller ends with [`unlock`](Whole::unlock).
+    // An alternative to `section`: a task returned from a closure is moved once more per frame, which costs every
+    // worker.
     #[inline]
     pub(crate) fn state_mut(&mut self) -> &mut State<J> {
         self.both.halves().0
     }
 
-    /// Settles, from the counters as they are now, how many tasks may enter undecided (invariant
-    /// 2), whether workers go on undecided (3), which calls are refused without the lock (4), and
-    /// whether workers are wanted (5); then unlocks. The most important write of the protocol: all that is done without the lock
-    /// rests on it.
+    /// Settles what may happen without the lock, and unlocks: how many tasks may enter without a decision (invariant
+    /// 2), whether workers may continue without one (3), which calls are refused without the lock (4), and whether
+    /// busy workers are needed (5).
+    // All fast paths rely on these writes. They come last in the section, so that they follow from its final counters.
     #[inline]
     pub(crate) fn unlock(mut self) {
         let (state, inbox) = self.both.halves();
@@ -395,6 +413,7 @@ impl<J> Whole<'_, J> {
         inbox.credits = state.grant_credits();
         inbox.searchers = state.searching > 0;
         if let Some(load_stats) = &inbox.load_stats {
+            // From the final counters of the section, because members of a multi-pool are compared by this figure.
             let taken = state.in_flight + state.reserved;
             inbox.free = state.workers().saturating_sub(taken);
             load_stats.show_free(inbox.free > 0);

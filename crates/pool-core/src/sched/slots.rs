@@ -1,12 +1,14 @@
-//! A number for each worker, from 0, that no other one has while it lives.
+//! Worker numbers: the lowest free one, starting at 0.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Gives the lowest number that is free. Held under the pool's lock.
+/// The numbers that are free. Protected by the pool's lock.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    /// Below `next`, and given back.
+    /// Returned numbers, all below `next`.
+    // A heap, so that the lowest free number comes first and the numbers stay below the largest number of live
+    // workers: per-worker arrays of users would grow without end otherwise.
     free: BinaryHeap<Reverse<usize>>,
     next: usize,
 }

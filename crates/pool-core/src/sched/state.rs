@@ -1,24 +1,23 @@
-//! What the pool's lock protects, and every change to it as one section.
+//! The data under the pool's lock; every change to it is one method, called a section.
 //!
-//! [`go_on`](State::go_on) alone may run without the inbox's half of the lock (see `shared.rs`):
-//! what is in the inbox is not counted here yet.
+//! A section runs no user code. Wake-ups, a thread start and drops are deferred to [`Effects`] until the lock
+//! is free. The decisions are in `decide.rs`.
 //!
-//! A method here runs under the lock, runs no user code, and defers what others are to be woken
-//! for, and a thread to start, to the [`Effects`]. The decisions are in `decide.rs`.
+//! [`go_on`](State::go_on) is the only section that may run without the inbox's half of the lock (see
+//! `shared.rs`). Tasks in the inbox are not counted here until it is drained.
 //!
 //! # Invariants, whenever the lock is free and the inbox empty
-//! 1. `in_flight` counts exactly the accepted tasks that hold room: those in the queue, and one for
-//!    each worker that runs one. Those that a `release_now` or a handle took out have not ended
-//!    either; they hold none and are counted in `disposing`, and a handle's entry is a tombstone.
-//!    `reserved` counts the permits that are out, which hold room as well.
-//! 2. Waiter entries stand in the wait queue only while there is no room, so only while some worker
-//!    is live; or, those of a multi-pool's waiters, while the system refuses to start the first
-//!    worker.
-//! 3. While the queue holds a task some worker is live, and one that is live looks at the queue
-//!    under the lock before it parks and before it is gone.
+//! 1. `in_flight` is the number of accepted tasks that hold room: the queued ones, and one for each worker that
+//!    runs a task. A task that a `release_now` or a handle removed holds no room; until it has ended it is
+//!    counted in `disposing`. A handle leaves its entry in the queue as a tombstone. `reserved` is the number of
+//!    unused permits, which hold room as well.
+//! 2. Submitters wait in the wait queue only while there is no room, so only while some worker is live. Only
+//!    a multi-pool's waiters also wait while the system refuses to start the first worker.
+//! 3. While the queue holds a task some worker is live. Every live worker checks the queue under the lock before
+//!    it parks and before it ends.
 //! 4. While a permit is out some worker is live.
-//! 5. If the queue holds a task and no worker searches, then none is parked, and there are as many
-//!    workers as there may be, or one is being started (or the system refused one).
+//! 5. If the queue holds a task and no worker searches, then no worker is parked, and either the number of
+//!    workers is at its maximum, or one is being started, or the system refused to start one.
 
 use std::collections::TryReserveError;
 use std::mem::ManuallyDrop;
@@ -43,103 +42,104 @@ use crate::sched::slots::Slots;
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
 use crate::task::run::Outcome;
 
-/// Tombstones that are left to the workers, however short the queue is. In a model one, so that a
-/// worker meets it, and the next is swept.
+/// Number of tombstones that are left for the workers to pop, however short the queue is.
+// A sweep costs a walk over a block, so a few must pile up before it pays. In a model the number is 1, so that
+// one tombstone reaches a worker and the next one is swept.
 const FEW_TOMBSTONES: usize = if cfg!(anthill_loom) { 1 } else { 32 };
 
-/// Tasks that must not be discarded, which a discard passes over to find one that may be.
+/// Maximum number of undiscardable tasks that a discard passes over to find a discardable one.
+// Bounded, because they are moved under the lock.
 const MOST_PASSED_OVER: usize = 32;
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct State<J> {
-    /// Which of a multi-pool's pools it is.
+    /// Index among a multi-pool's members.
     pub(crate) number: usize,
     pub(crate) open: bool,
-    /// No queued task is to start. Never of a released pool.
+    /// Whether queued tasks are held back. Never `true` in a released pool.
     pub(crate) paused: bool,
-    /// Raised by each reboot.
+    /// Number of reboots.
     pub(crate) generation: u64,
-    /// Released by a `release_now`: what has not started is dropped.
+    /// Whether a `release_now` drops unstarted tasks.
     pub(crate) discards: bool,
     pub(crate) capacity: usize,
-    /// Workers that block, with another there for each.
+    /// Number of blocked workers that another worker compensates for.
     compensating: usize,
     max_compensation: usize,
     pub(crate) depth: usize,
     pub(crate) max_waiting: usize,
-    /// Workers that do not expire.
+    /// Number of workers that do not expire.
     pub(crate) core_workers: usize,
 
     pub(crate) in_flight: usize,
-    /// Permits that are out.
+    /// Number of unused permits.
     pub(crate) reserved: usize,
-    /// Taken out of the queue, by a `release_now` or by their handles, and not ended yet: their
-    /// captures are being dropped, or they run inside another task.
+    /// Tasks removed from the queue by a `release_now` or by their handles that have not ended: their captures are
+    /// being dropped, or they run inside another task.
     pub(crate) disposing: usize,
-    /// Threads that took these out, once for each time.
+    /// The threads that dispose of these, one element per removal.
     disposers: Vec<usize>,
     pub(crate) queue: ReadyQueue<J>,
-    /// Entries whose tasks their handles took out: in the queue, or just popped by a worker that
-    /// is on its way to the next.
+    /// Entries whose tasks were removed by their handles. They are in the queue, or in the hands of a worker that
+    /// has popped one and is about to take the next.
     pub(crate) tombstones: usize,
     pub(crate) wait_queue: WaitQueue<J>,
 
     pub(crate) live: usize,
     pub(crate) searching: usize,
-    /// Of those: notified, so out of the idle set, and not awake yet.
+    /// Searching workers that were taken out of the idle set and are not awake yet.
     pub(crate) notified: usize,
     pub(crate) leaving: usize,
     pub(crate) idle: IdleSet,
-    /// Core workers: parked without a time-out. Some may have been notified since.
+    /// Core workers, which park without a timeout. Some may have been notified since.
     untimed: Vec<Arc<WorkerCell>>,
     pub(crate) starting: bool,
     pub(crate) slots: Slots,
-    /// Live, and in their start hook: busy, as far as every other thread knows.
+    /// Live workers that run their start hook. Other threads see them as busy.
     entering: usize,
-    /// The holder of the lock has just started a worker, and perhaps brings a task for it: until
-    /// the lock is given back that worker has not looked at the queue yet, and will.
+    /// Set while the holder of the lock has just started a worker and may be bringing a task for it. That worker
+    /// will check the queue after the lock is released, so the task needs no other notification.
     pub(crate) spoken_for: bool,
 
-    /// Threads of workers that have ended, and may still drop their thread-locals.
+    /// Threads of ended workers that may still be dropping their thread-locals.
     pub(crate) ending: Ending,
-    /// A wait for the end joins all of them at this moment.
+    /// Whether a wait for the end is joining these threads.
     pub(crate) joining: bool,
-    /// Submitters that wait for the start of the first worker.
+    /// Submitters that wait until the first worker has started.
     pub(crate) on_start: Events,
     pub(crate) on_idle: Events,
     pub(crate) on_end: Events,
-    /// To be called at the release.
+    /// Listeners to call at the release.
     pub(crate) release_listeners: Vec<Weak<dyn ReleaseListener>>,
     pub(crate) counts: Counts,
-    /// Until the whole lock is taken again, a worker may go on to the next task undecided.
+    /// Whether workers may take the next task without a decision. Valid until the whole lock is taken again.
     fast_path: bool,
-    /// Of a multi-pool's member: where the figures are shown to those without the lock.
+    /// In a multi-pool's member: the figures that are readable without the lock.
     pub(crate) load_stats: Option<Arc<LoadStats>>,
-    /// Starting a thread asks the user's gate first.
+    /// Whether the user's gate has to be asked before a thread is started.
     gated: bool,
-    /// A worker that has started runs the user's hook first, or makes its state.
+    /// Whether a new worker first runs user code: a start hook, or the constructor of its state.
     hooked: bool,
 }
 
-/// What a worker does after a section.
+/// Next step of a worker after a section.
 pub(crate) enum Next<J> {
     Run(J),
-    /// Look for work, counted as searching.
+    /// Look for work. The worker is counted as searching.
     Search,
-    /// Sleep, in the idle set: only of a worker that [searched](State::find).
+    /// Sleep in the idle set. Only [`find`](State::find) returns this.
     Park(Rest),
-    /// Go, counted as leaving.
+    /// End. The worker is counted as leaving.
     Leave,
-    /// Run the deferred user code, counted as busy and without a task, and then
-    /// [`go`](State::go) on.
+    /// Run the deferred user code, then call [`go`](State::go). The worker is counted as busy and has no task.
     RunUserCode,
 }
 
 /// How a worker parks.
 pub(crate) struct Rest {
-    /// Since when it is idle, where that is noted.
+    /// When the worker became idle, if a keep-alive is set.
     pub(crate) since: Option<Instant>,
-    /// It may expire: it is not a core worker.
+    /// Whether the worker may expire. Core workers do not.
     pub(crate) timed: bool,
 }
 
@@ -152,9 +152,11 @@ impl<J> State<J> {
             in_flight: self.in_flight,
             reserved: self.reserved,
             disposing: self.disposing,
+            // Without tombstones, because a worker that was woken for one would find nothing to run.
             queued: self.queued(),
             waiting: self.wait_queue.counted(),
             max_waiting: self.max_waiting,
+            // With compensation, so that every decision treats it like a change of the capacity.
             capacity: self.workers(),
             depth: self.depth,
             live: self.live,
@@ -166,46 +168,48 @@ impl<J> State<J> {
         }
     }
 
-    /// What the workers are wanted for, beside what asks.
+    /// What the pool needs its workers for, apart from the caller.
     pub(crate) fn demand(&self) -> Demand {
         if !self.open {
             Demand::Released
         } else if self.paused || self.queued() > 0 || self.wait_queue.len() > 0 {
+            // A pause counts as demand, because a drain task must stop pulling work into a paused pool.
             Demand::Others
         } else {
             Demand::None
         }
     }
 
-    /// Whether a worker that runs a task is wanted for another, or is to go: none that searches or
-    /// is being started will see to it.
+    /// Whether a busy worker is needed for another task or has to end, because no searching or starting worker
+    /// will take care of it.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
+        // Workers on their way to the queue take one task each; only the tasks beyond these need a busy worker.
         let view = self.view();
         let on_their_way = view.searching + usize::from(view.starting);
         self.paused || view.queued > on_their_way || self.wait_queue.len() > 0 || view.excess() > 0
     }
 
-    /// Accepted tasks that have not started.
-    ///
-    /// One too few while a worker has a tombstone in its hands. It does nothing else before its
-    /// next look at the queue, so it is on its way to the one that is not counted.
+    /// Number of accepted tasks that have not started.
     #[inline]
     pub(crate) fn queued(&self) -> usize {
+        // While a worker holds a popped tombstone the result is one too low. That is safe: the worker checks the
+        // queue next and does nothing before that, so it is already on its way to the task that is not counted.
         self.queue.len().saturating_sub(self.tombstones)
     }
 
-    /// Accepts a task for which there is room and a live worker.
+    /// Accepts a task. The caller has checked that there are room and a live worker.
     #[inline]
     pub(crate) fn accept(&mut self, job: J, effects: &mut Effects<J>) {
         self.enqueue(job, effects);
+        // A worker that was just started takes this task, so a second one would find nothing.
         if !self.spoken_for {
             self.notify_workers(effects);
         }
     }
 
-    /// Accepts the first of these jobs, for as long as there is room and a live worker, and decides
-    /// whom to notify for all of them.
+    /// Accepts tasks from the front of `jobs` while there is room and a live worker, then notifies workers for all
+    /// of them.
     pub(crate) fn accept_all(&mut self, jobs: &mut TaskQueue<J>, effects: &mut Effects<J>) {
         let mut accepted = 0;
         while self.view().admission() == Admission::Room
@@ -214,8 +218,8 @@ impl<J> State<J> {
             self.enqueue(job, effects);
             accepted += 1;
         }
-        // One start, or as many wake-ups as there may be at a time: the policy says when it is
-        // enough.
+        // Asked once per accepted task, because each call wakes at most one worker. The policy itself stops after
+        // one start or `MOST_NOTIFIED` wake-ups.
         for _ in 0..accepted.min(MOST_NOTIFIED) {
             self.notify_workers(effects);
         }
@@ -229,24 +233,24 @@ impl<J> State<J> {
         }
     }
 
-    /// A task enters the queue with room that it has, or gets from its permit.
+    /// Queues a task that already has room, or takes its permit's.
     #[inline]
     fn push(&mut self, job: J, effects: &mut Effects<J>) {
         self.in_flight += 1;
         self.counts.submitted += 1;
         self.queue.push(job);
+        // A spinning worker looks without the lock, so it must be shown the task by a hint.
         effects.searchers |= self.searching > 0;
     }
 
-    /// There are other numbers of workers: shows them to those that do not take the lock.
+    /// Publishes the number of workers in the load statistics.
     fn show_size(&self) {
         if let Some(load_stats) = &self.load_stats {
             load_stats.size(self.live, self.workers());
         }
     }
 
-    /// Step Q2: room goes to the wait queue's heads, as long as there is any of either, and a
-    /// worker.
+    /// Step Q2: admits waiting submitters from the head of the wait queue while there are room and a worker.
     #[inline]
     pub(crate) fn admit_heads(&mut self, effects: &mut Effects<J>) {
         if self.wait_queue.len() > 0 {
@@ -255,77 +259,88 @@ impl<J> State<J> {
     }
 
     fn admit_while_room(&mut self, effects: &mut Effects<J>) {
+        // Without a worker nobody would run an admitted task: the submitter that starts the first one calls again.
         while self.live > 0 && self.view().has_room() {
             let Some(entry) = self.wait_queue.pop() else {
                 break;
             };
-            // A waiter entry that another pool served, or that its owner is leaving, is empty.
+            // A request that was served by another pool, or that its owner is withdrawing, has left its entry.
             if let Some((request, waiter)) = entry.claim(self.number) {
                 match request {
                     Request::Task(job) => self.enqueue(job, effects),
                     Request::Permit => self.reserve(),
                 }
+                // Deferred: its owner would meet the lock that is held here.
                 effects.wake(waiter);
             } else {
+                // The entry may hold the last reference to a waker, whose drop is user code: it must wait until after
+                // the section.
                 effects.drop_later(entry);
             }
         }
     }
 
-    /// A call is refused for good, and counted so.
+    /// Counts a refused call and returns the reason.
     pub(crate) fn refuse<L>(&mut self, why: Closed<L>) -> Reason {
         self.counts.refused += 1;
         why.reason()
     }
 
-    /// A worker has been started. Where it is a pool's first, a multi-pool's waiters may stand in
-    /// the wait queue, though there is room: they go before the caller, in the section that counts
-    /// the worker.
+    /// Admits waiting submitters after a worker start, in the section that counts the worker.
+    ///
+    /// A multi-pool's waiters may wait even though there is room, if this is the pool's first worker. They
+    /// precede the caller.
     pub(crate) fn admit_waiters(&mut self, effects: &mut Effects<J>) {
         if self.wait_queue.len() > 0 {
+            // A waiter of this pool alone cannot be there: it would have needed a full pool, which has a worker.
             let before = self.in_flight;
-            // The new worker notifies others if it finds more than one task. A task of the caller's
-            // is one more.
+            // The new worker notifies others if it finds more than one task. If a waiter's task is already
+            // queued, the caller's would be the second one, so it must notify somebody itself.
             self.admit_heads(effects);
             self.spoken_for &= self.in_flight == before;
         }
     }
 
-    /// Steps N1, N2, N4: asks the wake policy, and takes a parked worker out of the idle set, or
-    /// reserves a start.
+    /// Steps N1, N2 and N4: asks the wake policy, then takes a parked worker out of the idle set or reserves a
+    /// start.
     #[inline]
     pub(crate) fn notify_workers(&mut self, effects: &mut Effects<J>) {
         match self.view().wake_policy() {
             Notify::Nothing => {}
             Notify::Parked => {
                 if let Some(cell) = self.idle.pop() {
-                    // Step N2, in this same section.
+                    // Step N2. In the section that popped it: otherwise the worker would be neither parked nor
+                    // searching in between, and a submit would notify a second one for the same task.
                     self.searching += 1;
+                    // Counted until it is awake, so that a burst knows how many wake-ups are under way.
                     self.notified += 1;
                     effects.wake_worker(&cell);
                 }
             }
             Notify::Start => {
+                // Reserved under the lock, carried out after it: starting a thread is a system call.
                 self.starting = true;
                 effects.start = true;
             }
         }
     }
 
-    /// Step W4: a notified worker is awake, and goes on searching.
+    /// Step W4: a notified worker is awake and keeps searching.
     pub(crate) fn worker_woke(&mut self) {
         self.notified -= 1;
     }
 
-    /// A task that held room has ended.
+    /// Counts the end of a task and frees its room.
     #[inline]
     fn end(&mut self, outcome: Outcome) {
+        // Its room was freed and its end counted by the handle, in `withdraw` and `disposed`. The worker
+        // uncounts the tombstone only now, so that `queued` never counts it as a task.
         if outcome == Outcome::Withdrawn {
             self.tombstones -= 1; // All else was done when it was withdrawn.
             return;
         }
         if outcome == Outcome::PassedOn {
-            return; // All was done when it was passed on.
+            return; // `pass_to_queue` or `pass_on` has counted it before.
         }
         self.counts.count(outcome);
         self.in_flight -= 1;
@@ -334,58 +349,64 @@ impl<J> State<J> {
         }
     }
 
-    /// Whether a worker whose task has ended takes the next, with nothing else to be decided.
+    /// Whether a worker whose task has ended takes the next one without a decision.
     #[inline]
     pub(crate) fn may_go_on(&self) -> bool {
         self.fast_path && self.queue.len_only() > 0
     }
 
-    /// The same in a queue with levels.
+    /// The same for a queue with priorities.
+    // Not one function with the case distinction inside: it is on the path of every task of a busy pool.
     pub(crate) fn may_go_on_by_level(&self) -> bool {
         self.fast_path && self.queue.has_next()
     }
 
-    /// Step W6: a task has ended; its worker takes the next, if there is one and it [may go
-    /// on](State::may_go_on). What is done after it was popped would move it once more.
+    /// Step W6: counts the end of a task and pops the worker's next one, if it [may go on](State::may_go_on).
     #[inline]
     pub(crate) fn go_on(&mut self, outcome: Outcome) -> Option<J> {
         self.end(outcome);
+        // Last, because code after the pop would make the compiler move the job once more.
         self.queue.pop_only()
     }
 
-    /// The same in a queue with levels.
+    /// The same for a queue with priorities.
     pub(crate) fn go_on_by_level(&mut self, outcome: Outcome) -> Option<J> {
         self.end(outcome);
         self.queue.pop()
     }
 
-    /// Tasks that entered through the inbox are counted, and join the queue.
+    /// Counts the tasks that entered through the inbox and appends them to the queue.
     #[inline]
     pub(crate) fn drain_inbox(&mut self, entered: &mut TaskQueue<J>, inlet: Option<&mut Inlet<J>>) {
         let count = entered.len() + inlet.as_ref().map_or(0, |inlet| inlet.len());
+        // Nobody is notified: the credits that these tasks used stand for exactly that.
         self.in_flight += count;
         self.counts.submitted += count as u64;
+        // Behind the queue's own tasks, because all of these were accepted before the inbox was opened again.
         self.queue.append(entered, inlet);
     }
 
-    /// Steps U1 and U2, as the lock is released: how many tasks may enter until it is taken again,
-    /// and whether workers may go on undecided.
+    /// Steps U1 and U2, before the lock is released: returns how many tasks may enter until it is taken again, and
+    /// decides whether workers may take their next task without a decision.
     #[inline]
     pub(crate) fn grant_credits(&mut self) -> usize {
+        // Only for this hold of the lock: afterwards the new worker may have taken its task.
         self.spoken_for = false;
         let view = self.view();
+        // A waiting submitter needs a decision at each end of a task, because the freed room is its own.
         self.fast_path = self.wait_queue.len() == 0 && view.fast_path_enabled();
         view.credits()
     }
 
-    /// The full flag: whether a call that does not wait is refused without the lock.
+    /// Whether a call that does not wait may be refused without the lock.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.open && !self.view().has_room()
     }
 
-    /// Step W7: a task has ended; one section frees its room and finds the next. Unless user code
-    /// is deferred: its handle's waker (`runs_user_code`), or one of the wait queue.
+    /// Step W7: counts the end of a task, frees its room and returns the worker's next step, in one section. If
+    /// user code is deferred, a waker of the task's handle (`runs_user_code`) or of the wait queue, the worker runs
+    /// that first.
     #[inline]
     pub(crate) fn finish(
         &mut self,
@@ -394,23 +415,26 @@ impl<J> State<J> {
         effects: &mut Effects<J>,
     ) -> Next<J> {
         self.end(outcome);
+        // Before the worker's next task is chosen: the freed room belongs to the head of the wait queue, so that no
+        // later submit takes it.
         self.admit_heads(effects);
+        // After waiters were admitted, since the pool is not idle if one of them had a task.
         self.set_if_idle(effects);
         if runs_user_code || effects.has_user_code() {
-            // Step W8.
-            self.notify_workers(effects); // Others do what is there to be done meanwhile.
+            // Step W8. User code may take its time, so other workers must take the queued tasks meanwhile.
+            self.notify_workers(effects);
             return Next::RunUserCode;
         }
         self.go(true, effects)
     }
 
-    /// A worker that is busy with nothing any more goes on. `may_start`: not if it has just been
-    /// refused a thread, or it would ask for ever.
+    /// Chooses the next step of a worker that is counted as busy and has no task. `may_start` is false after the
+    /// system has refused the worker a thread: otherwise it would ask again without end.
     #[inline]
     pub(crate) fn go(&mut self, may_start: bool, effects: &mut Effects<J>) -> Next<J> {
         if self.view().excess() > 0 {
-            // A worker may be parked all the same: the excess one was being started when the
-            // capacity shrank.
+            // A worker may be parked although there are too many: the excess one was being started when the
+            // capacity shrank. It must be notified, since this one leaves without a look at the queue.
             self.leaving += 1;
             self.notify_workers(effects);
             return Next::Leave;
@@ -420,6 +444,7 @@ impl<J> State<J> {
         {
             self.take(job, may_start, effects)
         } else if self.open || self.view().is_last_for_permits() {
+            // Counted before the lock is released, so that a submit that follows relies on this worker's look.
             self.searching += 1;
             Next::Search
         } else {
@@ -428,32 +453,36 @@ impl<J> State<J> {
         }
     }
 
-    /// A busy worker has popped a task. It keeps it, unless it is to ask the user's gate first.
+    /// Gives a popped task to a busy worker, unless the worker must ask the user's gate first.
     #[inline]
     fn take(&mut self, job: J, may_start: bool, effects: &mut Effects<J>) -> Next<J> {
-        // Nothing here unwinds; where something might, the compiler would look into the job for its
-        // destructor, and move it in two parts, which stalls the processor.
+        // Nothing here unwinds. If something might, the compiler would read the job for its destructor and move it
+        // in two parts, which would stall the processor.
         let job = ManuallyDrop::new(job);
+        // Waking a parked worker needs no thread, so it is not affected by a refused start.
         if may_start || self.idle.len() > 0 {
             self.notify_workers(effects);
         }
         let job = ManuallyDrop::into_inner(job);
         if effects.start && self.gated {
+            // The gate is user code, which must not run while the worker holds a task that others could do.
             self.queue.unpop(job);
             return Next::RunUserCode;
         }
         Next::Run(job)
     }
 
-    /// Step W9: a worker has to call a waker that came as it went on already: it is busy again, and
-    /// what it was about to do is left to others.
+    /// Step W9: undoes a worker's next step, because it first has to call a waker that was registered meanwhile.
+    /// The worker is busy again; the step is left to others.
     #[cold]
     pub(crate) fn put_off(&mut self, next: Next<J>, effects: &mut Effects<J>) {
         match next {
             Next::Run(job) => self.queue.unpop(job),
+            // Undone so that no submit relies on a look that comes only after the waker has returned.
             Next::Search => self.searching -= 1,
             Next::Leave => {
                 self.leaving -= 1;
+                // One more worker stays, so a parked core worker may be the one that has to expire.
                 self.time_core_workers(effects);
             }
             Next::Park(_) => unreachable!("a busy worker searches before it parks"),
@@ -469,18 +498,19 @@ impl<J> State<J> {
         }
     }
 
-    /// Accepted tasks that have not ended.
+    /// Number of accepted tasks that have not ended.
     pub(crate) fn unfinished(&self) -> usize {
         self.in_flight + self.disposing
     }
 
-    /// A searching worker looks at the queue; the last look before it parks or leaves.
+    /// Checks the queue for a searching worker: the last check before it parks or leaves.
     pub(crate) fn find(
         &mut self,
         cell: &Arc<WorkerCell>,
         now: Option<Instant>,
         effects: &mut Effects<J>,
     ) -> Next<J> {
+        // In every case: the worker takes a task, parks or leaves, and none of these is searching.
         self.searching -= 1;
         if self.view().excess() == 0
             && !self.paused
@@ -492,10 +522,12 @@ impl<J> State<J> {
         match self.view().without_work(self.core_workers) {
             Without::Leave => {
                 self.leaving += 1;
-                self.notify_workers(effects); // As in `go`.
+                // As in `go`: a parked worker must not miss the task that this one leaves behind.
+                self.notify_workers(effects);
                 Next::Leave
             }
-            // Step W2: in the section that found the queue empty.
+            // Step W2. In the section that found the queue empty: a task that comes after it finds the worker
+            // among the parked ones, so no wake-up is lost.
             Without::ParkTimed => Next::Park(Rest {
                 since: self.idle.push(cell, now),
                 timed: true,
@@ -511,8 +543,8 @@ impl<J> State<J> {
         }
     }
 
-    /// Step R1: nothing is accepted any more; waiters get their tasks back, idle workers go.
-    /// Whether it was open, and which generation ends.
+    /// Step R1: stops accepting tasks, returns the requests of waiting submitters and dismisses idle workers.
+    /// Returns whether the pool was open, and the generation that ends.
     pub(crate) fn release(&mut self, effects: &mut Effects<J>) -> (bool, u64) {
         let was_open = std::mem::replace(&mut self.open, false);
         if was_open {
@@ -522,56 +554,67 @@ impl<J> State<J> {
     }
 
     fn stop_accepting(&mut self, effects: &mut Effects<J>) {
+        // First, because a released pool is never paused: its tasks run, or are dropped by a `release_now`.
         self.resume(effects);
         for entry in self.wait_queue.take_all() {
-            // A waiter entry that another pool served, or that its owner is leaving, is empty.
+            // A request that was served by another pool, or that its owner is withdrawing, has left its entry.
             let (given_back, waiter) = entry.give_back();
             self.counts.refused += u64::from(given_back);
             effects.wake(waiter);
-            effects.drop_later(entry); // Its owner may be gone, and leave us its task or its waker.
+            // Its owner may be gone. Then the last reference, with a task or a waker, must not be dropped here.
+            effects.drop_later(entry);
         }
+        // Called after the section, because a listener is another crate's code and may take locks of its own.
         for listener in self.release_listeners.drain(..) {
             effects.push_released(listener);
         }
+        // A parked worker would sleep for ever otherwise: nothing is submitted any more that would wake it.
         self.dismiss_idle(effects);
+        // A pool without workers has ended at once: no worker would report it.
         self.set_if_ended(effects);
     }
 
-    /// A released pool's queue is emptied by a `release_now`. The tasks stay unfinished until
-    /// their captures are dropped, which is user code.
+    /// Empties the queue for a `release_now`. The tasks count as unfinished until their captures, which are user
+    /// data, are dropped.
     pub(crate) fn take_unstarted(
         &mut self,
         seize: &dyn Fn(&J) -> bool,
     ) -> impl Iterator<Item = J> + use<J> {
+        // For tasks that are not in the queue but in a lane: their worker finds the flag at its next end of a task.
         self.discards = true;
+        // A handle may claim a task at the same time. `seize` decides the race per task; the losers are tombstones.
         let unstarted = self.queue.iter().filter(|job| seize(job)).count();
         self.tombstones -= self.queue.len() - unstarted;
+        // Recorded, so that a destructor that waits for its own disposal is refused and does not hang.
         self.disposers.push(thread_number());
         self.in_flight -= unstarted;
         self.disposing += unstarted;
         if let Some(load_stats) = &self.load_stats {
             load_stats.leave(unstarted);
         }
+        // Dropped by the caller: destructors of captures are user code.
         self.queue.take_all()
     }
 
-    /// A full pool accepts a task that holds no room: the calling thread runs it, or drops it, and
-    /// says when it is [`disposed`](State::disposed) of.
+    /// Accepts a task into a full pool without room, for a caller that runs or drops it itself. The caller reports
+    /// the end with [`disposed`](State::disposed).
     pub(crate) fn begin_disposal(&mut self) {
         self.counts.submitted += 1;
+        // Not in flight, because it would exceed the limit, but unfinished, so that waits for an idle pool include it.
         self.disposing += 1;
         self.disposers.push(thread_number());
     }
 
-    /// A full pool gives up the oldest of its queued tasks that it may, for one that takes its
-    /// place: it is to be [`disposed`](State::disposed) of. Beside it the tombstones that lay before
-    /// it.
+    /// Removes the oldest discardable task from a full pool, for a new task that takes its room. The caller
+    /// disposes of it and reports the end with [`disposed`](State::disposed). Also returns the tombstones that
+    /// preceded it.
     pub(crate) fn take_oldest(
         &mut self,
         may_discard: &dyn Fn(&J) -> bool,
         seize: &dyn Fn(&J) -> bool,
     ) -> (Option<J>, Vec<J>) {
         let (mut taken, mut tombstones, mut passed_over) = (None, Vec::new(), Vec::new());
+        // From the lowest priority up. Tombstones are dropped by the caller, because their drop is user code.
         while taken.is_none()
             && passed_over.len() < MOST_PASSED_OVER
             && let Some(oldest) = self.queue.pop_lowest()
@@ -585,38 +628,41 @@ impl<J> State<J> {
                 tombstones.push(oldest);
             }
         }
+        // Newest first, so that each one gets its old place in the order.
         for job in passed_over.into_iter().rev() {
             self.queue.unpop_lowest(job);
         }
         (taken, tombstones)
     }
 
-    /// The task that takes its place: one comes for one, so nothing changes for those that wait for
-    /// room, nor for the wake policy.
+    /// Queues the task that takes a discarded one's room. The number of queued tasks does not change, so neither
+    /// waiting submitters nor the wake policy are asked.
     pub(crate) fn replace(&mut self, job: J) {
+        // The removed task and the new one change places: one is being disposed of, the other holds the room.
         self.begin_disposal();
         self.queue.push(job);
     }
 
-    /// What the calling thread took out has ended.
+    /// The calling thread has finished one of its disposals.
     pub(crate) fn end_disposal(&mut self) {
         let us = thread_number();
+        // From the back, since the disposals of a thread nest and the last one ends first.
         if let Some(at) = self.disposers.iter().rposition(|&thread| thread == us) {
             self.disposers.swap_remove(at);
         }
     }
 
-    /// Whether the calling thread has taken out what has not ended: then it cannot wait for that.
+    /// Whether the calling thread is disposing of tasks. If so it must not wait for their end.
     pub(crate) fn is_disposed_of_here(&self) -> bool {
         self.disposers.contains(&thread_number())
     }
 
-    /// Step C1: a handle has just claimed a task whose entry is in the queue, or was popped by a
-    /// worker that now finds it a tombstone. The task holds no room any more; the rest of it is the
-    /// handle's affair, which says when it is [`disposed`](State::disposed) of.
+    /// Step C1: removes a task that its handle has claimed. Its entry is in the queue, or was popped by a worker
+    /// that finds it a tombstone. The task holds no room any more; the handle runs or drops it, and reports the
+    /// end with [`disposed`](State::disposed).
     ///
-    /// Tombstones that are too many are swept out, to be dropped when the lock is free; their block
-    /// may [come back](TaskQueue::give_back).
+    /// If there are too many tombstones some are swept out, for the caller to drop after unlocking. Their block
+    /// can be [given back](TaskQueue::give_back).
     pub(crate) fn withdraw(
         &mut self,
         is_tombstone: &dyn Fn(&J) -> bool,
@@ -629,8 +675,11 @@ impl<J> State<J> {
         if let Some(load_stats) = &self.load_stats {
             load_stats.leave(1);
         }
+        // The task's room is free from here on, although its captures may live for longer.
         self.admit_heads(effects);
+        // A waiting submitter's task may have been admitted in place of the claimed one.
         self.notify_workers(effects);
+        // Proportional to the queue, so that the cost of sweeps is paid for by the claims since the last one.
         (self.tombstones > self.queue.len() / 2 + FEW_TOMBSTONES).then(|| {
             let swept = self.queue.sweep(is_tombstone);
             self.tombstones -= swept.len();
@@ -638,63 +687,71 @@ impl<J> State<J> {
         })
     }
 
-    /// Step C3: one of those that were taken out has been disposed of, or has ended.
+    /// Step C3: counts the end of a removed task.
     pub(crate) fn disposed(&mut self, outcome: Outcome, effects: &mut Effects<J>) {
         self.disposing -= 1;
         self.counts.count(outcome);
+        // Only now: a wait for the end must not return before the captures are dropped.
         self.set_if_idle(effects);
         self.set_if_ended(effects);
     }
 
-    /// Another number of workers from now on. Nothing has changed if that is refused.
+    /// Changes the capacity. An error leaves everything as it was.
     pub(crate) fn tune(
         &mut self,
         capacity: Capacity,
         effects: &mut Effects<J>,
     ) -> Result<(), TuneError> {
         let capacity = capacity.bound();
+        // A pool without workers would accept tasks that nobody runs.
         if capacity == 0 {
             return Err(TuneError::ZeroCapacity);
         }
         if capacity == UNLIMITED && self.idle.is_ring() {
             return Err(TuneError::PreallocateUnlimited);
         }
+        // A ring has a slot for each worker that may park, compensating ones included.
         let slots = capacity.saturating_add(self.max_compensation);
+        // Growing may fail for want of memory, so the ring comes first; shrinking needs the excess retired first.
         if capacity > self.capacity {
+            // Before the capacity changes, so that a failed allocation leaves the old one in force.
             self.idle.resize(slots).map_err(TuneError::OutOfMemory)?;
             self.capacity = capacity;
         } else {
             self.capacity = capacity;
+            // Before the ring shrinks: it must not have more parked workers than slots.
             self.retire_excess(effects);
-            // Without memory for fewer slots the ring keeps those it has.
+            // A failed allocation is harmless: the ring keeps its larger memory, and the slots are not used.
             let _ = self.idle.resize(slots);
         }
         self.show_size();
+        // Waiters first: the wake policy must see the tasks that the new room admits.
         self.admit_heads(effects);
         self.notify_workers(effects);
         Ok(())
     }
 
-    /// Open again. Waits for the end are woken, and find another generation. `false` if it was
-    /// open.
+    /// Opens a released pool again and wakes the waits for its end, which see a new generation. Returns `false` if
+    /// the pool was open.
     pub(crate) fn reboot(&mut self, effects: &mut Effects<J>) -> bool {
         let was_released = !std::mem::replace(&mut self.open, true);
         if was_released {
             self.discards = false;
+            // The number tells a woken wait that its own release is over, even if the pool is in use again.
             self.generation += 1;
             effects.set_all(&mut self.on_end);
         }
         was_released
     }
 
-    /// Step Q1: a waiter's entry joins the wait queue.
+    /// Step Q1: appends a waiting submitter to the wait queue and returns its ticket.
     pub(crate) fn enqueue_waiter(&mut self, entry: Arc<WaiterEntry<J>>) -> u64 {
         self.wait_queue.push(entry)
     }
 }
 
 impl<J> State<J> {
-    /// With `levels` if the pool goes by priorities.
+    /// Creates the state of a new pool, with `levels` if tasks have priorities.
     pub(crate) fn new(config: &Config, levels: Option<Levels<J>>) -> Result<Self, TryReserveError> {
         Ok(Self {
             number: 0,

@@ -1,16 +1,15 @@
-//! A number that many threads add to at the same time, and that is seldom read.
+//! A counter that many threads increment and that is rarely read.
 //!
-//! On one cache line they would take it from each other for each addition. So each thread has one
-//! of a few lines (a striped counter, as Java's `LongAdder`); those that share one lose speed, not
-//! counts.
+//! On one cache line the threads would take it from each other with each addition. So each thread uses one of a
+//! few lines (a striped counter, like Java's `LongAdder`). Threads that share a line lose speed, not counts.
 //!
-//! Not for: a number that decides anything. The sum is of no single instant.
+//! The sum is not a snapshot, so no decision may depend on it.
 
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::thread::thread_number;
 
-/// In a model all add to one, which is what the sum shows anyway.
+/// Number of cache lines. One in a model, since the sum cannot tell the difference.
 const LINES: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 
 pub(crate) struct StripedCounter([CachePadded<AtomicU64>; LINES]);
@@ -26,11 +25,12 @@ impl StripedCounter {
         expect(clippy::modulo_one, reason = "one line in a model")
     )]
     pub(crate) fn add_one(&self) {
-        // Relaxed: the number stands for nothing but itself.
+        // Relaxed: no other memory is read because of the count.
         self.0[thread_number() % LINES].fetch_add(1, Relaxed);
     }
 
     pub(crate) fn sum(&self) -> u64 {
+        // Line by line, so the sum belongs to no instant. It never misses an addition that the caller knows of.
         self.0.iter().map(|line| line.load(Relaxed)).sum()
     }
 }

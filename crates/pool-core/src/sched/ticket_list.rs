@@ -1,21 +1,20 @@
-//! A list in order of arrival, whose entries leave from anywhere by their tickets: everything that
-//! waits in a pool, and may give up.
-//!
-//! Not for: what an entry is, or why it leaves.
+//! A list in order of arrival whose entries can be removed from anywhere by ticket. It holds the waiters of a pool,
+//! which may give up.
 //!
 //! # Invariants
-//! 1. Tickets ascend, and no ticket is given twice. So an entry is found by a binary search, and the
-//!    ticket of an entry that has left finds nothing.
-//! 2. An entry that leaves from the middle leaves a hole. There are at most [`FEW`] more holes than
-//!    entries, so that a removal takes O(log n) steps, and O(1) moves on average.
-//! 3. The memory is that of twice the entries, and of [`FEW`] more.
+//! 1. Tickets ascend and are never reused. So a binary search finds an entry, and the ticket of a removed entry finds
+//!    nothing.
+//! 2. Removing an entry from the middle leaves a hole. There are at most [`FEW`] more holes than entries, so a
+//!    removal takes O(log n) steps and an amortised O(1) moves.
+//! 3. The memory is at most that of twice the entries plus [`FEW`].
 
 use std::collections::VecDeque;
 
-/// Holes, and places of entries that have left, that are left alone.
+/// Number of holes and unused places that are tolerated regardless of the length.
+// So that short lists, which are the common case, are neither compacted nor reallocated.
 const FEW: usize = 32;
 
-/// See the [module](self).
+/// See the [module documentation](self).
 #[derive(Debug)]
 pub struct TicketList<T> {
     entries: VecDeque<(u64, Option<T>)>,
@@ -50,8 +49,9 @@ impl<T> TicketList<T> {
         ticket
     }
 
-    /// Removes the oldest entry.
+    /// Removes and returns the oldest entry.
     pub fn pop(&mut self) -> Option<T> {
+        // Skips holes. Each hole is skipped once, so that a pop takes O(1) steps on average.
         let popped = loop {
             steps::count();
             if let (_, Some(entry)) = self.entries.pop_front()? {
@@ -63,29 +63,32 @@ impl<T> TicketList<T> {
         Some(popped)
     }
 
-    /// Removes the entry with this ticket, if it has not left.
+    /// Removes and returns the entry with this ticket, if it is still there.
     pub fn remove(&mut self, ticket: u64) -> Option<T> {
         let by_ticket = |&(other, _): &(u64, _)| {
             steps::count();
             other
         };
         let at = self.entries.binary_search_by_key(&ticket, by_ticket).ok()?;
+        // Left as a hole, because closing the gap would move up to half of the list under the pool's lock.
         let removed = self.entries[at].1.take()?;
         self.len -= 1;
         self.tidy();
         Some(removed)
     }
 
-    /// Removes all entries, and gives the memory back.
+    /// Removes all entries and frees the memory.
     pub fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.len = 0;
+        // The entries are dropped by the caller, because some of them own wakers and a lock is held here.
         let entries = std::mem::take(&mut self.entries);
         entries.into_iter().filter_map(|(_, entry)| entry)
     }
 
-    /// Invariants 2 and 3, after a removal: what is moved here is paid for by the removals since.
+    /// Restores invariants 2 and 3 after a removal.
     #[inline]
     fn tidy(&mut self) {
+        // Proportional to the entries, so that the moves of a sweep are paid for by the removals since the last one.
         let most = 2 * self.len + FEW;
         if self.entries.len() > most || self.entries.capacity() > 2 * most {
             self.sweep(most);
@@ -102,7 +105,7 @@ impl<T> TicketList<T> {
     }
 }
 
-/// What the lists of this thread have looked at and moved. Counted in unit tests only.
+/// Number of steps and moves of this thread's lists. Counted in unit tests only.
 #[cfg(test)]
 pub(crate) mod steps {
     use std::cell::Cell;

@@ -1,21 +1,20 @@
 //! The wait queue: submitters that wait for room, first come, first served.
 //!
-//! A waiter leaves its request in its entry: its task, or that it wants a permit. The section that
-//! frees room takes the head's request at once, and the owner is woken after it. So an owner that
-//! sleeps, or a future that is never polled again, holds up no other waiter, as long as it waits;
-//! one that was given a permit holds that room from then on.
+//! A waiting submitter leaves its request, a task or the wish for a permit, in an entry. The section that frees room
+//! serves the head's request at once and wakes the owner afterwards. So a sleeping owner, or a future that is not
+//! polled again, delays no other waiter. A served permit request holds its room from then on.
 //!
 //! # Invariants
-//! 1. An entry's request leaves it exactly once: claimed by a pool, given back by a release, or
-//!    withdrawn by its owner. The entry's own lock decides which.
-//! 2. `done` is stored after the stage has left `Waiting`, by the same thread. It only
-//!    ends a spin: how the wait ended is read under the entry's lock.
-//! 3. A claim and a release take the entry's waiter with the request, to be woken once no lock is
-//!    held. Wakers are called and dropped with no lock held.
+//! 1. A request leaves its entry exactly once: claimed by a pool, returned by a release, or withdrawn by its owner.
+//!    The entry's own lock decides which.
+//! 2. `done` is stored after the stage has left `Waiting`, by the same thread. It only ends a spin: the outcome of
+//!    the wait is read under the entry's lock.
+//! 3. A claim and a release take the waiter together with the request, and wake it once no lock is held. Wakers are
+//!    called and dropped with no lock held.
 //!
-//! A waiter entry may stand in several wait queues (a waiter of several pools); the first claim
-//! wins and the other wait queues find the entry empty. Such entries count themselves in their
-//! [`WaiterCount`], for no wait queue knows how many of its entries are empty.
+//! A waiter of several pools puts one entry into several wait queues. The first claim wins, and the other wait queues
+//! find the entry empty. Such entries are counted in their [`WaiterCount`], because no wait queue knows how many of
+//! its entries are empty.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -31,20 +30,20 @@ use crate::sched::spin::{SUBMIT, spin_until};
 use crate::sched::ticket_list::TicketList;
 use crate::task::cancel::CancelToken;
 
-/// What a waiter wants room for.
+/// What a waiting submitter wants.
 #[derive(Debug)]
 pub enum Request<J> {
-    /// This task, which enters the queue with the room.
+    /// Admission of this task.
     Task(J),
-    /// A permit: the room alone.
+    /// A permit: room without a task.
     Permit,
 }
 
 impl<J> Request<J> {
-    /// The task of a waiter that came with one.
+    /// Returns the task of a request that came with one.
     ///
     /// # Panics
-    /// If it wants a permit.
+    /// If the request is for a permit.
     pub fn into_task(self) -> J {
         match self {
             Self::Task(job) => job,
@@ -53,30 +52,29 @@ impl<J> Request<J> {
     }
 }
 
-/// One waiter's place, shared by its owner and the wait queues it stands in.
+/// One waiter's entry, shared by its owner and the wait queues.
 pub(crate) struct WaiterEntry<J> {
     done: AtomicBool,
     inner: Mutex<Inner<J>>,
-    /// Of a waiter entry of several wait queues: where it is counted while its request waits.
+    /// For an entry in several wait queues: where its waiting request is counted.
     waiter_count: Option<Arc<WaiterCount>>,
-    /// Of a scheduler's task: it stands in the wait queue however many may wait.
+    /// For a scheduler's task: it does not count towards the maximum number of waiters.
     uncounted: bool,
 }
 
-/// How many waiter entries of several wait queues hold a request.
-///
-/// Relaxed throughout: an entry counts itself out under its own lock, so a thread that has read
-/// there how the wait ended finds it counted out.
+/// Number of entries in several wait queues that hold a request.
+// Relaxed throughout: an entry is subtracted under its own lock, so a thread that has read the outcome of the wait
+// there finds the entry subtracted.
 #[derive(Debug)]
 pub struct WaiterCount(AtomicUsize);
 
 impl WaiterCount {
-    /// No entry yet.
+    /// Creates a count of 0.
     pub fn new() -> Arc<Self> {
         Arc::new(Self(AtomicUsize::new(0)))
     }
 
-    /// How many hold a request.
+    /// Returns the number of entries that hold a request.
     #[expect(clippy::len_without_is_empty, reason = "no caller asks")]
     pub fn len(&self) -> usize {
         self.0.load(Relaxed)
@@ -85,49 +83,50 @@ impl WaiterCount {
 
 struct Inner<J> {
     stage: Stage<J>,
-    /// Who is woken when the request leaves. None of a scheduler's task, nor of a future that has not
-    /// been polled since it entered the queue.
+    /// The waiter to wake when the request leaves. `None` for a scheduler's task, and for a future that has not been
+    /// polled since it entered the queue.
     waiter: Option<Waiter>,
 }
 
 enum Stage<J> {
     Waiting(Request<J>),
-    /// The task was accepted, or room reserved, by the pool of this number.
+    /// The pool of this number accepted the task or reserved the room.
     Served(usize),
-    /// The pool was released; here is the request.
+    /// The pool was released. The owner has not fetched the request yet.
     Returned(Request<J>),
-    /// The owner has the request again.
+    /// The owner has its request back.
     Withdrawn,
 }
 
-/// How a wait ended. `A` says more about the acceptance: of a waiter entry, which pool it was.
+/// Outcome of a wait. `A` describes the acceptance; for a waiter entry it is the number of the pool.
 pub(crate) type WaitResult<J, A = ()> = Result<A, (Reason, J)>;
 
-/// How an entry's wait ended.
+/// Outcome of an entry's wait.
 type Served<J> = WaitResult<Request<J>, usize>;
 
 impl<J> WaiterEntry<J> {
-    /// An entry whose owner sleeps on `parker`.
+    /// Creates an entry whose owner sleeps on `parker`.
     pub(crate) fn of_thread(request: Request<J>, parker: Parker) -> Arc<Self> {
         Self::new(request, Some(Waiter::Thread(parker)), None, false)
     }
 
-    /// An entry whose owner is polled; [`poll`](WaiterEntry::poll) says how to wake it.
+    /// Creates an entry whose owner is polled; [`poll`](WaiterEntry::poll) registers its waker.
     pub(crate) fn of_future(request: Request<J>) -> Arc<Self> {
         Self::new(request, None, None, false)
     }
 
-    /// An entry whose owner is not woken, and which does not count as one that waits.
+    /// Creates an entry that is not counted as waiting and whose owner is not woken.
     pub(crate) fn of_scheduled_task(job: J) -> Arc<Self> {
         Self::new(Request::Task(job), None, None, true)
     }
 
-    /// An entry that may stand in several wait queues.
+    /// Creates an entry for several wait queues.
     pub(crate) fn counted_in(
         request: Request<J>,
         sleeper: Option<Parker>,
         waiter_count: Arc<WaiterCount>,
     ) -> Arc<Self> {
+        // Before the entry exists: a claim, which subtracts it, can only come later.
         waiter_count.0.fetch_add(1, Relaxed);
         Self::new(
             request,
@@ -154,35 +153,36 @@ impl<J> WaiterEntry<J> {
         })
     }
 
-    /// Whether a scheduler's task waits here.
+    /// Whether the entry is a scheduler's task.
     pub(crate) fn is_scheduled_task(&self) -> bool {
         self.uncounted
     }
 
-    /// Step Q2: takes the request for the pool of this number, and the waiter to be woken. `None`
-    /// if the request has left the entry.
+    /// Step Q2: takes the request for the pool of this number, and the waiter to wake. Returns `None` if the request has
+    /// left the entry.
     pub(crate) fn claim(&self, pool: usize) -> Option<(Request<J>, Option<Waiter>)> {
         self.take(|request, waiter| (Stage::Served(pool), (request, waiter.take())))
     }
 
-    /// Step Q4: the owner wants its request back. `None` if it has left the entry.
+    /// Step Q4: takes the request back for the owner. Returns `None` if it has left the entry.
     pub(crate) fn withdraw(&self) -> Option<Request<J>> {
-        // Its waker stays: the caller may hold the pool's lock.
+        // The waker stays in the entry, because the caller may hold the pool's lock and must not drop it there.
         self.take(|request, _| (Stage::Withdrawn, request))
     }
 
-    /// Step R1: the pool is released; the request goes back to its owner; its waiter is to be
-    /// woken. `false` if the request has left the entry.
+    /// Step R1: returns the request to its owner because the pool is released. Returns whether the request was still
+    /// there, and the waiter to wake.
     pub(crate) fn give_back(&self) -> (bool, Option<Waiter>) {
         let taken = self.take(|request, waiter| (Stage::Returned(request), waiter.take()));
         (taken.is_some(), taken.flatten())
     }
 
-    /// Takes the request out of the stage `Waiting`, if that is where it is.
+    /// Takes the request and moves on to the `next` stage, if the stage is `Waiting`.
     fn take<T>(
         &self,
         next: impl FnOnce(Request<J>, &mut Option<Waiter>) -> (Stage<J>, T),
     ) -> Option<T> {
+        // Claim, release and withdrawal compete for the request. The first one to take this lock has it (invariant 1).
         let mut inner = self.inner.lock();
         match std::mem::replace(&mut inner.stage, Stage::Withdrawn) {
             Stage::Waiting(request) => {
@@ -190,7 +190,8 @@ impl<J> WaiterEntry<J> {
                 inner.stage = stage;
                 self.leave_count();
                 drop(inner);
-                self.done.store(true, Relaxed); // Invariant 2.
+                // Relaxed by invariant 2. After the unlock, so that an owner that stops spinning finds the lock free.
+                self.done.store(true, Relaxed);
                 Some(taken)
             }
             other => {
@@ -200,24 +201,25 @@ impl<J> WaiterEntry<J> {
         }
     }
 
-    /// Called under the entry's lock, as its request leaves.
+    /// Subtracts the entry from its count. Called under the entry's lock, as its request leaves.
     fn leave_count(&self) {
         if let Some(waiter_count) = &self.waiter_count {
+            // Under the entry's lock, so that an owner who reads the outcome there finds the count lowered.
             waiter_count.0.fetch_sub(1, Relaxed);
         }
     }
 
-    /// Whether the request has left the entry. A hint to stop spinning for.
+    /// Whether the request has left the entry. A hint that ends a spin.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Relaxed) // Invariant 2.
     }
 
-    /// Whether a release has given the request back, and the owner has not fetched it.
+    /// Whether a release has returned the request and the owner has not fetched it.
     pub(crate) fn is_returned(&self) -> bool {
         matches!(self.inner.lock().stage, Stage::Returned(_))
     }
 
-    /// Sleeps until the wait is over. `None` if the time is up first, or the token is cancelled.
+    /// Sleeps until the wait is over. Returns `None` if the deadline passes first or the token is cancelled.
     pub(crate) fn wait(
         &self,
         parker: &Parker,
@@ -226,9 +228,10 @@ impl<J> WaiterEntry<J> {
         token: Option<&CancelToken>,
     ) -> Option<Served<J>> {
         spin_until(SUBMIT, || self.is_done());
-        // Step Q6: before the first look at the token.
+        // Step Q6: before the first look at the token. A cancellation between the two would wake nobody otherwise.
         let _listening = token.map(|token| token.notify(Waiter::Thread(parker.clone())));
         loop {
+            // Before the token and the deadline: a served request must be reported as served.
             if let Some(result) = self.outcome() {
                 return Some(result);
             }
@@ -247,7 +250,7 @@ impl<J> WaiterEntry<J> {
         }
     }
 
-    /// Step Q5: how the wait ended, if it has.
+    /// Step Q5: returns the outcome of the wait, if it is over.
     pub(crate) fn outcome(&self) -> Option<Served<J>> {
         Self::outcome_of(&mut self.inner.lock().stage)
     }
@@ -260,35 +263,37 @@ impl<J> WaiterEntry<J> {
             }
             Stage::Returned(request) => Some(Err((Reason::Released, request))),
             Stage::Served(pool) => {
+                // Kept, because a future that is dropped after it was served asks again, to return a permit's room.
                 *stage = Stage::Served(pool);
                 Some(Ok(pool))
             }
-            // The owner has its request, and asks no more.
+            // The owner has taken its request and does not ask again, so the number is never used.
             Stage::Withdrawn => Some(Ok(0)),
         }
     }
 
-    /// As [`outcome`](WaiterEntry::outcome); if it has not ended, `waker` is called when it does.
+    /// Like [`outcome`](WaiterEntry::outcome). If the wait is not over, registers `waker`.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Served<J>> {
-        // Cloned first: a waker's clone is user code.
-        // USER CODE: the waker's clone, before the lock. A panic leaves the future in the wait queue.
+        // USER CODE: the waker's clone. Before the lock is taken, and a panic leaves the future in the wait queue.
         let fresh = waker.clone();
         let mut inner = self.inner.lock();
         let outcome = Self::outcome_of(&mut inner.stage);
+        // Replaced on each poll, because a future may move to another task in between.
         let unneeded = if outcome.is_none() {
             inner.waiter.replace(Waiter::Task(fresh))
         } else {
             Some(Waiter::Task(fresh))
         };
         drop(inner);
-        // USER CODE: the drop of a waker. A panic must not cost the caller the answer.
+        // USER CODE: the drop of a waker, after the unlock. A panic must not cost the caller the answer.
         drop_quietly(unneeded);
         outcome
     }
 
-    /// The owner asks in a forked child, where a thread that is not there may hold the lock. Then
-    /// the request was just leaving the wait queue, there.
+    /// Ends the wait of an owner in a forked child.
     pub(crate) fn abandon(&self) -> WaitResult<Request<J>> {
+        // A thread of the parent may have held the lock during the fork and does not exist here, so blocking on it would
+        // never end. If it did, the request was just leaving the wait queue there.
         let Some(mut inner) = self.inner.try_lock() else {
             return Ok(());
         };
@@ -300,10 +305,10 @@ impl<J> WaiterEntry<J> {
     }
 }
 
-/// The wait queue of one pool. Held under the pool's lock.
+/// The wait queue of one pool. Protected by the pool's lock.
 pub(crate) struct WaitQueue<J> {
     entries: TicketList<Arc<WaiterEntry<J>>>,
-    /// Waiter entries that do not count as ones that wait.
+    /// Number of entries that do not count as waiting.
     uncounted: usize,
 }
 
@@ -315,32 +320,33 @@ impl<J> WaitQueue<J> {
         }
     }
 
-    /// Waiter entries that stand in the wait queue.
+    /// Number of entries.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Waiter entries that may not be more than `max_waiting`.
+    /// Number of entries that `max_waiting` limits.
     #[inline]
     pub(crate) fn counted(&self) -> usize {
         self.len() - self.uncounted
     }
 
-    /// Joins the end. The ticket is for [`remove`](WaitQueue::remove).
+    /// Appends an entry. Returns the ticket for [`remove`](WaitQueue::remove).
     pub(crate) fn push(&mut self, entry: Arc<WaiterEntry<J>>) -> u64 {
+        // A due task of a scheduler must not be refused, and must not use up the places of callers either.
         self.uncounted += usize::from(entry.uncounted);
         self.entries.push(entry)
     }
 
-    /// The head leaves.
+    /// Removes and returns the head.
     pub(crate) fn pop(&mut self) -> Option<Arc<WaiterEntry<J>>> {
         let entry = self.entries.pop()?;
         self.uncounted -= usize::from(entry.uncounted);
         Some(entry)
     }
 
-    /// The entry with this ticket leaves, if it stands here. O(log n) amortised.
+    /// Removes and returns the entry with this ticket, if it is still there. O(log n) amortised.
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<Arc<WaiterEntry<J>>> {
         let entry = self.entries.remove(ticket)?;
         self.uncounted -= usize::from(entry.uncounted);
@@ -374,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_the_middle_keeps_the_order_of_the_others() {
+    fn an_entry_removed_from_the_middle_leaves_the_others_in_order() {
         let mut wait_queue = wait_queue_of(6);
         assert!(wait_queue.remove(2).is_some());
         assert!(wait_queue.remove(2).is_none(), "only once");
@@ -385,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_is_settled_by_exactly_one_of_claim_withdraw_and_give_back() {
+    fn a_request_leaves_its_entry_by_exactly_one_of_claim_withdraw_and_give_back() {
         let entry = WaiterEntry::of_thread(Request::Task(5), Parker::new());
         assert!(!entry.is_done() && entry.outcome().is_none());
         assert!(matches!(entry.claim(3), Some((Request::Task(5), _))));

@@ -1,8 +1,7 @@
-//! What may be handed to a pool: a closure, or a typed pool's argument.
+//! The types that a pool accepts as tasks: closures, or a typed pool's argument.
 //!
-//! The trait is the runner's and not the task's. So the compiler knows a typed pool's argument
-//! before it looks at what is handed over, and `pool.submit(text.into())` or a coercion to a boxed
-//! trait object needs no annotation.
+//! The runner implements the trait, not the task. So the compiler knows a typed pool's argument type before it looks at
+//! the value, and `pool.submit(text.into())` or a coercion to a boxed trait object needs no annotation.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use crate::engine::runner::Runner;
 use crate::task::cell::SpawnCell;
 use crate::task::record::TaskRecord;
 
-/// What a pool takes as a task: with a runner that `Accepts<T>`, the pool takes any `T`.
+/// The types that a runner accepts as tasks: a pool whose runner implements `Accepts<T>` takes any `T`.
 ///
 /// - [`Closures`](crate::Closures), the runner of a [`Pool`](crate::Pool), accepts every
 ///   `FnOnce() -> V + Send + 'static`, and the value is what the closure returns.
@@ -50,33 +49,33 @@ use crate::task::record::TaskRecord;
     note = "a function over any runner `R` asks for `R: Accepts<{T}>`"
 )]
 pub trait Accepts<T>: Runner + Sealed<T> {
-    /// What a task returns. Of a submitted task it is dropped on the worker, as a part of the task;
-    /// a spawned one's goes to its handle.
+    /// The value of a task. The value of a submitted task is dropped on the worker as part of the task; that of a spawned
+    /// task goes to its handle.
     type Value: Send + 'static;
 
-    /// A task without a handle.
+    /// Creates the job of a task without a handle.
     #[doc(hidden)]
     fn plain(task: T) -> Self::Job;
 
-    /// The same, made where it is to lie. It is written when this returns, and runs no user code.
+    /// The same, constructed in place. The job is written on return, and no user code is run.
     #[doc(hidden)]
     #[inline]
     fn plain_in(task: T, place: &mut MaybeUninit<Self::Job>) {
         place.write(Self::plain(task));
     }
 
-    /// The task of such a job, which was refused.
+    /// Takes the task back out of such a job that was refused.
     #[doc(hidden)]
     fn task_of(job: Self::Job) -> T;
 
-    /// A task with a handle, and what it was given.
+    /// Creates the cell of a task with a handle and its record.
     #[doc(hidden)]
     fn in_cell(&self, task: T, record: Option<Box<TaskRecord>>) -> Arc<SpawnCell>;
 
-    /// The task in such a cell, whose job was refused.
+    /// Takes the task back out of such a cell whose job was refused.
     #[doc(hidden)]
     fn task_in(cell: &SpawnCell) -> T;
 }
 
-/// Implemented for the two runners, and for what each takes.
+/// Seals [`Accepts`]. Implemented for the two runners.
 pub trait Sealed<T> {}

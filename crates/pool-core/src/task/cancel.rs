@@ -1,17 +1,14 @@
-//! A token that asks for an end: cooperative cancelling.
+//! Cancellation tokens: cooperative requests to stop.
 //!
-//! Not for: ending a thread, or a task that does not look. Whatever a token is given to looks at it,
-//! or waits for it, and ends by itself.
+//! A token ends neither threads nor tasks. Tasks that hold a token poll it, or wait for it, and return by themselves.
 //!
 //! # Invariants
-//! 1. `cancelled` is stored under the lock of its node, once, and never taken back. The section that
-//!    stores it takes all listeners out, so a listener that is added finds it set or is notified.
-//! 2. A node refers to its parents strongly, and is referred to by them weakly. When it is cancelled
-//!    or goes, it takes its entries out of their maps: what a child cost is given back.
-//! 3. Nodes are cancelled and dropped by loops, not by recursion: a chain of children may be of any
-//!    length.
-//! 4. Wakers are cloned, called and dropped with no lock held, and one node's lock is never taken
-//!    under another's.
+//! 1. `cancelled` is stored once, under the node's lock, and never reset. The section that stores it removes all
+//!    listeners, so a listener that is added later finds the flag set.
+//! 2. A node holds strong references to its parents, and they hold weak references to it. When it is cancelled or
+//!    dropped it removes its entries from their maps, so a child leaves no memory behind.
+//! 3. Nodes are cancelled and dropped in loops, not by recursion, so a chain of children can have any length.
+//! 4. Wakers are cloned, called and dropped with no lock held. No thread holds the locks of two nodes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,14 +29,12 @@ use sync_shim::{Clock, Mutex, MutexGuard, Parker, Process, Timeout};
 use crate::clock::default_clock;
 use crate::foreign::drop_quietly;
 
-/// Asks what it was given to, to stop. Clones are the same token.
+/// A token that requests its holders to stop. Clones are the same token.
 ///
-/// Cancelling is cooperative: a task looks at its token (or at
-/// [`current`](crate::task::current)`().is_cancelled()`), or waits with it instead of sleeping, and
-/// returns. A task that has not started is not run.
+/// Cancellation is cooperative: a task checks its token (or [`current`](crate::task::current)`().is_cancelled()`), or
+/// waits for it instead of sleeping, and returns. A task that has not started is not run.
 ///
-/// A [`child`](Self::child) is cancelled with its parent, and can be cancelled alone. Once
-/// cancelled, a token stays so.
+/// A [`child`](Self::child) is cancelled with its parent, and can be cancelled alone. A cancelled token stays cancelled.
 ///
 /// ```
 /// use pool_core::{CancelToken, Pool};
@@ -64,10 +59,9 @@ use crate::foreign::drop_quietly;
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// In a forked child an inherited token can be looked at and cancelled; waits for its cancelling
-/// return `false` at once.
+/// In a forked child an inherited token can be checked and cancelled. Waits for it return `false` at once.
 ///
-/// From tokio-util's `CancellationToken`, and Go's `context`.
+/// Modelled on tokio-util's `CancellationToken` and Go's `context`.
 #[derive(Clone)]
 #[doc(alias = "CancellationToken")]
 #[doc(alias = "interrupt")]
@@ -76,7 +70,7 @@ pub struct CancelToken(Arc<Node>);
 
 struct Node {
     cancelled: AtomicBool,
-    /// That made it.
+    /// The process that created the token.
     process: Process,
     inner: Mutex<Inner>,
 }
@@ -88,7 +82,7 @@ struct Inner {
     parents: Vec<Link>,
 }
 
-/// What hears of the cancelling.
+/// A party to notify of the cancellation.
 enum Listener {
     Child(Weak<Node>),
     Waiter(Waiter),
@@ -101,13 +95,13 @@ struct Link {
 }
 
 impl CancelToken {
-    /// A token that is cancelled by its own [`cancel`](Self::cancel) alone.
+    /// Creates a token that is cancelled only by its own [`cancel`](Self::cancel).
     pub fn new() -> Self {
         Self(Node::new())
     }
 
-    /// A token that is cancelled with this one, or alone. Costs one allocation, and O(log n) for the
-    /// n-th child; dropped, it leaves nothing behind.
+    /// Creates a token that is cancelled with this one, or alone. Costs one allocation, and O(log n) for the n-th child. A
+    /// dropped child leaves nothing behind.
     ///
     /// ```
     /// use pool_core::CancelToken;
@@ -124,14 +118,15 @@ impl CancelToken {
         child
     }
 
-    /// From now on it is cancelled with `parent`, too.
+    /// Links the token to `parent`: it is cancelled with it, too.
     pub(crate) fn cancel_with(&self, parent: &Self) {
         match parent.0.add(Listener::Child(Arc::downgrade(&self.0))) {
             Ok(Some(key)) => {
+                // After the parent's lock was released (invariant 4). A cancellation in between is found by the check below.
                 let mut inner = self.0.inner.lock();
                 if self.is_cancelled() {
                     drop(inner);
-                    parent.0.remove(key); // It has taken its links out already.
+                    parent.0.remove(key); // Its own cancellation has run before, and cannot remove this link.
                 } else {
                     let parent = Arc::clone(&parent.0);
                     inner.parents.push(Link { parent, key });
@@ -142,8 +137,8 @@ impl CancelToken {
         }
     }
 
-    /// Cancels it, and its children. `false` if that was done before. May call the wakers of futures
-    /// that wait.
+    /// Cancels the token and its children. Returns `false` if it was cancelled before. May call the wakers of waiting
+    /// futures.
     ///
     /// ```
     /// use pool_core::CancelToken;
@@ -155,6 +150,7 @@ impl CancelToken {
     /// ```
     pub fn cancel(&self) -> bool {
         let mut wakes = WakeList::new();
+        // A list instead of recursion, because a chain of children may be longer than the stack is deep (invariant 3).
         let mut nodes = vec![Arc::clone(&self.0)];
         let mut first = None;
         while let Some(node) = nodes.pop() {
@@ -173,23 +169,25 @@ impl CancelToken {
                 parent.remove(key);
             }
         }
-        wakes.wake_all(); // Step T3.
+        wakes.wake_all(); // Step T3, with no lock held, because wakers are user code.
         first.unwrap_or_default()
     }
 
-    /// Whether it was cancelled. One load. What was done before the cancelling is visible to a
-    /// thread that reads `true`.
+    /// Returns whether the token is cancelled. Costs one load. A thread that reads `true` sees everything that happened
+    /// before the cancellation.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Acquire) // Pairs with the store in `Node::cancel`.
     }
 
-    /// Blocks until it is cancelled: `true`. In a forked child it does not wait for an inherited token.
+    /// Blocks until the token is cancelled and returns `true`. In a forked child it does not wait for an inherited token.
     pub fn wait(&self) -> bool {
+        // The thread that would cancel it may not exist in a forked child.
         if !self.0.process.is_current() {
             return self.is_cancelled();
         }
         let parker = Parker::of_thread();
+        // Before the first look, so that a cancellation between the two wakes this thread.
         let _listening = self.notify(Waiter::Thread(parker.clone()));
         while !self.is_cancelled() {
             parker.park();
@@ -197,8 +195,8 @@ impl CancelToken {
         true
     }
 
-    /// Blocks until it is cancelled (`true`), at most that long, or until that instant, by the
-    /// monotonic clock: a sleep that can be ended.
+    /// Blocks until the token is cancelled (`true`), or until the time limit has passed by the monotonic clock: a sleep that
+    /// can be interrupted.
     ///
     /// ```
     /// use pool_core::CancelToken;
@@ -213,7 +211,7 @@ impl CancelToken {
         self.wait_timeout_by(&*default_clock(), timeout)
     }
 
-    /// As [`wait_timeout`](Self::wait_timeout), by that clock.
+    /// Like [`wait_timeout`](Self::wait_timeout), by the given clock.
     pub fn wait_timeout_by(&self, clock: &dyn Clock, timeout: impl Into<Timeout>) -> bool {
         match timeout.into().deadline(clock) {
             Some(deadline) => self.wait_until(clock, deadline),
@@ -226,14 +224,14 @@ impl CancelToken {
         let _listening = self.notify(Waiter::Thread(parker.clone()));
         while !self.is_cancelled() {
             if !clock.park_until(&parker, deadline) {
+                // The cancellation may have come together with the deadline.
                 return self.is_cancelled();
             }
         }
         true
     }
 
-    /// Waits until it is cancelled, as a future. Works under any runtime. The answer is that of
-    /// [`wait`](Self::wait).
+    /// Async version of [`wait`](Self::wait). Works on any runtime.
     ///
     /// ```
     /// use pool_core::CancelToken;
@@ -251,8 +249,8 @@ impl CancelToken {
         }
     }
 
-    /// Returns a guard that cancels the token when it is dropped: by a return, a `?`, a panic, or with the
-    /// future that holds it.
+    /// Returns a guard that cancels the token when it is dropped: by a return, a `?`, a panic, or the drop of the future that
+    /// holds it.
     ///
     /// ```
     /// use pool_core::{CancelToken, Pool};
@@ -272,8 +270,8 @@ impl CancelToken {
         CancelOnDrop(Some(self))
     }
 
-    /// Wakes the waiter when the token is cancelled, until the guard is dropped. To be called before
-    /// a look at the token: one that was cancelled already wakes nothing.
+    /// Registers a waiter until the guard is dropped. The caller must check the token afterwards: a token that was cancelled
+    /// before wakes nobody.
     pub(crate) fn notify(&self, waiter: Waiter) -> Listening<'_> {
         let key = self.0.add(Listener::Waiter(waiter)).ok().flatten();
         Listening { node: &self.0, key }
@@ -287,7 +285,7 @@ impl CancelToken {
 pub struct CancelOnDrop(Option<CancelToken>); // `None` once disarmed.
 
 impl CancelOnDrop {
-    /// Returns the token, which is not cancelled then.
+    /// Returns the token without cancelling it.
     ///
     /// ```
     /// use pool_core::CancelToken;
@@ -318,16 +316,17 @@ impl Node {
         })
     }
 
-    /// The lock. `None` in a forked child, where a thread that is not there may hold it.
+    /// Locks the node. Returns `None` in a forked child, where a thread that does not exist may hold the lock.
     fn inner(&self) -> Option<MutexGuard<'_, Inner>> {
         self.process.is_current().then(|| self.inner.lock())
     }
 
-    /// The listeners to be notified, and the links to the parents, which have nothing to tell it any
-    /// more; `None` if it was cancelled before.
+    /// Cancels the node. Returns its listeners, which the caller notifies, and the links to its parents, which are no longer
+    /// needed. Returns `None` if it was cancelled before.
     fn cancel(&self) -> Option<(BTreeMap<u64, Listener>, Vec<Link>)> {
         // Step T2.
         let mut inner = self.inner();
+        // Under the lock, so that of two calls exactly one takes the listeners.
         if self.cancelled.load(Acquire) {
             return None;
         }
@@ -339,15 +338,15 @@ impl Node {
         Some(taken.unwrap_or_default())
     }
 
-    /// Adds a listener: its key, if there is a lock to add it under.
+    /// Adds a listener and returns its key, or `None` in a forked child.
     ///
     /// # Errors
-    /// The listener, if the token was cancelled before.
+    /// Returns the listener if the token was cancelled before.
     fn add(&self, listener: Listener) -> Result<Option<u64>, Listener> {
         let Some(mut inner) = self.inner() else {
             return Ok(None);
         };
-        // Step T1, invariant 1: under the lock.
+        // Step T1, invariant 1: under the lock, so that a cancellation either is seen here or finds the listener.
         if self.cancelled.load(Acquire) {
             return Err(listener);
         }
@@ -357,22 +356,23 @@ impl Node {
         Ok(Some(key))
     }
 
-    /// A listener leaves, if it has not been notified.
+    /// Removes a listener, if it has not been notified.
     fn remove(&self, key: u64) {
         if let Some(mut inner) = self.inner() {
             let removed = inner.listeners.remove(&key);
             drop(inner);
-            drop_quietly(removed); // Perhaps a waker: the lock is free.
+            drop_quietly(removed); // After the unlock: it may be a waker, whose drop is user code.
         }
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Invariant 3.
+        // A loop, because the recursive drop of a long chain would overflow the stack (invariant 3).
         let mut links = mem::take(&mut self.inner.get_mut().parents);
         while let Some(Link { parent, key }) = links.pop() {
             parent.remove(key);
+            // The parent's own drop would recurse; its links are moved into this loop instead, so that it has none.
             if let Some(mut last) = Arc::into_inner(parent) {
                 links.append(&mut last.inner.get_mut().parents);
             }
@@ -380,7 +380,7 @@ impl Drop for Node {
     }
 }
 
-/// While it lives a waiter is woken by its token.
+/// A guard while which a waiter is woken by its token.
 pub(crate) struct Listening<'a> {
     node: &'a Node,
     key: Option<u64>,
@@ -394,11 +394,11 @@ impl Drop for Listening<'_> {
     }
 }
 
-/// Resolves when its token is cancelled. See [`CancelToken::cancelled`].
+/// A future that resolves when its token is cancelled. See [`CancelToken::cancelled`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Cancelled {
     token: CancelToken,
-    /// Of its waker, from the first poll on.
+    /// The key of its waker, from the first poll on.
     key: Option<u64>,
 }
 
@@ -410,8 +410,9 @@ impl Future for Cancelled {
         if is_cancelled || !self.token.0.process.is_current() {
             return Poll::Ready(is_cancelled);
         }
-        // Cloned first: a waker's clone is user code.
+        // Before the lock is taken, because a waker's clone is user code.
         let waiter = Listener::Waiter(Waiter::Task(context.waker().clone()));
+        // Removed first, so that the token's map does not grow with each poll.
         if let Some(stale) = self.key.take() {
             self.token.0.remove(stale);
         }

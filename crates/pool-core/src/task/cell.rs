@@ -1,21 +1,21 @@
 //! A spawned task: closure, state and value in one shared allocation.
 //!
-//! The queue and the handle each hold a reference. The first claim decides which party runs the task
-//! or drops its captures: a worker, a joiner, a cancel or a release. If the handle is first, the entry
-//! in the queue is a *tombstone*.
+//! The queue and the handle each hold a reference. A worker, a join, a cancellation and a release compete to claim the
+//! task. The first claim decides who runs it or drops its captures. If the handle is first, the entry in the queue is a
+//! *tombstone*.
 //!
-//! A cell's type is erased where it is made. Everything but [`Content`], which calls the closure and
-//! moves the value, is compiled once, not for each closure that is spawned.
+//! The type of a cell is erased when it is created. Only [`Content`], which calls the closure and moves the value, is
+//! compiled per closure.
 //!
 //! # Invariants
 //! 1. A task is claimed at most once.
-//! 2. The content is reached by one party at a time: by the owner of the claim until it lays the
-//!    outcome aside, then by the owner of the [`Stored`] that the promise gave out.
-//! 3. The outcome is laid aside as it arises. It is kept, which the handle sees, only after the
-//!    pool's room and figures show the end.
+//! 2. One party at a time accesses the content: the owner of the claim until it lays the outcome aside, then the owner
+//!    of the [`Stored`] that the promise returned.
+//! 3. The outcome is laid aside when it arises. It is kept, which makes it visible to the handle, only after the end of
+//!    the task is included in the pool's room and figures.
 //! 4. User code (the body, its destructor, wakers, the value's destructor) runs with no lock held.
-//! 5. A value without a handle is dropped as a part of its task. A value whose handle goes later is
-//!    dropped with the handle, on that thread.
+//! 5. The value of a detached task is dropped as part of the task. If the handle is dropped later, the value is dropped
+//!    with it, on that thread.
 
 use std::any::Any;
 use std::mem;
@@ -40,22 +40,21 @@ use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::record::TaskRecord;
 use crate::task::run::{Outcome, Resolver, TaskContext, TaskResult, Unrun};
 
-/// What a spawned task does.
+/// The body of a spawned task.
 pub(crate) trait Body: Send + 'static {
     type Out: Send + 'static;
     fn call(self) -> Self::Out;
-    /// The name that hooks get.
+    /// The name passed to hooks.
     fn name() -> &'static str;
 }
 
-/// What lies in a cell: the body, then its value.
+/// The content of a cell: the body, then its value.
 pub trait Content: Send {
-    /// Calls the body, and leaves its value in its place.
+    /// Calls the body and replaces it by its value.
     fn call(&mut self);
-    /// Moves the body or the value into `place`, an empty `Option` of its type. Of another type,
-    /// nothing happens.
+    /// Moves the body or the value into `place`, an empty `Option` of its type. Does nothing if the type differs.
     fn take(&mut self, place: &mut dyn Any);
-    /// The value, if it is there.
+    /// Returns the value, if there is one.
     fn value(&self) -> Option<&dyn Any>;
     /// Drops the body or the value.
     fn clear(&mut self);
@@ -69,6 +68,7 @@ enum State<B: Body> {
 
 impl<B: Body> Content for State<B> {
     fn call(&mut self) {
+        // Emptied before the call, so that a panic of the body leaves nothing to be dropped twice.
         if let Self::Body(body) = mem::replace(self, Self::Empty) {
             *self = Self::Value(body.call());
         }
@@ -100,7 +100,7 @@ impl<B: Body> Content for State<B> {
     }
 }
 
-/// The value lies in the cell, and belongs to the owner of this.
+/// Ownership of the value in a cell.
 #[derive(Debug)]
 pub struct Stored(());
 
@@ -109,23 +109,23 @@ pub struct Stored(());
 pub struct SpawnCell<C: ?Sized = dyn Content> {
     claim: AtomicClaim,
     ended: AtomicBool,
-    /// Its handle has asked it to stop. Relaxed: the token orders what is to be ordered.
+    /// Whether the handle has asked the task to stop.
+    // Relaxed: the token orders everything that must be ordered.
     asked: AtomicBool,
     type_name: fn() -> &'static str,
-    /// What the task was given in addition to its closure, if anything.
+    /// The options of the task, if it has any.
     record: Option<Box<TaskRecord>>,
     slot: Mutex<Slot>,
     content: UnsafeCell<C>,
 }
 
 struct Slot {
-    /// A token that the handle cancels, from when the task asks for one.
+    /// The token that the handle cancels. Created when the task asks for one.
     token: Option<CancelToken>,
     promise: Promise<Stored>,
 }
 
-// SAFETY: the content is reached by one party at a time (invariant 2), and may be sent. The rest is
-// `Sync`.
+// SAFETY: one party at a time accesses the content (invariant 2), which is `Send`. The rest is `Sync`.
 unsafe impl<C: ?Sized + Send> Sync for SpawnCell<C> {}
 
 /// Which party has claimed a task.
@@ -133,19 +133,19 @@ unsafe impl<C: ?Sized + Send> Sync for SpawnCell<C> {}
 #[repr(u8)]
 pub(crate) enum Claim {
     Unclaimed,
-    /// The holder of its entry: a worker, or a caller that runs it in place at a full pool.
+    /// The holder of its entry: a worker, or a caller that runs it at a full pool.
     Entry,
-    /// A `release_now`, which will drop what the task captured.
+    /// A `release_now`, which drops the captures.
     Release,
-    /// A full pool, which will.
+    /// A full pool, which drops the captures.
     Discard,
-    /// Its handle, to cancel it or to run it in place, in a section of the pool that has its entry:
-    /// its room is given back.
+    /// The handle, which cancels the task or runs it in place. The section that made the claim has freed the room.
     Handle,
 }
 
-/// Relaxed throughout: it says which party owns the content. The content reaches the winner with the
-/// cell, which was sent to it after the content was written and before any claim.
+/// The claim of a task.
+// Relaxed throughout, although it decides who owns the content: the content was written before the cell was sent to any
+// of the parties, and sending the cell orders the two.
 struct AtomicClaim(AtomicU8);
 
 impl AtomicClaim {
@@ -156,7 +156,7 @@ impl AtomicClaim {
         found.unwrap_or(Claim::Unclaimed)
     }
 
-    /// `false` if another claim came first.
+    /// Returns `false` if another claim came first.
     fn set(&self, claim: Claim) -> bool {
         let unclaimed = Claim::Unclaimed as u8;
         let won = self
@@ -166,13 +166,13 @@ impl AtomicClaim {
     }
 }
 
-/// Whose affair a task's end is, as known when its outcome arises.
+/// Who is interested in the end of a task, as known when its outcome arises.
 enum Interest {
-    /// There is no handle.
+    /// Nobody: the task is detached.
     None,
-    /// A handle that no future awaits: to show it the end runs no user code.
+    /// A handle without a waker: resolving it runs no user code.
     Handle,
-    /// A waker.
+    /// A handle with a waker, which is user code.
     Waker,
 }
 
@@ -193,24 +193,24 @@ impl SpawnCell {
         })
     }
 
-    /// Reaches the content.
+    /// Accesses the content.
     ///
     /// # Safety
-    /// The caller owns it (invariant 2).
+    /// The caller must own the content (invariant 2).
     #[inline]
     unsafe fn content<R>(&self, access: impl FnOnce(&mut (dyn Content + 'static)) -> R) -> R {
         self.content.with_mut(|content| {
-            // SAFETY: no other party reaches it, says the caller.
+            // SAFETY: the caller owns the content, so no other party accesses it.
             access(unsafe { &mut *content })
         })
     }
 
-    /// Drops body or value, with no lock held.
+    /// Drops the body or the value. No lock may be held.
     ///
     /// # Safety
     /// As for [`content`](Self::content).
     unsafe fn drop_content(&self) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller owns the content.
         let clear = || unsafe { self.content(Content::clear) };
         // USER CODE: the drop of a detached value, before the task's end is counted. A panic ends here.
         if let Err(payload) = crate::foreign::guarded(clear) {
@@ -218,21 +218,22 @@ impl SpawnCell {
         }
     }
 
-    /// The body of a task that was never accepted.
+    /// Takes the body of a task that was refused.
     pub(crate) fn take_back<B: Body>(&self) -> B {
+        // Claimed first, because only the owner of the claim may access the content (invariant 2).
         let ours = self.claim.set(Claim::Entry);
         assert!(ours, "a refused task is unrun, and has no handle yet");
         let mut place = None;
-        // SAFETY: invariant 2: the claim is ours.
+        // SAFETY: invariant 2: this call has just claimed the task.
         unsafe { self.content(|content| content.take(&mut place)) };
         place.expect("the task comes back to the call that made its cell")
     }
 
-    /// Moves the value out, if it is a `T`.
+    /// Moves the value out if it is a `T`.
     #[expect(clippy::needless_pass_by_value, reason = "it can be taken once")]
     pub fn take_value<T: 'static>(&self, stored: Stored) -> Option<T> {
         let mut place = None;
-        // SAFETY: invariant 2: the value is the owner's of `stored`, which ends here.
+        // SAFETY: invariant 2: the owner of `stored`, which ends here, owns the value.
         unsafe { self.content(|content| content.take(&mut place)) };
         let Stored(()) = stored;
         place
@@ -242,33 +243,34 @@ impl SpawnCell {
     #[expect(clippy::needless_pass_by_value, reason = "who has it owns the value")]
     pub fn drop_value(&self, stored: Stored) {
         let Stored(()) = stored;
-        // SAFETY: invariant 2: the value was the owner's of `stored`, which ends here.
+        // SAFETY: invariant 2: the owner of `stored`, which ends here, owned the value.
         unsafe { self.content(Content::clear) };
     }
 
-    /// Drops an outcome that nobody takes, and its value with it.
+    /// Drops an outcome that no handle takes, with its value.
     fn drop_outcome(&self, outcome: Joined<Stored>) {
         match outcome {
-            // SAFETY: invariant 2: the value is the owner's of the `Stored`.
+            // SAFETY: invariant 2: the owner of the `Stored` owns the value.
             Ok(Stored(())) => unsafe { self.drop_content() },
             // USER CODE: the drop of a panic's payload.
             Err(error) => _ = drop_quietly(error),
         }
     }
 
-    /// There will be no value, for this reason.
+    /// Records why there will be no value.
     fn refuse_value(&self, why: JoinError) {
         let unwanted = self.slot.lock().promise.lay_aside(Err(why));
-        drop(unwanted); // An error without a panic's payload: no user code.
+        drop(unwanted); // Runs no user code, because this error has no panic payload.
     }
 
-    /// Claims the task in the section that takes its entry out unrun. `false` if it is a tombstone
-    /// that holds no room.
+    /// Claims the task for the section that removes its entry unstarted. Returns `false` if the entry is a tombstone, which
+    /// holds no room.
     pub(crate) fn seize(&self, why: Unrun) -> bool {
         let claim = match why {
             Unrun::Released => Claim::Release,
             Unrun::Discarded => Claim::Discard,
         };
+        // Only a handle's claim has freed the room, so any other entry must still be counted out.
         self.claim.set(claim) || !self.is_tombstone()
     }
 
@@ -281,23 +283,22 @@ impl SpawnCell {
         record.map_or(Priority::Normal, |record| record.priority)
     }
 
-    /// The name that the task was given.
+    /// Returns the name that the task was given.
     pub(crate) fn given_name(&self) -> Option<&str> {
         self.record()?.name.as_deref()
     }
 
-    /// The name of its type.
+    /// Returns the name of its type.
     pub(crate) fn type_name(&self) -> &'static str {
         (self.type_name)()
     }
 
-    /// Whether the handle has taken the task out, and given its room back.
+    /// Whether the handle has claimed the task and freed its room.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.claim.get() == Claim::Handle
     }
 
-    /// Calls the body, as what is current on this thread, and lays its outcome aside. The caller has
-    /// claimed the task.
+    /// Calls the body as the current task of this thread and lays its outcome aside. The caller has claimed the task.
     #[inline]
     fn call(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Interest) {
         match &self.record {
@@ -319,7 +320,7 @@ impl SpawnCell {
         })
     }
 
-    /// As [`call`](Self::call), for a task with a record: calls the body if it is not too late.
+    /// Like [`call`](Self::call), for a task with a record. Drops the body if the task is cancelled or too late.
     #[inline(never)]
     fn call_recorded(
         self: &Arc<Self>,
@@ -346,13 +347,13 @@ impl SpawnCell {
         self.ended(ran, context)
     }
 
-    /// The body has been called.
+    /// Stores the outcome of a called body.
     #[inline]
     fn ended(&self, ran: Result<(), Payload>, context: &TaskContext) -> (Outcome, Interest) {
         match ran {
             Ok(()) => (Outcome::Completed, self.stash(Ok(Stored(())))),
             Err(payload) => {
-                // A subscriber may have panicked after the body had returned.
+                // Of the value, too: a subscriber may have panicked after the body had returned.
                 // SAFETY: invariant 2: the caller has claimed the task.
                 unsafe { self.drop_content() };
                 (
@@ -363,14 +364,15 @@ impl SpawnCell {
         }
     }
 
-    /// Lays the outcome aside until the figures show the end; or drops it, as there is no handle.
+    /// Lays the outcome aside until the end of the task is counted. Drops it if the task is detached.
     fn stash(&self, outcome: Joined<Stored>) -> Interest {
         let mut slot = self.slot.lock();
         if let Some(unwanted) = slot.promise.lay_aside(outcome) {
             drop(slot);
-            self.drop_outcome(unwanted); // Still a part of the task (invariant 5).
+            self.drop_outcome(unwanted); // After the unlock, as part of the task (invariants 4 and 5).
             return Interest::None;
         }
+        // A waker that is registered after this is found when the handle is resolved (step W9).
         if slot.promise.has_waker() {
             Interest::Waker
         } else {
@@ -378,8 +380,9 @@ impl SpawnCell {
         }
     }
 
-    /// A worker has popped the entry.
+    /// Runs the task for a worker that has popped its entry.
     pub(crate) fn run(self: Arc<Self>, context: &TaskContext) -> TaskResult {
+        // The handle has won the race and freed the room; the entry is all that is left.
         if !self.claim.set(Claim::Entry) {
             return TaskResult::without_handle(Outcome::Withdrawn); // A tombstone.
         }
@@ -391,8 +394,8 @@ impl SpawnCell {
         }
     }
 
-    /// The entry left the queue and will not be run. If the task was [seized](Self::seize) with it,
-    /// its body goes to `place`, an empty `Option` of its type, or is dropped without one.
+    /// Ends a task whose entry was removed unstarted. If the entry's holder had [seized](Self::seize) the task, its body is
+    /// moved to `place`, an empty `Option` of its type, or dropped.
     pub(crate) fn release(self: Arc<Self>, place: Option<&mut dyn Any>) -> TaskResult {
         let (why, outcome) = match self.claim.get() {
             Claim::Release => (JoinError::Released, Outcome::Released),
@@ -401,7 +404,7 @@ impl SpawnCell {
             _ => return TaskResult::without_handle(Outcome::Withdrawn),
         };
         match place {
-            // SAFETY: invariant 2: the claim is that of the holder of the entry.
+            // SAFETY: invariant 2: the holder of the entry has the claim.
             Some(place) => unsafe { self.content(|content| content.take(place)) },
             // SAFETY: the same.
             None => unsafe { self.drop_content() },
@@ -410,18 +413,21 @@ impl SpawnCell {
         TaskResult::with_resolver(outcome, Some(Resolver::Cell(self)))
     }
 
-    /// Shows the outcome to the handle, now that room and figures show the end. A waker is left to
-    /// the caller.
+    /// Makes the outcome visible to the handle, after the end of the task was counted. The caller must call the returned
+    /// waker.
     pub(crate) fn resolve_and_take_waker(&self) -> Option<Waker> {
         let mut slot = self.slot.lock();
+        // The handle was dropped after the outcome was laid aside, and has dropped the value itself.
         if !slot.promise.keep() {
             return None;
         }
         let end = slot.promise.take_end();
         drop(slot);
+        // After the outcome was kept: a thread that finds the flag set finds the outcome under the lock.
         self.ended.store(true, Release); // Pairs with the load in `is_ended`.
         match end? {
             End::Wake(Waiter::Thread(parker)) => {
+                // Noted, so that this worker polls for the joiner's next task before it sleeps.
                 has_unparked_joiner(parker.unpark_sleeper());
                 None
             }
@@ -438,33 +444,32 @@ impl SpawnCell {
     }
 }
 
-/// A cell as its handle sees it.
+/// The part of a cell that its handle uses.
 impl SpawnCell {
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.load(Acquire) // Pairs with the store in `resolve_and_take_waker`.
     }
 
-    /// Which party has claimed the task. `Unclaimed` may be out of date by now.
+    /// Returns the claim. `Unclaimed` may be out of date already.
     pub(crate) fn claimed(&self) -> Claim {
         self.claim.get()
     }
 
-    /// Claims it for the handle. `false` if it was claimed before.
+    /// Claims the task for the handle. Returns `false` if it was claimed before.
     pub(crate) fn claim_for_handle(&self) -> bool {
         self.claim.set(Claim::Handle)
     }
 
-    /// Drops what it captured. The handle has claimed it, and resolves it afterwards.
+    /// Drops the captures of a task that the handle has claimed. The handle resolves it afterwards.
     pub(crate) fn drop_claimed(&self) {
         // SAFETY: invariant 2: the handle has claimed the task.
         unsafe { self.drop_content() };
         self.refuse_value(JoinError::Cancelled);
     }
 
-    /// Runs the body here. The handle has claimed it; it counts the outcome, then resolves.
-    ///
-    /// A task without a record is a part of the current task, and asked to stop with it: its own
-    /// handle is waiting.
+    /// Runs a task that the handle has claimed. The handle counts the outcome, then resolves it.
+    // Without a frame of its own if it has no record: its own handle is waiting, so only the current task can be asked to
+    // stop.
     pub(crate) fn run_claimed(self: &Arc<Self>, context: &TaskContext) -> Outcome {
         match &self.record {
             None => self.ended(self.execute(context), context).0,
@@ -472,37 +477,38 @@ impl SpawnCell {
         }
     }
 
-    /// Asks the task to stop, if it runs.
+    /// Asks a running task to stop.
     pub(crate) fn ask_to_stop(&self) {
-        // Step T4: before the lock.
+        // Step T4: before the lock, so that a task that creates its token later sees the request.
         self.asked.store(true, Relaxed);
+        // Cloned out, because cancelling wakes waiters, which must not happen under the lock.
         let token = self.slot.lock().token.clone();
         if let Some(token) = token {
             token.cancel();
         }
     }
 
-    /// Has a listener told when the figures show the end; or says, as they do, whether it is an error.
+    /// Registers a listener for the end of the task. If the end has been counted, returns whether it is an error instead.
     pub fn listen(&self, listener: Arc<dyn Listener>, number: u32) -> Option<bool> {
         self.slot.lock().promise.listen(listener, number)
     }
 
-    /// Whether `is` says so of the value, if that can be taken. It stays where it is.
+    /// Applies `is` to the value if it can be taken, without moving it.
     pub fn is_value(&self, is: fn(&dyn Any) -> bool) -> bool {
         let slot = self.slot.lock();
         if !matches!(slot.promise.kept(), Some(Ok(_))) {
             return false;
         }
-        // SAFETY: invariant 2: whoever takes the value takes the outcome first, under the lock.
+        // SAFETY: invariant 2: a party that takes the value takes the outcome first, under the lock held here.
         unsafe { self.content(|content| content.value().is_some_and(is)) }
     }
 
-    /// Gives the value up: it is dropped here, or as a part of the task.
+    /// Detaches the task: the value is dropped here, or as part of the task.
     pub fn detach(&self) {
         self.detach_from(self.slot.lock());
     }
 
-    /// Detaches it if its listener has not been told of its end, and never will be then.
+    /// Detaches the task if its listener has not been told of its end. The listener is never told then.
     pub fn detach_listener(&self) -> bool {
         let slot = self.slot.lock();
         let is_listened = slot.promise.is_listened();
@@ -515,9 +521,9 @@ impl SpawnCell {
     fn detach_from(&self, mut slot: MutexGuard<'_, Slot>) {
         let (outcome, stale) = slot.promise.detach();
         drop(slot);
-        // A panic of theirs would end here or at the worker, by chance; and an owner that is
-        // unwinding would abort.
-        // USER CODE: the drop of a stale waker or of the value, on the owner's thread. A panic ends here.
+        // Quietly: otherwise a panic would be caught here or at the worker, depending on a race, and an owner that is
+        // already unwinding would abort.
+        // USER CODE: the drop of a stale waker or of the value, on the owner's thread.
         drop_quietly(stale);
         if let Some(outcome) = outcome {
             self.drop_outcome(outcome);
@@ -540,13 +546,15 @@ impl Running for Arc<SpawnCell> {
     }
 
     fn is_cancelled(&self) -> bool {
+        // The flag first: most tasks have no record.
         self.asked.load(Relaxed) || self.record().is_some_and(TaskRecord::is_cancelled)
     }
 
     fn cancel_with_task(&self, token: &CancelToken) {
         let ours = self.slot.lock().token.get_or_insert_default().clone();
         if self.asked.load(Relaxed) {
-            ours.cancel(); // Step T4: the handle may have found no token yet.
+            // Step T4: the handle set the flag before it looked for a token, and may have found none.
+            ours.cancel();
         }
         token.cancel_with(&ours);
         if let Some(record) = self.record() {

@@ -1,4 +1,4 @@
-//! Closures as tasks: the runner of a `Pool`.
+//! The runner of a `Pool`: closures as tasks.
 
 use std::any::type_name;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -19,7 +19,7 @@ use crate::task::record::TaskRecord;
 use crate::task::recorded_job::RecordedJob;
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
-/// Runs closures: the runner of a [`Pool`](crate::Pool).
+/// A runner that calls closures: that of a [`Pool`](crate::Pool).
 #[derive(Clone, Debug)]
 pub struct Closures(pub(crate) ());
 
@@ -70,15 +70,15 @@ impl Runner for Closures {
         }
     }
 
-    // As provided, but not generic: what stands on these is compiled with this crate.
+    // Like the provided methods, but not generic, so that they and their callees are compiled once, with this crate.
 
     unsafe fn place_job(core: &Core<Self>) -> Option<Place<'_, Task>> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises what `plain_place` asks for.
         unsafe { core.plain_place() }
     }
 
     unsafe fn job_placed(core: &Core<Self>, place: Place<'_, Task>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller has written the job.
         unsafe { core.filled(place) };
     }
 
@@ -100,8 +100,7 @@ impl Runner for Closures {
     }
 }
 
-/// A closure without a handle that is a part of another task, of a key's turn. What it returns is
-/// dropped as a part of the task.
+/// A closure without a handle that is part of another task, a key's turn. Its value is dropped as part of the task.
 pub(crate) struct Plain<F>(pub(crate) F);
 
 impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
@@ -161,7 +160,7 @@ impl Recorded {
         Self(RecordedJob::new(Task::closure(body), record))
     }
 
-    /// The closure of a task that was never accepted.
+    /// Takes the closure of a task that was refused.
     pub(crate) fn take_back<B: Body>(&self) -> B {
         task_of(self.0.take())
     }
@@ -207,11 +206,11 @@ where
     }
 }
 
-/// A closure whose value is dropped as a part of the task, that has a handle all the same.
+/// A spawned closure whose value is dropped as part of the task.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct Ignored<F>(pub F);
 
-/// What it leaves.
+/// The value of an [`Ignored`] closure.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct NoValue;
 
@@ -272,7 +271,7 @@ where
 {
 }
 
-/// A group's task. It is spawned, so its job is always in a cell.
+/// A task of a group. It is spawned, so its job is always a cell.
 impl<F, V> Accepts<Ignored<F>> for Closures
 where
     F: FnOnce() -> V + Send + 'static,

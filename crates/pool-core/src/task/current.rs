@@ -1,9 +1,9 @@
-//! What runs on the calling thread: a task of which pool, and whether it is asked to stop.
+//! The current task and worker of a thread, and whether they are asked to stop.
 //!
-//! A worker sets its part once, as it starts. A worker that starts a task which has a cell, because it
-//! was spawned or given options, sets that; one that was submitted plainly costs nothing here. Tasks
-//! that run in place nest: one with options is set for its own time, and the outer one is back after
-//! it; one without is a part of the outer one, and if it is a group's, it may be asked to stop itself.
+//! A worker registers itself once, when it starts. A task with a cell, because it was spawned or has options, is
+//! registered while it runs; a plainly submitted task costs nothing here. Tasks that run in place nest: a task with
+//! options replaces the outer one until it ends, and a task without options is part of the outer one. If it belongs to a
+//! group, it can also be asked to stop itself.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,35 +16,36 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::task::cancel::CancelToken;
 use crate::task::cell::SpawnCell;
 
-/// A task with a cell, as the code that runs in it sees it.
+/// A task with a cell, as seen by the code that runs in it.
 pub(crate) trait Running: Send + Sync + 'static {
     fn name(&self) -> Option<&str>;
     fn is_cancelled(&self) -> bool;
-    /// Has `token` cancelled with the task.
+    /// Links `token` to the task: it is cancelled with the task.
     fn cancel_with_task(&self, token: &CancelToken);
 }
 
-/// A pool of which a worker may block.
+/// A pool that can compensate for blocked workers.
 pub(crate) trait Compensate: Send + Sync {
-    /// Step B1. `false` if as many workers block already as others may be there for.
+    /// Step B1. Returns `false` if the maximum number of workers is compensated already.
     fn begin_blocking(self: Arc<Self>) -> bool;
-    /// Step B2, after a `true`.
+    /// Step B2, after B1 has returned `true`.
     fn end_blocking(self: Arc<Self>);
 }
 
-/// A worker's part. It holds nothing whose drop is user code.
+/// The current worker of a thread. Contains nothing whose drop is user code.
 pub(crate) struct Worker {
     pub(crate) pool: Arc<str>,
     pub(crate) stop: Arc<StopRequest>,
     pub(crate) slot: usize,
-    /// The pool, if another worker may be there while this one blocks.
+    /// The pool, if it compensates for blocked workers.
     pub(crate) compensates: Option<Weak<dyn Compensate>>,
-    /// It blocks. Relaxed: only its own thread reads it.
+    /// Whether the worker is blocked. Relaxed, because only its own thread uses it.
     pub(crate) blocks: AtomicBool,
 }
 
 impl Worker {
-    /// The pool, if it may compensate and this worker does not block yet. From now on it does.
+    /// Marks the worker as blocked and returns its pool. Returns `None` if the pool does not compensate, or the worker is
+    /// marked already.
     pub(crate) fn start_blocking(&self) -> Option<Arc<dyn Compensate>> {
         let pool = self.compensates.as_ref()?;
         if self.blocks.load(Relaxed) {
@@ -60,10 +61,10 @@ impl Worker {
     }
 }
 
-/// Whether all that runs in a pool is asked to stop. Changed in sections of the pool, so that a
-/// `release_now` and a reboot leave it as the later of them does.
+/// Whether all running tasks of a pool are asked to stop.
+// Changed in sections of the pool, so that of a `release_now` and a reboot the later one wins.
 pub(crate) struct StopRequest {
-    /// Relaxed: the token orders what is to be ordered.
+    /// Relaxed: the token orders everything that must be ordered.
     asked: AtomicBool,
     token: Mutex<CancelToken>,
 }
@@ -76,15 +77,17 @@ impl StopRequest {
         }
     }
 
-    /// Asks. The token is to be cancelled when the pool's lock is free.
+    /// Requests the stop. The caller cancels the returned token after the pool's lock is released.
     pub(crate) fn ask(&self) -> CancelToken {
         self.asked.store(true, Relaxed);
+        // Cloned under the lock, so that a reboot's new token is not cancelled in its place.
         self.token.lock().clone()
     }
 
-    /// The pool is open again: what starts now is not asked.
+    /// Withdraws the request, for tasks that start after a reboot.
     pub(crate) fn reset(&self) {
         self.asked.store(false, Relaxed);
+        // A new token, because a cancelled one stays cancelled.
         *self.token.lock() = CancelToken::new();
     }
 
@@ -97,14 +100,14 @@ impl StopRequest {
     }
 }
 
-/// The current task of a thread, which is kept by the [`Frame`] that entered it.
+/// The current task of a thread. The [`Frame`] that registered it keeps it alive.
 #[derive(Clone, Copy)]
 enum Entered {
     Cell(*const SpawnCell),
     Other(*const dyn Running),
 }
 
-/// The same, shared.
+/// A counted reference to the current task.
 enum Shared {
     Cell(Arc<SpawnCell>),
     Other(Arc<dyn Running>),
@@ -124,17 +127,19 @@ sync_shim::thread_locals! {
     static WORKER: Cell<Option<Arc<Worker>>> = Cell::new(None);
 }
 
-/// While it exists its task is the current one of this thread. Where thread-locals are gone already
-/// (a task that runs in place in the destructor of one) no task is.
+/// A guard while which its task is the current one of this thread.
+///
+/// Where thread-locals are destroyed already (a task that runs in place in the destructor of one), there is no current
+/// task.
 ///
 /// # Invariant
-/// `TASK` names the task of the innermost frame, which borrows it: a frame is dropped before what was
-/// entered before it, whatever unwinds.
+/// `TASK` points to the task of the innermost frame, which borrows it. Frames are dropped in reverse order of their
+/// creation, also during a panic.
 #[must_use]
 pub(crate) struct Frame<'a> {
-    /// The task that it stands in place of.
+    /// The outer frame's task.
     outer: Option<Entered>,
-    /// Whether there was a place for the task.
+    /// Whether the thread-local still existed.
     is_set: bool,
     of: PhantomData<&'a SpawnCell>,
 }
@@ -150,8 +155,8 @@ impl<'a> Frame<'a> {
         Self::enter(Entered::Other(task))
     }
 
-    /// For a task that runs in place as a part of the current one: it is asked to stop with that, and by
-    /// whoever may cancel the task itself.
+    /// Creates a frame for a task that runs in place as part of the current one. It is asked to stop with the current task,
+    /// and by callers that cancel the task itself.
     pub(crate) fn part(cell: &Arc<SpawnCell>) -> PartFrame {
         let (cell, outer) = (Arc::clone(cell), task());
         let part = Arc::new(Part { cell, outer });
@@ -161,6 +166,7 @@ impl<'a> Frame<'a> {
 
     #[inline]
     fn enter(task: Entered) -> Self {
+        // `try_with`, because a task may run in place in the destructor of a thread-local, after `TASK` is gone.
         let outer = TASK.try_with(|cell| cell.replace(Some(task)));
         Self {
             is_set: outer.is_ok(),
@@ -179,14 +185,14 @@ impl Drop for Frame<'_> {
     }
 }
 
-/// The frame of a part of the current task. It is dropped before the part.
+/// The frame of a part of the current task. Fields are dropped in order, so the frame goes before the part.
 #[must_use]
 pub(crate) struct PartFrame(
     #[expect(dead_code, reason = "its drop is what counts")] Frame<'static>,
     #[expect(dead_code, reason = "the frame borrows it")] Arc<Part>,
 );
 
-/// A task that has no name of its own, and runs as a part of another.
+/// A task without a name of its own that runs as part of another one.
 struct Part {
     cell: Arc<SpawnCell>,
     outer: Option<Shared>,
@@ -210,15 +216,14 @@ impl Running for Part {
     }
 }
 
-/// The current task of this thread.
+/// Returns the current task of this thread.
 fn task() -> Option<Shared> {
     let entered = TASK.try_with(Cell::get).ok().flatten()?;
     Some(match entered {
         Entered::Cell(cell) => {
-            // SAFETY: it is that of an `Arc` which the frame borrows, and the frame is there (its
-            // invariant).
+            // SAFETY: the pointer comes from an `Arc` that the frame borrows, and the frame still exists (its invariant).
             unsafe { Arc::increment_strong_count(cell) };
-            // SAFETY: the same; the count is that of this reference.
+            // SAFETY: the same; the count was just raised for this reference.
             Shared::Cell(unsafe { Arc::from_raw(cell) })
         }
         Entered::Other(task) => {
@@ -230,14 +235,15 @@ fn task() -> Option<Shared> {
     })
 }
 
-/// The calling thread is this worker from now on, or no longer any.
+/// Registers the calling thread's worker, or removes it.
 pub(crate) fn set_worker(worker: Option<Arc<Worker>>) {
     let _gone = WORKER.try_with(|cell| cell.replace(worker));
 }
 
-/// The worker that the calling thread is.
+/// Returns the calling thread's worker.
 pub(crate) fn worker() -> Option<Arc<Worker>> {
     let peek = |cell: &Cell<Option<Arc<Worker>>>| {
+        // Taken and put back, because a `Cell` cannot be borrowed and nothing here runs user code in between.
         let value = cell.take();
         cell.set(value.clone());
         value
@@ -245,18 +251,17 @@ pub(crate) fn worker() -> Option<Arc<Worker>> {
     WORKER.try_with(peek).ok().flatten()
 }
 
-/// What runs on the calling thread; see [`current`].
+/// The task and worker of the calling thread. See [`current`].
 #[must_use]
 pub struct Current {
     task: Option<Shared>,
     worker: Option<Arc<Worker>>,
 }
 
-/// The task that runs on the calling thread, and its worker.
+/// Returns the task that runs on the calling thread, and its worker.
 ///
-/// On a thread of no pool it says that nothing runs. A task without options that runs in place, inside
-/// of another, is a part of that one, and asked to stop with it. Costs two reference counts; a loop
-/// keeps it.
+/// Both are absent on a thread that is not a worker. A task without options that runs in place inside another one is
+/// part of that one, and asked to stop with it. Costs two reference counts, so a loop should keep the result.
 ///
 /// ```
 /// use pool_core::{JoinError, Pool};
@@ -287,8 +292,8 @@ pub fn current() -> Current {
 }
 
 impl Current {
-    /// Whether the task is asked to stop: by its handle, its group, a token that it was given, or a
-    /// `release_now` of its pool (until a reboot). Costs a few loads.
+    /// Returns whether the task is asked to stop: by its handle, its group, one of its tokens, or a `release_now` of its
+    /// pool (until a reboot). Costs a few loads.
     pub fn is_cancelled(&self) -> bool {
         self.task
             .as_ref()
@@ -299,9 +304,9 @@ impl Current {
                 .is_some_and(|worker| worker.stop.is_asked())
     }
 
-    /// A token that is cancelled when the task is asked to stop: to be handed on, or waited with
-    /// ([`CancelToken::wait_timeout`] is a sleep that ends then). To cancel it does not ask the task.
-    /// Costs an allocation.
+    /// Returns a token that is cancelled when the task is asked to stop. It can be passed on or waited for
+    /// ([`CancelToken::wait_timeout`] is a sleep that the request ends). Cancelling it does not affect the task. Costs an
+    /// allocation.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -327,20 +332,19 @@ impl Current {
         token
     }
 
-    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    /// Returns the task's [name](crate::TaskBuilder::name), if it has one.
     pub fn name(&self) -> Option<&str> {
         self.task.as_ref().and_then(|task| task.task().name())
     }
 
-    /// The name of the pool, on a worker.
+    /// Returns the name of the pool, on a worker.
     pub fn pool(&self) -> Option<&str> {
         self.worker.as_ref().map(|worker| &*worker.pool)
     }
 
-    /// The worker's slot: the lowest number, from 0, that no other live worker of its pool had as it
-    /// was started; below the pool's capacity at that time (and its
-    /// [`max_compensation`](crate::Builder::max_compensation)). For state per worker: an index into a
-    /// table, a shard. Known to hooks, too.
+    /// Returns the worker's slot: the lowest number, from 0, that no other live worker of its pool had when it was started.
+    /// It is below the pool's capacity at that time (plus [`max_compensation`](crate::Builder::max_compensation)). Use it
+    /// as an index into per-worker state. Hooks can read it, too.
     ///
     /// ```
     /// # use pool_core::Pool;

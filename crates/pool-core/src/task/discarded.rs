@@ -1,13 +1,13 @@
-//! A task that is given up, as the hook for that sees it.
+//! The argument of the discard hook.
 
 use std::fmt;
 
 pub(crate) type DiscardHook = dyn Fn(&DiscardedTask<'_>) + Send + Sync;
 
-/// A task that a full pool discards, as the [discard hook](crate::Builder::discard_hook) sees it.
+/// A task that a full pool discards, passed to the [discard hook](crate::Builder::discard_hook).
 ///
-/// Its captures are dropped after the hook has returned, on the same thread. Then it
-/// is counted in [`Stats::discarded`](crate::Stats::discarded), and its handle ends with
+/// Its captures are dropped after the hook has returned, on the same thread. Then the task is
+/// counted in [`Stats::discarded`](crate::Stats::discarded), and its handle ends with
 /// [`JoinError::Discarded`](crate::JoinError::Discarded).
 pub struct DiscardedTask<'a> {
     pub(crate) pool: &'a str,
@@ -16,17 +16,17 @@ pub struct DiscardedTask<'a> {
 }
 
 impl DiscardedTask<'_> {
-    /// The pool's name.
+    /// Returns the pool's name.
     pub fn pool(&self) -> &str {
         self.pool
     }
 
-    /// The type name of the task's closure, or of a typed pool's argument.
+    /// Returns the type name of the task's closure, or of a typed pool's argument.
     pub fn task(&self) -> &'static str {
         self.task
     }
 
-    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    /// Returns the task's [name](crate::TaskBuilder::name), if it has one.
     pub fn name(&self) -> Option<&str> {
         self.name
     }

@@ -1,17 +1,15 @@
-//! A task of any type in one cache line.
+//! A type-erased task in one cache line.
 //!
-//! `pack.rs` says where what it holds lies: up to seven words in the entry itself.
+//! A value of up to seven words is stored inline, a larger one in a box (`pack.rs`).
 //!
-//! A closure's table has four functions, which is what each call site of a submit costs. All other
-//! kinds of work have a table of all that a queue asks of its entries.
-//!
-//! Not for: typed pools, whose entries have one type and need no erasure.
+//! The table of a closure has four functions, which is the code size of each call site of a submit. Other kinds of work
+//! have a table of everything that a queue asks of its entries. Typed pools need no erasure: their entries have one type.
 //!
 //! # Invariants
-//! 1. `space` was made by `put` for a `W` of the type the table was made for, and holds it from
-//!    `new` until the one call that takes it out.
+//! 1. `space` was created by `put` for a `W` of the table's type, and holds it from `new` until the one call that takes
+//!    it out.
 //! 2. The call that takes it out forgets the `Task`, so its `Drop` does not run.
-//! 3. `table` is of a `&'static Table`. `W: Send`, so a `Task` may be sent. It is never shared.
+//! 3. `table` points to a `&'static Table`. `W: Send`, so a `Task` may be sent. It is never shared.
 
 use std::any::{TypeId, type_name};
 use std::fmt;
@@ -23,13 +21,13 @@ use crate::task::cell::Body;
 use crate::task::pack::{Space, look, put, put_in, take};
 use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
-/// What can become a [`Task`] and is no plain closure.
+/// Work that can become a [`Task`] and is not a plain closure.
 pub trait Work: Send + 'static {
-    /// Runs. Does not unwind.
+    /// Runs the work. Does not unwind.
     fn run(self, context: &TaskContext) -> TaskResult;
-    /// Will not be run: drops it. Does not unwind.
+    /// Drops work that will not run. Does not unwind.
     fn release(self) -> TaskResult;
-    /// See [`Runner::seize`](crate::Runner). Where there is no handle, there is no race.
+    /// See [`Runner::seize`](crate::Runner). Work without a handle has no competing claim.
     fn seize(&self, _why: Unrun) -> bool {
         true
     }
@@ -51,11 +49,12 @@ pub trait Work: Send + 'static {
     }
 }
 
-/// One erased task. Dropping it drops what it holds, unrun.
+/// An erased task. Dropping it drops the work without running it.
 #[repr(align(64))]
 pub struct Task {
-    /// Of a `&'static Table`. A raw pointer has no value to spare for `Option`s: they would tear
-    /// a task into pointer and space, and moves of the two halves stall the processor.
+    /// Points to a `&'static Table`.
+    // A raw pointer, because a reference has a niche: an `Option<Task>` would use it and be moved in two parts, pointer and
+    // space, which stalls the processor.
     table: *const Table,
     space: Space,
 }
@@ -65,22 +64,22 @@ const _: () = assert!(size_of::<Task>() == 64, "a task is one cache line");
 struct Table {
     type_id: fn() -> TypeId,
     name: fn() -> &'static str,
-    /// Takes it out of the space.
+    /// Takes the value out of the space and drops it.
     drop: unsafe fn(*mut Space),
     kind: Kind,
 }
 
 enum Kind {
-    /// A closure: takes it out of the space, calls it and drops its value. May unwind.
+    /// A closure. The function takes it out of the space, calls it and drops its value. May unwind.
     Closure(unsafe fn(*mut Space)),
     Work(&'static WorkTable),
 }
 
 struct WorkTable {
-    /// Each of these takes the work out of the space.
+    /// This and `release` take the work out of the space.
     run: unsafe fn(*mut Space, &TaskContext) -> TaskResult,
     release: unsafe fn(*mut Space) -> TaskResult,
-    /// These look at it where it lies.
+    /// These borrow the work in place.
     seize: unsafe fn(&Space, Unrun) -> bool,
     type_name: unsafe fn(&Space) -> Option<&'static str>,
     given_name: unsafe fn(&Space) -> Option<&str>,
@@ -107,11 +106,12 @@ impl Task {
         }
     }
 
-    /// The same, made where it is to lie: field by field, so that no byte is written twice.
+    /// The same, constructed in place.
+    // Field by field, so that no byte is written twice.
     #[inline]
     pub(crate) fn closure_in<B: Body>(body: B, place: &mut MaybeUninit<Self>) {
         let task = place.as_mut_ptr();
-        // SAFETY: `place` is of a `Task`, and borrowed.
+        // SAFETY: `place` is a borrowed `Task`.
         let table = unsafe { &raw mut (*task).table };
         // SAFETY: the same.
         unsafe { table.write(const { &Table::of_closure::<B>() }) };
@@ -122,7 +122,7 @@ impl Task {
     }
 
     fn table(&self) -> &'static Table {
-        // SAFETY: `new` and `closure` made it of a `&'static Table`, and nothing changes it.
+        // SAFETY: `new` and `closure` set it to a `&'static Table`, and nothing changes it.
         unsafe { &*self.table }
     }
 
@@ -170,7 +170,7 @@ impl Task {
         }
     }
 
-    /// What hooks call it, if it is a user's task.
+    /// Returns the name for hooks, if this is a user's task.
     pub(crate) fn name(&self) -> Option<&'static str> {
         match self.table().kind {
             Kind::Closure(_) => Some((self.table().name)()),
@@ -179,7 +179,7 @@ impl Task {
         }
     }
 
-    /// What it was called by the one that handed it over.
+    /// Returns the name that the submitter gave the task.
     pub(crate) fn given_name(&self) -> Option<&str> {
         match self.table().kind {
             Kind::Closure(_) => None,
@@ -204,7 +204,7 @@ impl Task {
         }
     }
 
-    /// What it holds, if that is a `W`.
+    /// Returns the work if it is a `W`.
     pub(crate) fn into_inner<W: 'static>(self) -> Result<W, Self> {
         if (self.table().type_id)() != TypeId::of::<W>() {
             return Err(self);
@@ -215,14 +215,14 @@ impl Task {
     }
 }
 
-/// The job of a pool of closures that runs `work`.
+/// Creates the job of a pool of closures that runs `work`.
 pub fn job_of(work: impl Work) -> Task {
     Task::new(work)
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // SAFETY: invariant 1; it was not taken out, or this would have been forgotten.
+        // SAFETY: invariant 1; if the work had been taken out this `Task` would have been forgotten (invariant 2).
         unsafe { (self.table().drop)(&raw mut self.space) };
     }
 }
@@ -239,7 +239,7 @@ impl Table {
             type_id: TypeId::of::<W>,
             name,
             drop: |space| {
-                // SAFETY: the caller vouches for invariant 1, with this very `W`.
+                // SAFETY: the caller guarantees invariant 1 for this `W`.
                 drop(unsafe { take::<W>(space) });
             },
             kind,
@@ -265,14 +265,14 @@ impl WorkTable {
     const fn of<W: Work>() -> Self {
         Self {
             run: |space, context| {
-                // SAFETY: the caller vouches for invariant 1, with this very `W`.
+                // SAFETY: the caller guarantees invariant 1 for this `W`.
                 unsafe { take::<W>(space) }.run(context)
             },
             release: |space| {
                 // SAFETY: as in `run`.
                 unsafe { take::<W>(space) }.release()
             },
-            // SAFETY: as in `run`; it stays where it is.
+            // SAFETY: as in `run`; the work stays in the space.
             seize: |space, why| unsafe { look::<W>(space) }.seize(why),
             // SAFETY: as in `seize`.
             type_name: |space| unsafe { look::<W>(space) }.type_name(),

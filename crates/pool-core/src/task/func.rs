@@ -1,4 +1,4 @@
-//! One function, many arguments: the runner of a `FuncPool`.
+//! The runner of a `FuncPool`: one function, called with many arguments.
 
 use std::any::type_name;
 use std::fmt;
@@ -17,21 +17,22 @@ use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
 
-/// Runs one function: the runner of a [`FuncPool`](crate::FuncPool).
+/// A runner that calls one function: that of a [`FuncPool`](crate::FuncPool).
 pub struct Func<T, R> {
     function: Arc<Function<T, R>>,
 }
 
-/// An argument in the queue, or a cell that has one.
+/// A queued argument, or a cell that holds one.
 ///
 /// # Invariants
-/// 1. `space` was made by `put` for what `kind` names: a `T` (`PLAIN`), the `Arc` of a cell
-///    (`SPAWNED`), or that of an argument with a record (`RECORDED`).
-/// 2. What takes it out takes the job by value and forgets it, so its `Drop` does not run.
+/// 1. `space` was created by `put` for the type that `kind` names: a `T` (`PLAIN`), the `Arc` of a cell (`SPAWNED`), or
+///    the `Arc` of an argument with a record (`RECORDED`).
+/// 2. A call that takes it out takes the job by value and forgets it, so its `Drop` does not run.
 #[repr(align(64))]
 pub struct FuncJob<T: Send + 'static, R: Send + 'static> {
-    /// A plain number has no value to spare for `Option`s: they would tear a job into number and
-    /// space, and moves of the two halves stall the processor.
+    /// Names the type in `space`.
+    // A number, because an enum has a niche: an `Option` of a job would use it and be moved in two parts, number and space,
+    // which stalls the processor.
     kind: usize,
     space: Space,
     of: PhantomData<Kind<T>>,
@@ -44,14 +45,14 @@ const RECORDED: usize = 2;
 
 type Record<T> = RecordedJob<Packed<T>>;
 
-/// What a job is. A large argument stays in its box until the function is called.
+/// The content of a job. A large argument stays in its box until the function is called.
 enum Kind<T: Send + 'static> {
     Plain(Packed<T>),
     Spawned(Arc<SpawnCell>),
     Recorded(Arc<Record<T>>),
 }
 
-/// The same, where it lies.
+/// The content of a job, borrowed in place.
 enum Seen<'a, T: Send + 'static> {
     Plain,
     Spawned(&'a SpawnCell),
@@ -59,7 +60,7 @@ enum Seen<'a, T: Send + 'static> {
 }
 
 impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
-    /// Of what `kind` names (invariant 1).
+    /// Creates a job of the type that `kind` names (invariant 1).
     #[inline]
     fn new<W>(kind: usize, work: W) -> Self {
         Self {
@@ -77,15 +78,15 @@ impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
         unsafe { job.take() }
     }
 
-    /// Takes out what it is.
+    /// Takes the content out.
     ///
     /// # Safety
-    /// The job is not used again, nor dropped.
+    /// The job must not be used or dropped afterwards.
     #[inline]
     unsafe fn take(&mut self) -> Kind<T> {
         let space = &raw mut self.space;
         match self.kind {
-            // SAFETY: invariant 1 says what it holds, and the caller that this is the last use.
+            // SAFETY: invariant 1 gives the type, and the caller promises that this is the last use.
             PLAIN => Kind::Plain(unsafe { Packed::of(space) }),
             // SAFETY: the same.
             SPAWNED => Kind::Spawned(unsafe { take(space) }),
@@ -108,12 +109,12 @@ impl<T: Send + 'static, R: Send + 'static> FuncJob<T, R> {
 
 impl<T: Send + 'static, R: Send + 'static> Drop for FuncJob<T, R> {
     fn drop(&mut self) {
-        // SAFETY: it is being dropped; had it been taken out, it would have been forgotten.
+        // SAFETY: the job is being dropped; if its content had been taken out it would have been forgotten (invariant 2).
         drop(unsafe { self.take() });
     }
 }
 
-/// An argument in a cell.
+/// The body of a spawned argument.
 struct Call<T, R> {
     argument: Packed<T>,
     function: Arc<Function<T, R>>,

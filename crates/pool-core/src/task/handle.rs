@@ -18,26 +18,25 @@ use crate::task::current::Frame;
 use crate::task::promise::{self, Joined, Promised};
 use crate::task::run::{Outcome, TaskContext};
 
-/// A handle that keeps pools open: a pool's own, or a multi-pool's.
+/// A reference that keeps pools open: to a pool, or to a multi-pool.
 pub(crate) type Open = Arc<dyn Any + Send + Sync>;
 
-/// What a handle needs of its pool.
+/// The part of a pool that task handles use.
 pub(crate) trait PoolRef: Send + Sync {
     fn context(&self) -> &TaskContext;
     fn clock(&self) -> &dyn Clock;
     /// Whether the caller is a worker of the pool.
     fn is_own_worker(&self) -> bool;
-    /// The process of the workers.
+    /// The process in which the workers exist.
     fn process(&self) -> Process;
-    /// Whether the caller, an own worker, may run another task inside its own.
+    /// Whether the calling worker is below the nesting limit.
     fn may_nest(&self) -> bool;
-    /// Whether the calling thread is ending tasks that it took out of the queue.
+    /// Whether the calling thread is disposing of tasks that it removed from the queue.
     fn is_disposing(&self) -> bool;
-    /// Runs what may itself submit, one level deeper in this thread's nesting.
+    /// Runs a closure one level deeper in this thread's nesting.
     fn nested(&self, run: &mut dyn FnMut() -> Outcome) -> Outcome;
-    /// Takes a task out of the queue for its handle: its room is free at once. `claim` is asked in
-    /// the section; if it says no, nothing has happened. `end` then ends the task, here, and the
-    /// figures show it.
+    /// Removes a task from the queue for its handle and frees its room. `claim` is called in the section; if it returns
+    /// `false`, nothing has happened. `end` then ends the task on this thread, and its outcome is counted.
     fn withdraw(
         self: Arc<Self>,
         claim: &mut dyn FnMut() -> bool,
@@ -45,28 +44,25 @@ pub(crate) trait PoolRef: Send + Sync {
     ) -> bool;
 }
 
-/// Waits for a spawned task, takes its value, or cancels it.
+/// A handle that waits for a spawned task, takes its value, or cancels it.
 ///
-/// It is a thread's handle and a [`Future`] at once, on any runtime. Dropping it detaches: the
-/// task runs all the same and its value is dropped; a panic of that drop ends there.
+/// It blocks a thread or is awaited as a [`Future`], on any runtime. Dropping it detaches the task, which still runs;
+/// its value is then dropped, and a panic of that drop is caught.
 ///
-/// By the time a join returns, the pool's room and figures show the task's end.
+/// When a join returns, the pool's room and figures include the end of the task.
 ///
 /// # On a worker of the same pool
-/// [`join`](JoinHandle::join) of a task that has not started runs it in place, so a task may wait
-/// for those it has spawned without holding a worker idle. Its room is free from then on, and it
-/// counts as in flight until it ends. No other task is ever run inside a join. If the task runs
-/// elsewhere the join blocks.
+/// [`join`](JoinHandle::join) runs a task that has not started in place, so a task can wait for the tasks it has
+/// spawned without idling a worker. The task's room is free from then on, and it counts as in flight until it ends. A
+/// join never runs any other task. If the task is running elsewhere the join blocks.
 ///
-/// Tasks in place inside one another take stack. At the pool's
-/// [nesting limit](crate::Builder::nesting_limit) the join is refused with
-/// [`JoinError::WouldDeadlock`]: to block there would deadlock once all workers do it. The task
-/// runs all the same, and its value is dropped.
+/// Tasks that run in place inside one another use stack. At the pool's [nesting limit](crate::Builder::nesting_limit)
+/// the join is refused with [`JoinError::WouldDeadlock`], because blocking there would deadlock as soon as all workers
+/// did it. The task still runs, and its value is dropped.
 ///
-/// Nothing is started in place by a join with a time limit, which could not keep it, nor by a
-/// poll, which is not to block. Both wait for another worker to start the task. So a task that
-/// blocks on a future of its own pool (`block_on`) holds its worker, and in a full pool may wait
-/// for ever: join there.
+/// A join with a time limit runs nothing in place, because it could not keep the limit; neither does a poll, because it
+/// must not block. Both wait for another worker to start the task. So a task that blocks on a future of its own pool
+/// (`block_on`) holds its worker, and may wait for ever in a full pool. Use `join` there.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -83,7 +79,7 @@ pub struct JoinHandle<R> {
 }
 
 impl<R: Send + 'static> JoinHandle<R> {
-    /// The handle of a task whose value is an `R`.
+    /// Creates the handle of a task whose value is an `R`.
     pub(crate) fn of(raw: RawHandle) -> Self {
         let of = PhantomData;
         Self { raw, of }
@@ -97,15 +93,14 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// Blocks until the task has ended.
     ///
     /// # Errors
-    /// Why there is no value: the task panicked, was cancelled, or was released unrun; or, on an
-    /// own worker, it may not be run in place.
+    /// The reason why there is no value: the task panicked, was cancelled, was released unstarted, or may not be run in
+    /// place on this worker.
     pub fn join(self) -> Result<R, JoinError> {
         let ended = self.raw.task().wait(None);
         self.value(ended.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome")))
     }
 
-    /// Blocks until the task has ended, at most for so long by the pool's clock. Runs nothing in
-    /// place.
+    /// Blocks until the task has ended or the time limit, by the pool's clock, has passed. Runs nothing in place.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -120,7 +115,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// ```
     ///
     /// # Errors
-    /// The handle again, if the time was up; the task goes on.
+    /// Returns the handle if the time limit has passed. The task is not affected.
     pub fn join_timeout(self, timeout: impl Into<Timeout>) -> Result<Result<R, JoinError>, Self> {
         let ended = self
             .raw
@@ -129,7 +124,7 @@ impl<R: Send + 'static> JoinHandle<R> {
         self.value_or_self(ended)
     }
 
-    /// Takes the value if the task has ended. Never blocks.
+    /// Returns the value if the task has ended. Never blocks.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -147,26 +142,26 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// ```
     ///
     /// # Errors
-    /// The handle again, if it has not.
+    /// Returns the handle if the task has not ended.
     pub fn try_join(self) -> Result<Result<R, JoinError>, Self> {
         let ended = self.raw.task().try_take();
         self.value_or_self(ended)
     }
 
-    /// Whether the task has ended. One load.
+    /// Returns whether the task has ended. Costs one load.
     pub fn is_finished(&self) -> bool {
         self.raw.task().cell.is_ended()
     }
 
-    /// Takes the task back if it has not started: `true` if so. O(1) amortised.
+    /// Cancels the task. Returns `true` if it had not started. O(1) amortised.
     ///
-    /// Its room is free at once: the head of the wait queue is accepted before this returns. What
-    /// it captured is dropped on this thread, and the handle ends with [`JoinError::Cancelled`].
-    /// May call the wakers of futures that were accepted, and start a thread for one.
+    /// An unstarted task gives up its room at once: the head of the wait queue is accepted before this returns. Its
+    /// captures are dropped on this thread, and the handle ends with [`JoinError::Cancelled`]. The call may run wakers of
+    /// accepted futures, and may start a thread.
     ///
-    /// `false`: it has started. If it has not ended it is asked to stop, which
-    /// [`current`](crate::task::current)`().is_cancelled()` and the tokens that the task took from there
-    /// show it; what it then returns is its value.
+    /// A task that is running is asked to stop, and `false` is returned. The task sees the request through
+    /// [`current`](crate::task::current)`().is_cancelled()` and the tokens that it took from there. The value that it then
+    /// returns is its value.
     ///
     /// ```
     /// use pool_core::{JoinError, Pool};
@@ -197,14 +192,14 @@ impl<R: Send + 'static> JoinHandle<R> {
     }
 }
 
-/// A handle of a task whose value is of any type. All that a [`JoinHandle`] does but to move the value:
-/// it is compiled once.
+/// A task handle independent of the value's type. It does everything that a [`JoinHandle`] does except moving the value,
+/// so that this code is compiled once.
 pub struct RawHandle {
-    /// `None` while it is dropped, having been made a [`TaskRef`].
+    /// `None` only while it is converted into a [`TaskRef`].
     task: Option<TaskRef>,
 }
 
-/// A spawned task and its pool. Dropping it does nothing to the task.
+/// A spawned task and its pool. Dropping it does not affect the task.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 #[derive(Clone)]
 pub struct TaskRef {
@@ -225,10 +220,10 @@ impl RawHandle {
         self.task().cell()
     }
 
-    /// The same without a drop that detaches: the caller does, or takes the outcome.
+    /// Converts the handle without detaching the task. The caller detaches it or takes the outcome.
     ///
     /// # Panics
-    /// Never: a handle is taken apart once.
+    /// Never: only this call empties the handle, and it consumes it.
     pub fn into_task(mut self) -> TaskRef {
         let task = self.task.take();
         task.expect(ONCE)
@@ -238,29 +233,37 @@ impl RawHandle {
         self.task.as_ref().expect(ONCE)
     }
 
-    /// It is another pool that has accepted the task.
+    /// Sets the pool that has accepted the task.
     pub(crate) fn set_pool(&mut self, pool: Arc<dyn PoolRef>) {
         self.task.as_mut().expect(ONCE).pool = pool;
     }
 }
 
-#[expect(clippy::missing_errors_doc, reason = "the task's own error")]
 impl TaskRef {
-    /// The task's cell.
+    /// Returns the task's cell.
     pub fn cell(&self) -> &Arc<SpawnCell> {
         &self.cell
     }
 
     /// Takes the value of a task that has ended.
     ///
+    /// # Errors
+    /// The reason why there is no value.
+    ///
     /// # Panics
-    /// If the value is not of type `R`.
+    /// If the value is not an `R`.
     pub fn take_value<R: 'static>(&self) -> Joined<R> {
         self.taken()
             .map(|stored| self.cell.take_value(stored).expect(ITS_TYPE))
     }
 
-    /// Drops the value of a task that has ended. Panics if its destructor does.
+    /// Drops the value of a task that has ended.
+    ///
+    /// # Errors
+    /// The reason why there is no value.
+    ///
+    /// # Panics
+    /// If the value's destructor does.
     pub fn drop_value(&self) -> Joined<()> {
         self.taken().map(|stored| self.cell.drop_value(stored))
     }
@@ -270,8 +273,8 @@ impl TaskRef {
         outcome.unwrap_or_else(|| unreachable!("it has ended"))
     }
 
-    /// In a forked child the cell's lock may be held by a thread that is not there, and what it protects
-    /// be half changed: it is neither taken nor dropped.
+    /// Refuses handles in a forked child. A thread of the parent may have held the cell's lock during the fork, and its
+    /// data may be inconsistent, so it is neither read nor dropped.
     fn check(&self) -> Joined<()> {
         self.pool.process().check(JoinError::Forked)
     }
@@ -283,8 +286,9 @@ impl TaskRef {
         }
     }
 
-    /// As [`JoinHandle::cancel`].
+    /// See [`JoinHandle::cancel`].
     pub fn cancel(&self) -> bool {
+        // The task's worker does not exist in a forked child, so there is nothing to take back.
         if self.check().is_err() {
             return false;
         }
@@ -292,18 +296,20 @@ impl TaskRef {
             self.cell.drop_claimed();
             Outcome::Cancelled
         });
+        // After the claim has failed, so that an unstarted task is never asked to stop but taken back.
         if !ours && !self.cell.is_ended() {
             self.cell.ask_to_stop();
         }
         ours
     }
 
-    /// Takes the task out of the queue and ends it, if it has not started.
+    /// Removes the task from the queue and ends it, if it has not started.
     fn withdraw(&self, end: &mut dyn FnMut() -> Outcome) -> bool {
+        // Checked before the section: a task that has started must not cost the pool's lock.
         let ours = self.cell.claimed() == Claim::Unclaimed
             && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim_for_handle(), end);
         if ours {
-            self.cell.resolve(); // Step C4: room and figures show the end.
+            self.cell.resolve(); // Step C4, after the end was counted.
         }
         ours
     }
@@ -321,38 +327,41 @@ impl TaskRef {
             if let Some(why) = taken_out
                 && self.pool.is_disposing()
             {
-                // It would wait for the thread that it is.
+                // This thread removed the task and will end it, so it would wait for itself.
                 return Some(Err(why));
             }
+            // Only without a limit, because a task in place runs for as long as it takes.
             if deadline.is_none() && self.pool.is_own_worker() && !self.run_in_place() {
                 return Some(Err(JoinError::WouldDeadlock));
             }
+            // Before the lock, because a short task ends within the time of a few polls.
             look_before_join(|| self.cell.is_ended());
         }
-        // A value that is there needs no parker.
+        // Checked first, because a value that is there needs no parker.
         let ended = self.cell.is_ended();
         let value = ended.then(|| self.cell.take_or_wait(None)).flatten();
         value.or_else(|| promise::join(&*self.cell, self.pool.clock(), deadline))
     }
 
-    /// Runs the task here, if it has not started: `Some(true)`; `Some(false)` if that is not
-    /// allowed, `None` if it has started.
+    /// Runs the task on this thread if it has not started. Returns `None` if it has started, `Some(false)` if the nesting
+    /// limit forbids running it, and `Some(true)` otherwise.
     pub fn help(&self) -> Option<bool> {
-        // Others than the caller may ask it to stop: it has to be told apart from the current task.
+        // Other threads may cancel the task itself, so the request must be kept apart from the current task's.
         let part = || Frame::part(&self.cell);
         (self.cell.claimed() == Claim::Unclaimed).then(|| self.run_in_place_as(part))
     }
 
-    /// Runs the task here, if it has not started. `false` if that is not allowed.
+    /// Runs the task on this thread if it has not started. Returns `false` if the nesting limit forbids it.
     fn run_in_place(&self) -> bool {
         self.run_in_place_as(|| ())
     }
 
-    /// The same, while there is what `enter` returns.
+    /// The same, while the guard returned by `enter` exists.
     fn run_in_place_as<F>(&self, enter: impl Fn() -> F) -> bool {
         if self.cell.claimed() != Claim::Unclaimed {
             return true;
         }
+        // Asked before the claim: a claimed task must be run, however deep the nesting is.
         let may_nest = self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
@@ -377,6 +386,7 @@ impl Drop for RawHandle {
             return;
         };
         if task.check().is_err() {
+            // The reference leaks, because the last one would drop a content that may be half changed.
             std::mem::forget(Arc::clone(&task.cell));
         } else {
             task.cell.detach();
@@ -387,8 +397,7 @@ impl Drop for RawHandle {
 impl<R: Send + 'static> Future for JoinHandle<R> {
     type Output = Result<R, JoinError>;
 
-    /// Ready once the task has ended; polled again after that, it is ready with
-    /// [`JoinError::Taken`].
+    /// Ready once the task has ended. A later poll returns [`JoinError::Taken`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.raw.task().poll(context).map(|ended| self.value(ended))
     }

@@ -1,18 +1,17 @@
-//! A hook around each task: what it is told before and after.
-//!
-//! Not for: the start and the end of workers, nor panics alone. Those have hooks of their own.
+//! The task hook, which is called before and after each task. Starts and ends of workers, and panics alone, have hooks of
+//! their own.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::task::label::Label;
 
-/// Sees each task of a pool, on the thread that runs it. For metrics, and for what a task is to find
-/// set up. Set by [`Builder::task_hook`](crate::Builder::task_hook).
+/// A hook around each task of a pool, called on the thread that runs the task. For metrics, and for preparing the
+/// environment of tasks. Set with [`Builder::task_hook`](crate::Builder::task_hook).
 ///
-/// It sees the tasks of all calls, the pieces of mappings and the tasks of scopes among them, and nothing
-/// that the pool runs on its own account to get at these. A panic
-/// in it is counted ([`Stats::hook_panics`](crate::Stats::hook_panics)) and changes nothing else.
+/// The hook is called for the tasks of all calls, including items of mappings and tasks of scopes, and not for internal
+/// work that the pool runs to reach these. A panic of the hook is counted
+/// ([`Stats::hook_panics`](crate::Stats::hook_panics)) and has no other effect.
 ///
 /// ```
 /// use pool_core::{Pool, TaskEnd, TaskHook, TaskOutcome};
@@ -36,18 +35,18 @@ use crate::task::label::Label;
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// From Java's `ThreadPoolExecutor::beforeExecute` and `afterExecute`.
+/// Modelled on Java's `ThreadPoolExecutor::beforeExecute` and `afterExecute`.
 #[doc(alias = "beforeExecute")]
 #[doc(alias = "afterExecute")]
 pub trait TaskHook: Send + Sync + 'static {
-    /// The task is about to run. Not called for one that is not run after all.
+    /// Called before a task runs. Not called for a task that is then not run.
     fn before(&self, task: &TaskStart<'_>) {
         let _ = task;
     }
 
-    /// The task has ended. Its handle does not show that yet. Also called for a task that its worker
-    /// did not run, because a token had cancelled it or its time was up; not for one that its handle
-    /// or a `release_now` took out of the queue.
+    /// Called after a task has ended, before its handle shows the end. Also called for a task that a worker did not run,
+    /// because a token had cancelled it or its time was up. Not called for a task that its handle or a `release_now` removed
+    /// from the queue.
     fn after(&self, task: &TaskEnd<'_>) {
         let _ = task;
     }
@@ -75,62 +74,62 @@ pub enum TaskOutcome {
     Returned,
     /// It panicked.
     Panicked,
-    /// A token had cancelled it before it started: it was not run.
+    /// A token cancelled it before it started. It was not run.
     Cancelled,
-    /// It was not started [in time](crate::TaskBuilder::start_before): it was not run.
+    /// It was not started [in time](crate::TaskBuilder::start_before). It was not run.
     Expired,
 }
 
 impl TaskStart<'_> {
-    /// The pool's name.
+    /// Returns the pool's name.
     pub fn pool(&self) -> &str {
         self.pool
     }
 
-    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    /// Returns the task's [name](crate::TaskBuilder::name), if it has one.
     pub fn name(&self) -> Option<&str> {
         self.label.name
     }
 
-    /// The type name of the task's closure, or of a typed pool's argument.
+    /// Returns the type name of the task's closure, or of a typed pool's argument.
     pub fn task(&self) -> &'static str {
         self.label.type_name
     }
 
-    /// How long ago the task was handed over, by the pool's clock: its time in the queue and, at a
-    /// full pool, before it. Not known of a mapping's items, nor of scheduled tasks.
+    /// Returns the time since the task was submitted, by the pool's clock: in the queue and, at a full pool, before it.
+    /// Unknown for items of a mapping and for scheduled tasks.
     pub fn queued(&self) -> Option<Duration> {
         self.queued
     }
 }
 
 impl TaskEnd<'_> {
-    /// The pool's name.
+    /// Returns the pool's name.
     pub fn pool(&self) -> &str {
         self.start.pool()
     }
 
-    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    /// Returns the task's [name](crate::TaskBuilder::name), if it has one.
     pub fn name(&self) -> Option<&str> {
         self.start.name()
     }
 
-    /// The type name of the task's closure, or of a typed pool's argument.
+    /// Returns the type name of the task's closure, or of a typed pool's argument.
     pub fn task(&self) -> &'static str {
         self.start.task()
     }
 
-    /// As [`TaskStart::queued`].
+    /// See [`TaskStart::queued`].
     pub fn queued(&self) -> Option<Duration> {
         self.start.queued()
     }
 
-    /// How long it ran, by the pool's clock; zero if it was not run.
+    /// Returns the running time by the pool's clock; zero if the task was not run.
     pub fn ran(&self) -> Duration {
         self.ran
     }
 
-    /// How it ended.
+    /// Returns the outcome of the task.
     pub fn outcome(&self) -> TaskOutcome {
         self.outcome
     }

@@ -1,19 +1,19 @@
-//! What a task is called, in reports and by hooks.
+//! The label of a task in reports and for hooks.
 
 use std::time::Instant;
 
-/// What a task is called.
+/// The names and the time of submission of a task.
 #[derive(Clone, Copy)]
 pub(crate) struct Label<'a> {
     /// The type name of the closure, or of a typed pool's argument.
     pub(crate) type_name: &'static str,
     pub(crate) name: Option<&'a str>,
-    /// When it was submitted or spawned, if a hook wants to know.
+    /// When the task was submitted or spawned, if a hook needs it.
     pub(crate) handed_over: Option<Instant>,
 }
 
 impl Label<'static> {
-    /// Of a task without a name of its own.
+    /// Creates the label of a task without a name of its own.
     pub(crate) fn of_type(type_name: &'static str) -> Self {
         Self {
             type_name,

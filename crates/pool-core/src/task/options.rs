@@ -1,6 +1,5 @@
-//! What a task may be given beside its closure, and what that means for its wait for room.
-//!
-//! Not for: what it means for the accepted task. That is its [record](crate::task::record)'s.
+//! Options of a task, and their effect on its wait for room. Their effect on the accepted task is that of its
+//! [record](crate::task::record).
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -9,25 +8,25 @@ use crate::config::OnFull;
 use crate::sched::ready::Priority;
 use crate::task::cancel::{CancelToken, Cancelled};
 
-/// What a task is given beside its closure or argument.
+/// The options of a task.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TaskOptions {
-    /// What reports call it.
+    /// Name of the task in reports.
     pub name: Option<Cow<'static, str>>,
-    /// Each of these cancels it.
+    /// Tokens, each of which cancels the task.
     pub tokens: Vec<CancelToken>,
-    /// If it has not been started by then, it is not run.
+    /// A task that has not been started by then is not run.
     pub start_before: Option<Instant>,
-    /// Which queued tasks are started before it.
+    /// Priority among the queued tasks.
     pub priority: Priority,
 }
 
-/// What ends a task's wait for room beside the call's own limit.
+/// Limits of a task's wait for room in addition to the call's.
 #[derive(Debug)]
 pub struct WaitLimits {
     token: Option<CancelToken>,
-    /// It is to be started by then.
+    /// The time by which the task must be started.
     start_before: Option<Instant>,
 }
 
@@ -39,18 +38,18 @@ impl WaitLimits {
         }
     }
 
-    /// When a wait for room is over, of a call that does this at a full pool.
+    /// Returns the deadline of a wait for room, for a call with the policy `on_full`.
     pub fn deadline(limits: Option<&Self>, on_full: OnFull) -> Option<Instant> {
         let of_task = limits.and_then(|limits| limits.start_before);
         on_full.deadline().into_iter().chain(of_task).min()
     }
 
-    /// What else ends it.
+    /// Returns the token that ends the wait.
     pub fn token(limits: Option<&Self>) -> Option<&CancelToken> {
         limits.and_then(|limits| limits.token.as_ref())
     }
 
-    /// The same, for a future.
+    /// Returns the token's future, for an asynchronous wait.
     pub(crate) fn cancelled(self) -> Option<Cancelled> {
         self.token.map(|token| token.cancelled())
     }

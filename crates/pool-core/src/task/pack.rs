@@ -1,20 +1,20 @@
-//! A value of any size in a space of one size.
+//! Storage for a value of any size in a space of fixed size.
 //!
-//! What lies in a queue is moved several times on its way, some of these under the pool's lock
-//! and most of them through a worker's stack. So a value of up to seven words lies in the space
-//! itself, and a larger one in a box: boxing all of them would cost an allocation per task.
+//! A queue entry is moved several times, some of these under the pool's lock and most of them over a worker's stack. So a
+//! value of up to seven words is stored in the space itself and a larger one in a box. Boxing every value would cost an
+//! allocation per task.
 //!
 //! # Invariants
-//! 1. A [`Space`] that [`put`] made for a `W` holds that `W`, or a pointer from
-//!    `Box::<W>::into_raw`, until the one [`take`] of it.
-//! 2. After that `take` the space is not used again.
+//! 1. A [`Space`] that [`put`] created for a `W` holds that `W`, or a pointer from `Box::<W>::into_raw`, until the one
+//!    [`take`] of it.
+//! 2. The space is not used after that `take`.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 const WORDS: usize = 7;
-/// In a cell, as the value that lies there may change itself though it is only looked at.
+/// In an `UnsafeCell`, because a value with interior mutability may change while it is only borrowed.
 pub(crate) type Space = UnsafeCell<MaybeUninit<[usize; WORDS]>>;
 
 pub(crate) const fn fits<W>() -> bool {
@@ -25,15 +25,15 @@ pub(crate) const fn fits<W>() -> bool {
 #[inline]
 pub(crate) fn put<W>(value: W) -> Space {
     let mut space = Space::new(MaybeUninit::uninit());
-    // SAFETY: it is a space's.
+    // SAFETY: the pointer is that of a local space.
     unsafe { put_in(value, &raw mut space) };
     space
 }
 
-/// Moves a value into a space that lies there.
+/// Moves a value into a space in place.
 ///
 /// # Safety
-/// `space` may be written.
+/// `space` must be valid for writes.
 #[inline]
 pub(crate) unsafe fn put_in<W>(value: W, space: *mut Space) {
     if fits::<W>() {
@@ -41,7 +41,7 @@ pub(crate) unsafe fn put_in<W>(value: W, space: *mut Space) {
         unsafe { space.cast::<W>().write(value) };
     } else {
         let boxed = Box::into_raw(Box::new(value));
-        // SAFETY: a thin pointer fits a word.
+        // SAFETY: a thin pointer fits into a word of the space.
         unsafe { space.cast::<*mut W>().write(boxed) };
     }
 }
@@ -49,37 +49,37 @@ pub(crate) unsafe fn put_in<W>(value: W, space: *mut Space) {
 /// Moves the value out of the space.
 ///
 /// # Safety
-/// The space holds a `W` as `put` put it there, and is not used again.
+/// The space must hold a `W` from `put`, and must not be used afterwards.
 pub(crate) unsafe fn take<W>(space: *mut Space) -> W {
     if fits::<W>() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the type and that this is the last use.
         unsafe { space.cast::<W>().read() }
     } else {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the type, which `put` has boxed.
         let boxed = unsafe { space.cast::<*mut W>().read() };
-        // SAFETY: it came from `Box::into_raw`, and goes back once.
+        // SAFETY: the pointer came from `Box::into_raw` and is used once.
         *unsafe { Box::from_raw(boxed) }
     }
 }
 
-/// The value, where it lies.
+/// Borrows the value in place.
 ///
 /// # Safety
-/// The space holds a `W` as `put` put it there.
+/// The space must hold a `W` from `put`.
 pub(crate) unsafe fn look<W>(space: &Space) -> &W {
     let space = space.get().cast_const();
     if fits::<W>() {
-        // SAFETY: the caller's; it is borrowed for as long as the space.
+        // SAFETY: the caller guarantees the type; the value is borrowed for as long as the space.
         unsafe { &*space.cast::<W>() }
     } else {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the type, which `put` has boxed.
         let boxed = unsafe { space.cast::<*const W>().read() };
-        // SAFETY: the box is the space's for as long as that is borrowed.
+        // SAFETY: the box belongs to the space, which is borrowed.
         unsafe { &*boxed }
     }
 }
 
-/// One value of a known type in a space.
+/// A value of a known type in a space.
 pub(crate) struct Packed<T> {
     space: Space,
     of: PhantomData<T>,
@@ -93,14 +93,14 @@ impl<T> Packed<T> {
         }
     }
 
-    /// The value that lies there.
+    /// Takes over the value in `space`.
     ///
     /// # Safety
-    /// The space holds a `T` as [`put`] put it there, and is not used again.
+    /// The space must hold a `T` from [`put`], and must not be used afterwards.
     #[inline]
     pub(crate) unsafe fn of(space: *const Space) -> Self {
         Self {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees the type and that this is the last use.
             space: unsafe { space.read() },
             of: PhantomData,
         }
@@ -109,7 +109,7 @@ impl<T> Packed<T> {
     #[inline]
     pub(crate) fn into_inner(self) -> T {
         let mut packed = ManuallyDrop::new(self);
-        // SAFETY: `new` put a `T` there, and `ManuallyDrop` keeps `drop` from taking it again.
+        // SAFETY: `new` put a `T` there, and `ManuallyDrop` prevents a second drop of it.
         unsafe { take(&raw mut packed.space) }
     }
 }

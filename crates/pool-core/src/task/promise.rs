@@ -1,13 +1,13 @@
-//! What a task leaves for its handle: one value, one waiter, and whether there is a handle still.
+//! The shared state of a task and its handle: one value, one waiter, and whether the handle still exists.
 //!
-//! Not for: locking, or deciding when the value may be seen. A [`Promise`] is plain data under its
-//! owner's lock, so what it gives back (values, wakers) is dropped by the owner when that is free.
+//! A [`Promise`] is plain data. Its owner protects it with a lock and decides when the value becomes visible. Returned
+//! values and wakers are dropped by the owner after the lock is released.
 //!
 //! # Invariants
-//! 1. The value goes `Pending`, then `LaidAside`, then `Kept`, then `Taken`; it may leave some out,
-//!    and never goes back.
+//! 1. The value goes through `Pending`, `LaidAside`, `Kept` and `Taken` in this order. It may skip states, and never goes
+//!    back.
 //! 2. The handle sees it from `Kept` on.
-//! 3. What is detached has neither waiter nor listener.
+//! 3. A detached promise has neither a waiter nor a listener.
 
 use std::fmt;
 use std::mem;
@@ -21,10 +21,10 @@ use sync_shim::{Clock, Parker};
 use crate::error::JoinError;
 use crate::task::cell::SpawnCell;
 
-/// A task's value, or why there is none.
+/// The value of a task, or the reason why there is none.
 pub type Joined<R> = Result<R, JoinError>;
 
-/// One value for one handle.
+/// A one-shot value for one handle.
 #[derive(Debug)]
 pub struct Promise<R> {
     value: Value<R>,
@@ -34,41 +34,41 @@ pub struct Promise<R> {
 #[derive(Debug)]
 enum Value<R> {
     Pending,
-    /// It is there, and the figures do not show the end yet.
+    /// The value exists, and the end of the task has not been counted.
     LaidAside(Joined<R>),
     Kept(Joined<R>),
     Taken,
 }
 
 enum Handle {
-    /// There is one.
+    /// The handle exists.
     Held,
-    /// There is one, and it is awaited.
+    /// The handle exists, and this waiter waits for the value.
     Awaited(Waiter),
-    /// There is one, and this listener is told of the value, under this number.
+    /// The handle exists, and this listener is notified of the value, under this number.
     Listened(Arc<dyn Listener>, u32),
-    /// There is none: the value is dropped where it arises.
+    /// The handle is gone: the value is dropped when it arises.
     Detached,
 }
 
-/// A part of this crate that takes the outcomes of many tasks, in place of their handles.
+/// A receiver for the outcomes of many tasks, instead of their handles.
 pub trait Listener: Send + Sync {
-    /// The task of that number, in that cell, has ended, and room and figures show it: its outcome can be
-    /// taken. Does not unwind, and runs no user code: what is to be run for it comes back as a waker.
+    /// Called when the task with that number, in that cell, has ended and was counted, so its outcome can be taken. Must not
+    /// unwind or run user code: a waker to call is returned.
     fn ended(self: Arc<Self>, number: u32, is_error: bool, cell: &SpawnCell) -> Option<Waker>;
 }
 
-/// What is to be done for a task's end, once its lock is free.
+/// Notification of a task's end, to be made after its lock is released.
 pub(crate) enum End {
     Wake(Waiter),
     Tell(Arc<dyn Listener>, u32, bool),
 }
 
-/// What a handle finds, and a waiter that is not needed: to be dropped when the lock is free.
+/// The value, if it is there, and a waiter to drop after the lock is released.
 pub type Look<R> = (Option<Joined<R>>, Option<Waiter>);
 
 impl<R> Promise<R> {
-    /// Nothing is there yet, and there is a handle.
+    /// Creates a promise without a value, whose handle exists.
     pub fn new() -> Self {
         Self {
             value: Value::Pending,
@@ -89,8 +89,7 @@ impl<R> Promise<R> {
         }
     }
 
-    /// The value is there, to be [kept](Promise::keep) once the figures show the end. It comes back
-    /// if there is no handle.
+    /// Stores the value, to be [kept](Promise::keep) after the end of the task was counted. Returns it if there is no handle.
     pub fn lay_aside(&mut self, value: Joined<R>) -> Option<Joined<R>> {
         if self.is_detached() {
             self.value = Value::Taken;
@@ -100,14 +99,14 @@ impl<R> Promise<R> {
         None
     }
 
-    /// The value is there, and the figures show the end. Where there is no handle its owner
+    /// Stores and keeps the value, because the end of the task was counted. If there is no handle the owner
     /// [takes](Promise::take_value) it out again.
     pub fn fulfil(&mut self, value: Joined<R>) {
         self.value = Value::Kept(value);
     }
 
-    /// The figures show the end: now the handle may see the value that was laid aside. `false` if
-    /// the handle has gone since.
+    /// Makes a value that was laid aside visible, after the end of the task was counted. Returns `false` if the handle has
+    /// gone since.
     pub fn keep(&mut self) -> bool {
         match mem::replace(&mut self.value, Value::Taken) {
             Value::LaidAside(value) => {
@@ -121,7 +120,7 @@ impl<R> Promise<R> {
         }
     }
 
-    /// Who awaits it, to be woken now that it is kept.
+    /// Takes the waiter, to be woken after the value was kept.
     pub fn take_waiter(&mut self) -> Option<Waiter> {
         if self.is_detached() {
             return None;
@@ -129,7 +128,7 @@ impl<R> Promise<R> {
         self.set_handle(Handle::Held)
     }
 
-    /// What is to be done now that it is kept.
+    /// Takes the notification to be made after the value was kept.
     pub(crate) fn take_end(&mut self) -> Option<End> {
         if self.is_detached() {
             return None;
@@ -144,8 +143,7 @@ impl<R> Promise<R> {
         }
     }
 
-    /// Has a listener told when the value is there; or says of one that is whether it is an error. There is
-    /// no waiter.
+    /// Registers a listener. If the value is there, returns whether it is an error instead. There must be no waiter.
     pub(crate) fn listen(&mut self, listener: Arc<dyn Listener>, number: u32) -> Option<bool> {
         if let Value::Kept(value) = &self.value {
             return Some(value.is_err());
@@ -154,12 +152,12 @@ impl<R> Promise<R> {
         None
     }
 
-    /// Whether a listener is still to be told.
+    /// Whether a listener has not been notified yet.
     pub(crate) fn is_listened(&self) -> bool {
         matches!(self.handle, Handle::Listened(..))
     }
 
-    /// The value that can be seen, where it lies.
+    /// Returns the visible value, in place.
     pub(crate) fn kept(&self) -> Option<&Joined<R>> {
         match &self.value {
             Value::Kept(value) => Some(value),
@@ -167,7 +165,7 @@ impl<R> Promise<R> {
         }
     }
 
-    /// Who awaits it, if that is a thread: to wake one runs no user code.
+    /// Takes the waiter if it is a thread: waking one runs no user code.
     pub fn take_thread(&mut self) -> Option<Parker> {
         match mem::replace(&mut self.handle, Handle::Held) {
             Handle::Awaited(Waiter::Thread(parker)) => Some(parker),
@@ -178,28 +176,28 @@ impl<R> Promise<R> {
         }
     }
 
-    /// Whether the value can be seen, or was taken.
+    /// Whether the value is visible, or was taken.
     pub fn is_kept(&self) -> bool {
         matches!(self.value, Value::Kept(_) | Value::Taken)
     }
 
-    /// Whether a waker awaits it, which is user code.
+    /// Whether a waker, which is user code, waits for the value.
     pub fn has_waker(&self) -> bool {
         matches!(self.handle, Handle::Awaited(Waiter::Task(_)))
     }
 
-    /// Whether there is no handle any more.
+    /// Whether the handle is gone.
     pub fn is_detached(&self) -> bool {
         matches!(self.handle, Handle::Detached)
     }
 
-    /// The handle is gone. The value comes back, if it is there.
+    /// Removes the handle. Returns the value, if it is there.
     pub fn detach(&mut self) -> Look<R> {
         let stale = self.set_handle(Handle::Detached);
         (self.take_value(), stale)
     }
 
-    /// The value that was laid aside or kept.
+    /// Takes the value that was laid aside or kept.
     pub fn take_value(&mut self) -> Option<Joined<R>> {
         match mem::replace(&mut self.value, Value::Taken) {
             Value::Kept(value) | Value::LaidAside(value) => Some(value),
@@ -213,7 +211,7 @@ impl<R> Promise<R> {
     fn set_handle(&mut self, handle: Handle) -> Option<Waiter> {
         match mem::replace(&mut self.handle, handle) {
             Handle::Awaited(waiter) => Some(waiter),
-            // (A listener's owner keeps it beside the handles.)
+            // The owner of a listener keeps it in addition to the handles, so this is not its last drop.
             Handle::Held | Handle::Listened(..) | Handle::Detached => None,
         }
     }
@@ -236,14 +234,14 @@ impl<R> Default for Promise<R> {
     }
 }
 
-/// The part of a handle that waits: what it does to the promise, under that one's lock.
+/// The waiting part of a handle, which locks the promise.
 pub trait Promised<R> {
-    /// Takes the value, or has `waiter` woken when it is there. A waiter that is not needed is
-    /// dropped with no lock held.
+    /// Takes the value, or registers `waiter` to be woken when it is there. A `waiter` that is not needed is dropped with no
+    /// lock held.
     fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<R>>;
 }
 
-/// Blocks until the value is there. `None` if the time is up first.
+/// Blocks until the value is there. Returns `None` if the deadline passes first.
 pub fn join<R>(
     promised: &(impl Promised<R> + ?Sized),
     clock: &dyn Clock,
@@ -267,10 +265,9 @@ pub fn join<R>(
     }
 }
 
-/// Takes the value if it is there; if not, the task that polls is woken when it is.
+/// Takes the value if it is there. Otherwise registers the polling task's waker.
 pub fn poll<R>(promised: &(impl Promised<R> + ?Sized), context: &Context<'_>) -> Poll<Joined<R>> {
-    // Cloned first: a waker's clone is user code.
-    // USER CODE: the waker's clone, before the lock. A panic leaves the handle as it was.
+    // USER CODE: the waker's clone. Before the lock is taken, and a panic leaves the handle as it was.
     let waiter = Waiter::Task(context.waker().clone());
     let value = promised.take_or_wait(Some(waiter));
     value.map_or(Poll::Pending, Poll::Ready)

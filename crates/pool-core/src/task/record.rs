@@ -1,6 +1,4 @@
-//! What an accepted task carries in addition to its closure, if it was given something.
-//!
-//! Not for: tasks that were given nothing, which have no record.
+//! The record of a task: the options that it carries in addition to its closure. A task without options has none.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -15,12 +13,12 @@ use crate::task::options::{TaskOptions, WaitLimits};
 use crate::task::run::TaskContext;
 use crate::task::span::CarriedSpan;
 
-/// Made of a task's options as it is handed over.
+/// The options of an accepted task.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskRecord {
     pub(crate) name: Option<Cow<'static, str>>,
     pub(crate) priority: Priority,
-    /// Cancelled with each of the tokens that the task was given.
+    /// A token that is cancelled with each of the task's tokens.
     pub(crate) token: Option<CancelToken>,
     start_before: Option<Instant>,
     handed_over: Option<Instant>,
@@ -45,7 +43,7 @@ impl TaskRecord {
         }
     }
 
-    /// It is to run later, at a time of its own: it has not waited since it was handed over.
+    /// Removes the time of submission, for a task that runs at a later time of its own and has not waited since.
     pub(crate) fn without_time(self) -> Self {
         Self {
             handed_over: None,
@@ -53,7 +51,7 @@ impl TaskRecord {
         }
     }
 
-    /// What the task, of that type, is called.
+    /// Returns the label of the task, whose type is given.
     pub(crate) fn label(&self, type_name: &'static str) -> Label<'_> {
         Label {
             type_name,
@@ -62,10 +60,10 @@ impl TaskRecord {
         }
     }
 
-    /// Runs the task, in the span of its submitter if that is carried. Does not unwind.
+    /// Runs the task, in its submitter's span if the pool carries that. Does not unwind.
     ///
     /// # Errors
-    /// The payload, if it panicked.
+    /// Returns the payload of a panic.
     pub(crate) fn execute<T>(
         &self,
         type_name: &'static str,
@@ -79,7 +77,7 @@ impl TaskRecord {
         match ran {
             Ok(()) => Ok(value.expect("the task has returned")),
             Err(payload) => {
-                // It may be the subscriber that has panicked, before the task or after it.
+                // The subscriber may have panicked before the task, which is left then, or after it, which leaves the value.
                 drop_quietly((task, value));
                 Err(payload)
             }
@@ -96,7 +94,7 @@ impl TaskRecord {
             .execute(|| context.execute_as(self.label(type_name), task))
     }
 
-    /// What ends the task's wait for room, in addition to the call's own limit.
+    /// Returns the limits of the task's wait for room, in addition to the call's.
     pub(crate) fn limits(&self) -> WaitLimits {
         WaitLimits::new(self.token.clone(), self.start_before)
     }
@@ -105,17 +103,17 @@ impl TaskRecord {
         self.token.as_ref().is_some_and(CancelToken::is_cancelled)
     }
 
-    /// Why the task is not to be started any more.
+    /// Returns why the task must not be started any more.
     pub(crate) fn forbids_start(&self, context: &TaskContext) -> Option<TaskOutcome> {
         if self.is_cancelled() {
             return Some(TaskOutcome::Cancelled);
         }
         let last = self.start_before?;
-        // USER CODE: `Clock::now`. Its panic counts as no time: the task runs.
+        // USER CODE: `Clock::now`. If it panics there is no time to compare, so the task runs.
         (context.now()? >= last).then_some(TaskOutcome::Expired)
     }
 
-    /// Has `token` cancelled with each of the tokens that the task was given.
+    /// Links `token` to each of the task's tokens.
     pub(crate) fn cancel_with_task(&self, token: &CancelToken) {
         if let Some(given) = &self.token {
             token.cancel_with(given);
@@ -123,7 +121,7 @@ impl TaskRecord {
     }
 }
 
-/// A task that runs by its record alone.
+/// A task that is represented by its record.
 pub(crate) trait HasRecord: Send + Sync + 'static {
     fn record(&self) -> &TaskRecord;
 }

@@ -1,5 +1,4 @@
-//! A task with a record and without a cell: of a scope, or of a scheduler, which keep closure and value
-//! themselves.
+//! A task with a record and without a cell: of a scope or a scheduler, which store the closure and the value themselves.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,18 +11,18 @@ use crate::task::options::TaskOptions;
 use crate::task::record::{HasRecord, TaskRecord};
 use crate::task::run::TaskContext;
 
-/// What the task was given, as it is handed over; and the task, as the code that runs in it sees it.
+/// The record of such a task, and its view by the code that runs in it.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct Recorded(TaskRecord);
 
 impl Recorded {
-    /// Of a task that may run from now on.
+    /// Creates the record of a task that may run at once.
     pub fn new(options: TaskOptions, pool: &PoolHandle) -> Arc<Self> {
         Arc::new(Self(TaskRecord::new(options, &pool.0.context)))
     }
 
-    /// Of a task that is to run later: to hooks it has not waited. `None`: it was given nothing, and the
-    /// pool asks for no record.
+    /// Creates the record of a task that runs later, whose waiting time hooks do not see. Returns `None` if it has no options
+    /// and the pool needs no record.
     pub fn of_scheduled(options: Option<TaskOptions>, pool: &PoolHandle) -> Option<Arc<Self>> {
         let context = &pool.0.context;
         let options = options.or_else(|| context.records_all().then(TaskOptions::default))?;
@@ -31,20 +30,20 @@ impl Recorded {
         Some(Arc::new(Self(record.without_time())))
     }
 
-    /// The name that the task was given.
+    /// Returns the name that the task was given.
     pub fn given_name(&self) -> Option<Cow<'static, str>> {
         self.0.name.clone()
     }
 
-    /// Whether one of its tokens is cancelled.
+    /// Returns whether one of its tokens is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// If the task is not to be started any more: drops `body`, calls the hooks, and says why.
+    /// Drops `body` if the task must not be started any more, calls the hooks, and returns the reason.
     ///
     /// # Errors
-    /// The body, if it may start.
+    /// Returns the body if it may start.
     pub fn drop_unrun<B>(
         &self,
         type_name: &'static str,
@@ -63,7 +62,7 @@ impl Recorded {
     /// Runs the task.
     ///
     /// # Errors
-    /// The payload, if it panicked.
+    /// Returns the payload of a panic.
     pub fn execute<T>(
         self: &Arc<Self>,
         type_name: &'static str,

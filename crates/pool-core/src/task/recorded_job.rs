@@ -9,10 +9,10 @@ use crate::task::current::Frame;
 use crate::task::record::{HasRecord, TaskRecord};
 use crate::task::run::{Outcome, TaskContext, TaskResult};
 
-/// A job without a record, in one allocation with the record that it is given.
+/// A job and its record in one allocation.
 pub(crate) struct RecordedJob<J> {
     pub(crate) record: TaskRecord,
-    /// Until it is run or released.
+    /// The job, until it is run or released.
     job: Mutex<Option<J>>,
 }
 
@@ -22,18 +22,18 @@ impl<J: Send + 'static> RecordedJob<J> {
         Arc::new(Self { record, job })
     }
 
-    /// The job, for the one owner of the queue's entry.
+    /// Takes the job, for the one owner of the queue entry.
     pub(crate) fn take(&self) -> J {
         let job = self.job.lock().take();
         job.expect("the entry is run, released or taken back once")
     }
 
-    /// Looks at the job, while it is in the queue.
+    /// Inspects the job while it is in the queue.
     pub(crate) fn with_job<T>(&self, look: impl FnOnce(&J) -> Option<T>) -> Option<T> {
         self.job.lock().as_ref().and_then(look)
     }
 
-    /// Runs the job, if it is not too late. `call` may unwind.
+    /// Runs the job unless its record forbids it. `call` may unwind.
     pub(crate) fn run(
         self: Arc<Self>,
         type_name: &'static str,

@@ -1,4 +1,4 @@
-//! Running one task, and what came of it.
+//! Running a task, and its outcome.
 
 use std::any::Any;
 use std::fmt;
@@ -17,35 +17,35 @@ use crate::task::current::StopRequest;
 use crate::task::hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 use crate::task::label::Label;
 
-/// What becomes of an accepted task, as counted.
+/// Outcome of an accepted task, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ran to its end.
+    /// It returned.
     Completed,
     /// It panicked.
     Panicked,
-    /// It was taken back before a worker came to it, or a token cancelled it.
+    /// It was cancelled by its handle before it started, or by a token.
     Cancelled,
-    /// No worker came to it in time.
+    /// It was not started in time.
     Expired,
-    /// Taken out unstarted by a `release_now`.
+    /// It was removed unstarted by a `release_now`.
     Released,
-    /// Taken out unstarted by a full pool, or not let in.
+    /// It was discarded by a full pool.
     Discarded,
-    /// Its handle took it out of the queue, gave its room back, and has counted it or will.
+    /// Its handle removed it from the queue, freed its room, and counts it.
     Withdrawn,
-    /// It was counted, and its room passed on to the next task of its key.
+    /// It was counted before, and its room was passed on to the next task of its key.
     PassedOn,
 }
 
 impl Outcome {
-    /// Whether the task's end was counted before its worker's section.
+    /// Whether the end of the task was counted before its worker's section.
     #[inline]
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Withdrawn | Self::PassedOn)
     }
 
-    /// What became of a task whose record forbids its start.
+    /// Returns the outcome of a task whose record forbids its start.
     pub(crate) fn not_run(why: TaskOutcome) -> Self {
         match why {
             TaskOutcome::Expired => Self::Expired,
@@ -53,7 +53,7 @@ impl Outcome {
         }
     }
 
-    /// What became of a task without a handle.
+    /// Returns the outcome of a task without a handle.
     #[inline]
     pub(crate) fn of(ran: Result<(), Payload>) -> Self {
         match ran {
@@ -66,7 +66,7 @@ impl Outcome {
     }
 }
 
-/// Why an accepted task is taken out before it has started.
+/// Reason for removing an accepted task before it has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unrun {
     /// A `release_now` empties the queue.
@@ -75,18 +75,18 @@ pub enum Unrun {
     Discarded,
 }
 
-/// A task has been run, or disposed of unrun.
+/// Result of running a task, or of disposing of one.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskResult {
     pub(crate) outcome: Outcome,
-    /// A handle to be resolved after room and figures show the end.
+    /// The handle to resolve after the end of the task was counted.
     pub(crate) resolve: Option<Resolver>,
-    /// Resolving it runs user code.
+    /// Whether resolving it runs user code.
     pub(crate) runs_user_code: bool,
 }
 
 impl TaskResult {
-    /// To resolve it is user code, as far as the pool knows.
+    /// Creates a result with a handle. Resolving it counts as user code.
     pub(crate) fn with_resolver(outcome: Outcome, resolve: Option<Resolver>) -> Self {
         let runs_user_code = resolve.is_some();
         Self {
@@ -96,12 +96,12 @@ impl TaskResult {
         }
     }
 
-    /// For a `ScheduledTask`, whose end is its owner's affair.
+    /// Creates the result of a `ScheduledTask`, whose owner is told of the end by `resolve`.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
         Self::with_resolver(outcome, resolve.map(Resolver::Scheduled))
     }
 
-    /// There is no handle to be resolved.
+    /// Creates a result without a handle.
     pub fn without_handle(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -110,7 +110,7 @@ impl TaskResult {
         }
     }
 
-    /// What a worker does with it, for models: resolves the handle.
+    /// Resolves the handle as a worker does. For models.
     pub fn resolve(self) -> Outcome {
         if let Some(handle) = self.resolve {
             handle.resolve();
@@ -119,13 +119,13 @@ impl TaskResult {
     }
 }
 
-/// Something that waits for a task's end.
+/// A party that waits for the end of a task.
 pub trait Resolve: Send + Sync {
     /// Makes the outcome visible and wakes the waiter. Does not unwind.
     fn resolve(&self);
 }
 
-/// What a task's end is shown to, once room and figures show it.
+/// The party to which the end of a task is shown, after it was counted.
 pub(crate) enum Resolver {
     Cell(Arc<SpawnCell>),
     Scheduled(Arc<dyn Resolve>),
@@ -140,8 +140,7 @@ impl Resolver {
         }
     }
 
-    /// As [`resolve`](Self::resolve), but a waker is left to the caller to be called, who may have
-    /// something else to do first.
+    /// Like [`resolve`](Self::resolve), but leaves the waker to the caller, which may have other work to do first.
     pub(crate) fn resolve_and_take_waker(&self) -> Option<Waker> {
         match self {
             Self::Cell(cell) => cell.resolve_and_take_waker(),
@@ -153,7 +152,7 @@ impl Resolver {
     }
 }
 
-/// A panic in a task, as the panic hook sees it.
+/// A panic of a task, as seen by the panic hook.
 pub struct TaskPanic<'a> {
     payload: &'a (dyn Any + Send),
     pool: &'a str,
@@ -161,27 +160,27 @@ pub struct TaskPanic<'a> {
 }
 
 impl TaskPanic<'_> {
-    /// What the task panicked with.
+    /// Returns the payload of the panic.
     pub fn payload(&self) -> &(dyn Any + Send) {
         self.payload
     }
 
-    /// The panic's message, if it has one.
+    /// Returns the message of the panic, if it has one.
     pub fn message(&self) -> Option<&str> {
         panic_message(self.payload)
     }
 
-    /// The pool's name.
+    /// Returns the pool's name.
     pub fn pool(&self) -> &str {
         self.pool
     }
 
-    /// The type name of the task's closure, or of a typed pool's argument.
+    /// Returns the type name of the task's closure, or of a typed pool's argument.
     pub fn task(&self) -> &'static str {
         self.label.type_name
     }
 
-    /// The task's [name](crate::TaskBuilder::name), if it was given one.
+    /// Returns the task's [name](crate::TaskBuilder::name), if it has one.
     pub fn name(&self) -> Option<&str> {
         self.label.name
     }
@@ -200,15 +199,15 @@ impl fmt::Debug for TaskPanic<'_> {
 
 pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 
-/// What running a task needs to know of its pool.
+/// The part of a pool that is needed to run a task.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskContext {
     pub(crate) name: Arc<str>,
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
-    /// Panics of hooks. A statistic: no other memory is read because of it.
+    /// Number of panics of hooks. Relaxed, because no other memory is read because of it.
     pub(crate) hook_panics: AtomicU64,
     pub(crate) task_hook: Option<Arc<dyn TaskHook>>,
-    /// The submitter's span is entered around its task.
+    /// Whether the submitter's span is entered around its task.
     #[cfg(feature = "tracing")]
     pub(crate) carries_span: bool,
     pub(crate) clock: Arc<dyn Clock>,
@@ -216,7 +215,7 @@ pub struct TaskContext {
 }
 
 impl TaskContext {
-    /// One without a pool, for models.
+    /// Creates a context without a pool, for models.
     pub fn bare() -> Self {
         Self {
             name: Arc::from("bare"),
@@ -230,7 +229,7 @@ impl TaskContext {
         }
     }
 
-    /// Whether each task that is handed over is to have a record, options or not.
+    /// Whether each submitted task needs a record, with or without options.
     pub(crate) fn records_all(&self) -> bool {
         #[cfg(feature = "tracing")]
         if self.carries_span {
@@ -239,18 +238,18 @@ impl TaskContext {
         self.task_hook.is_some()
     }
 
-    /// A panic in one of the pool's tasks, as its handle returns it.
+    /// Converts the panic of a task into the error that its handle returns.
     pub fn panicked(&self, payload: Payload) -> JoinError {
         JoinError::Panicked(self.caught(payload))
     }
 
-    /// A panic in one of the pool's tasks.
+    /// Converts the panic of a task.
     pub fn caught(&self, payload: Payload) -> Panicked {
         Panicked::new(payload, Arc::clone(&self.name))
     }
 
-    /// The one place where tasks are run and their panics caught. The hook has seen the payload
-    /// when this returns.
+    /// Runs a task and catches its panic. All tasks are run by this function. When it returns the panic hook has seen the
+    /// payload.
     ///
     /// # Errors
     /// The payload, if the task panicked.
@@ -259,7 +258,7 @@ impl TaskContext {
         self.execute_by(|| name, task)
     }
 
-    /// As [`execute`](Self::execute). The name is asked for only if a hook wants it.
+    /// Like [`execute`](Self::execute). The name is computed only for a hook.
     #[inline]
     pub(crate) fn execute_by<R>(
         &self,
@@ -269,12 +268,12 @@ impl TaskContext {
         if self.task_hook.is_some() {
             return self.execute_for_hook(name(), &mut Some(task));
         }
-        // USER CODE: a task and the drop of its captures: its worker is busy with it. A panic ends here and is counted.
+        // USER CODE: a task and the drop of its captures. It occupies its worker. A panic is caught and counted.
         guarded(task).inspect_err(|payload| self.report_unnamed(name(), &**payload))
     }
 
-    /// As [`execute_by`](Self::execute_by), for a pool with a hook. Apart: the tasks of other pools do
-    /// not begin below its frame.
+    /// Like [`execute_by`](Self::execute_by), for a pool with a task hook.
+    // A function of its own, so that tasks of other pools do not run below its larger frame.
     #[cold]
     #[inline(never)]
     fn execute_for_hook<R, F: FnOnce() -> R>(
@@ -288,14 +287,14 @@ impl TaskContext {
         Ok(value.expect("the task has returned"))
     }
 
-    /// As [`execute`](Self::execute), for a task that may have a name.
+    /// Like [`execute`](Self::execute), for a task that may have a name.
     #[inline(never)]
     pub(crate) fn execute_as(
         &self,
         label: Label<'_>,
         task: &mut dyn FnMut(),
     ) -> Result<(), Payload> {
-        // USER CODE: a task and the drop of its captures: its worker is busy with it. A panic ends here and is counted.
+        // USER CODE: a task and the drop of its captures. It occupies its worker. A panic is caught and counted.
         let run = || guarded(task).inspect_err(|payload| self.report(label, &**payload));
         match &self.task_hook {
             None => run(),
@@ -303,7 +302,7 @@ impl TaskContext {
         }
     }
 
-    /// Runs a task without a handle, which drops its value; that may panic like the task.
+    /// Runs a task without a handle and drops its value. A panic of that drop counts as the task's.
     #[inline]
     pub(crate) fn execute_detached(
         &self,
@@ -313,7 +312,7 @@ impl TaskContext {
         TaskResult::without_handle(Outcome::of(self.execute_by(name, task)))
     }
 
-    /// The time by the pool's clock; `None` if that panics, which is counted as a hook's panic.
+    /// Returns the time by the pool's clock, or `None` if the clock panics, which is counted as a hook's panic.
     pub fn now(&self) -> Option<Instant> {
         let mut now = None;
         // USER CODE: `Clock::now`, which must not block.
@@ -321,8 +320,8 @@ impl TaskContext {
         now
     }
 
-    /// As [`report`](Self::report), of a task without a name. Apart, as
-    /// [`execute_for_hook`](Self::execute_for_hook).
+    /// Like [`report`](Self::report), for a task without a name.
+    // A function of its own for the same reason as `execute_for_hook`.
     #[cold]
     #[inline(never)]
     fn report_unnamed(&self, type_name: &'static str, payload: &(dyn Any + Send)) {
@@ -338,12 +337,12 @@ impl TaskContext {
         };
         log_panic(&panic);
         if let Some(hook) = &self.panic_hook {
-            // USER CODE: the panic hook, before the task's end is counted. Part of the task; its own panic is counted.
+            // USER CODE: the panic hook, before the end of the task is counted. Part of the task; its own panic is counted.
             self.call_hook(|| hook(&panic));
         }
     }
 
-    /// Calls one of the user's hooks; a panic in it is counted and goes no further.
+    /// Calls a hook of the user. A panic is caught and counted.
     pub(crate) fn call_hook(&self, hook: impl FnOnce()) {
         if let Err(payload) = guarded(hook) {
             self.hook_panics.fetch_add(1, Relaxed);
@@ -352,9 +351,9 @@ impl TaskContext {
     }
 }
 
-/// Runs what carries users' tasks and is none: no hook sees it. What it runs catches their panics.
+/// Runs internal work that carries users' tasks. No hook sees it, and it catches the panics of the tasks itself.
 pub fn execute_unseen(carrier: impl FnOnce()) -> TaskResult {
-    // USER CODE: a task's carrier: the task, and the drop of its value.
+    // USER CODE: internal work with a task, and the drop of the task's value.
     TaskResult::without_handle(Outcome::of(guarded(carrier)))
 }
 
@@ -367,8 +366,7 @@ fn log_panic(panic: &TaskPanic<'_>) {
     {
         let message = panic.message().unwrap_or("(no message)");
         let (pool, task) = (panic.pool, panic.name().unwrap_or(panic.task()));
-        // A logger is user code like any other.
-        // USER CODE: the logger. Part of the task; its panic ends here.
+        // USER CODE: the logger. Part of the task; its panic is caught.
         let logged = guarded(|| {
             #[cfg(feature = "log")]
             log::error!("task `{task}` panicked in pool `{pool}`: {message}");
@@ -406,12 +404,12 @@ impl TaskContext {
             ran: since(began, self.now()).unwrap_or_default(),
             outcome,
         };
-        // USER CODE: a task hook, with what the task took.
+        // USER CODE: a task hook, as part of the task.
         self.call_hook(|| hook.after(&end));
         ran
     }
 
-    /// A task was not run.
+    /// Calls the hook for a task that was not run.
     pub(crate) fn not_run(&self, label: Label<'_>, outcome: TaskOutcome) {
         let Some(hook) = &self.task_hook else {
             return;
@@ -421,7 +419,7 @@ impl TaskContext {
             ran: Duration::ZERO,
             outcome,
         };
-        // USER CODE: a task hook, with what the task took.
+        // USER CODE: a task hook, as part of the task.
         self.call_hook(|| hook.after(&end));
     }
 

@@ -1,6 +1,4 @@
-//! The submitter's span and subscriber, entered around its task.
-//!
-//! Without the feature `tracing` there is nothing here, and it costs nothing.
+//! The submitter's span and subscriber, entered around its task. Without the feature `tracing` everything here is empty.
 
 #[cfg(feature = "tracing")]
 use tracing::{
@@ -13,8 +11,8 @@ use crate::foreign::Payload;
 use crate::foreign::{drop_quietly, guarded};
 use crate::task::run::TaskContext;
 
-/// What was current where a task was handed over, if its pool is to
-/// [carry](crate::Builder::carry_span) that.
+/// The span and subscriber that were current when a task was submitted, if its pool
+/// [carries](crate::Builder::carry_span) them.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct CarriedSpan {
     #[cfg(feature = "tracing")]
@@ -22,7 +20,7 @@ pub struct CarriedSpan {
 }
 
 impl CarriedSpan {
-    /// Of the calling thread. Runs the subscriber's code.
+    /// Captures those of the calling thread. Calls the subscriber.
     #[cfg_attr(
         not(feature = "tracing"),
         expect(unused_variables, reason = "nothing is carried")
@@ -36,10 +34,10 @@ impl CarriedSpan {
         }
     }
 
-    /// Runs a task there.
+    /// Runs a task in the span. A panic of the subscriber counts as the task's.
     ///
     /// # Errors
-    /// The panic of the task, or of the subscriber.
+    /// The payload of a panic.
     #[cfg_attr(
         not(feature = "tracing"),
         expect(clippy::unused_self, reason = "nothing is carried")
@@ -56,7 +54,7 @@ impl CarriedSpan {
     }
 }
 
-/// To close the span is the subscriber's code.
+/// Closes the span, which calls the subscriber.
 #[cfg(feature = "tracing")]
 impl Drop for CarriedSpan {
     fn drop(&mut self) {

@@ -259,7 +259,7 @@ fn a_pool_has_ended_only_when_nothing_is_left_of_it() {
     });
 }
 
-/// What may happen between two whole sections: a task enters, or one ends and the next is taken.
+/// Events between two whole sections: a task enters, or a task ends and its worker takes the next.
 fn quick_steps(view: View) -> impl Iterator<Item = View> {
     let entered = View {
         in_flight: view.in_flight + 1,
@@ -275,7 +275,7 @@ fn quick_steps(view: View) -> impl Iterator<Item = View> {
 }
 
 #[test]
-fn what_may_enter_unasked_would_have_been_accepted_and_would_have_roused_nobody() {
+fn tasks_within_the_credits_would_be_accepted_and_notify_nobody() {
     let mut entered = 0;
     every_view(|first| {
         // All ways of two steps. A worker that takes a task makes room, which no decision counts

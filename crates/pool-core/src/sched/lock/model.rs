@@ -1,5 +1,5 @@
-//! Both kinds, for models: which one an execution runs on is said by
-//! [`set_two_locks`](sync_shim::model::set_two_locks).
+//! Chooses one or two locks in a model. [`set_two_locks`](sync_shim::model::set_two_locks) says which one an
+//! execution uses.
 
 use std::ops::{Deref, DerefMut};
 
@@ -29,6 +29,7 @@ pub(crate) enum Both<'a, A, B> {
 
 impl<A, B> Pair<A, B> {
     pub(crate) fn new(first: A, second: B) -> Self {
+        // Fixed per execution, because a pair that changed kinds in between would have two critical sections at a time.
         if two_locks() {
             Self::Two(two::Pair::new(first, second))
         } else {

@@ -1,4 +1,4 @@
-//! One lock in the place of two, for models.
+//! One lock around both halves, for models.
 
 use std::ops::{Deref, DerefMut};
 
@@ -27,6 +27,7 @@ impl<A, B> Pair<A, B> {
 }
 
 impl<'a, A, B> First<'a, A, B> {
+    // Nothing to take: the one lock covers both halves, so a model has fewer steps to interleave.
     pub(crate) fn and_second(self) -> Both<'a, A, B> {
         Both(self.0)
     }

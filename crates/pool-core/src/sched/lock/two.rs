@@ -1,4 +1,4 @@
-//! Two locks: spin locks, and in models mutexes.
+//! Two locks: spin locks, or mutexes in models.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -10,24 +10,24 @@ use crossbeam_utils::CachePadded;
 use sync_shim::{Mutex as Lock, MutexGuard as Guard};
 
 pub(crate) struct Pair<A, B> {
-    // On cache lines of their own: taking one half does not contend for the other's line.
+    // On separate cache lines, so that taking one half never contends for the line of the other.
     first: CachePadded<Lock<A>>,
     second: CachePadded<Lock<B>>,
 }
 
-/// The first half.
+/// Guard of the first half.
 pub(crate) struct First<'a, A, B> {
     first: Guard<'a, A>,
     second: &'a Lock<B>,
 }
 
-/// The second half.
+/// Guard of the second half.
 pub(crate) struct Second<'a, A, B> {
     second: Guard<'a, B>,
     of: PhantomData<&'a A>,
 }
 
-/// Both.
+/// Guard of both halves.
 pub(crate) struct Both<'a, A, B> {
     first: Guard<'a, A>,
     second: Guard<'a, B>,
@@ -59,7 +59,8 @@ impl<A, B> Pair<A, B> {
 }
 
 impl<'a, A, B> First<'a, A, B> {
-    /// Takes the second half too.
+    /// Takes the second lock as well.
+    // The only way to hold both, so the order is always first, then second, and no two threads deadlock.
     #[inline]
     pub(crate) fn and_second(self) -> Both<'a, A, B> {
         Both {

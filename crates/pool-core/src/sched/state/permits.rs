@@ -1,19 +1,18 @@
-//! Sections of permits: room that is reserved, used and given back.
+//! Sections that reserve, use and return the room of permits.
 //!
-//! Not for: who gets one. A permit stands in the wait queue like a task (`state.rs`), and is decided
-//! about like one (`decide.rs`).
+//! A waiting permit request is an ordinary entry of the wait queue (`state.rs`), and admission treats it like a
+//! task (`decide.rs`).
 //!
-//! # What always holds
-//! 1. A permit holds room until it is used, and then its task holds that room; or until it is given
-//!    back.
-//! 2. While a permit is out some worker is live, also in a released pool. So a permit's task is
-//!    pushed as any other, and no thread has to be started for it.
+//! # Invariants
+//! 1. A permit holds room until it is used or returned. A used permit's room passes to its task.
+//! 2. While a permit is out some worker is live, also in a released pool. So a permit's task is pushed like any
+//!    other one and never has to start a thread.
 
 use super::State;
 use crate::sched::effects::Effects;
 
 impl<J> State<J> {
-    /// Step P1: room, of which there is some, is held by a permit from now on.
+    /// Step P1: gives free room to a permit.
     pub(crate) fn reserve(&mut self) {
         debug_assert!(self.live > 0, "a permit is given where a worker lives");
         self.reserved += 1;
@@ -22,28 +21,31 @@ impl<J> State<J> {
         }
     }
 
-    /// Step P2: the permit's task takes the permit's room over. Never refused: the pool may be full,
-    /// tuned down or released.
+    /// Step P2: queues the permit's task with the permit's room. Never refuses: the pool may be full, tuned down or
+    /// released.
     pub(crate) fn redeem(&mut self, job: J, effects: &mut Effects<J>) {
+        // In the section that counts the task, so that no other submit sees the room as free in between.
         self.reserved -= 1;
         self.push(job, effects);
         self.notify_workers(effects);
         self.permit_gone(effects);
     }
 
-    /// Step P3: an unused permit's room goes to the wait queue's head.
+    /// Step P3: returns the room of an unused permit to the head of the wait queue.
     pub(crate) fn give_back_room(&mut self, effects: &mut Effects<J>) {
         self.reserved -= 1;
         if let Some(load_stats) = &self.load_stats {
             load_stats.leave(1);
         }
+        // Waiters first, so that the freed room cannot be taken by a later submit.
         self.admit_heads(effects);
         self.notify_workers(effects);
         self.permit_gone(effects);
     }
 
-    /// Step P4: the worker that the last permit has kept is kept no longer.
+    /// Step P4: lets the worker go that was kept for the last permit.
     pub(super) fn permit_gone(&mut self, effects: &mut Effects<J>) {
+        // The other permits still need a worker: a released pool starts none.
         if self.reserved > 0 {
             return;
         }

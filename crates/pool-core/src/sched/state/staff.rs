@@ -1,6 +1,4 @@
-//! Sections of workers that come, stay and go.
-//!
-//! Not for: tasks. A worker that comes or stays looks for them elsewhere.
+//! Sections that count workers in and out, park them and retire them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +12,7 @@ use crate::sched::exits::Exit;
 use crate::sched::idle::{WakeReason, WorkerCell};
 
 impl<J> State<J> {
-    /// A parked worker is awake, and was not notified: whether it is to wait for its time-out.
+    /// Whether a parked worker that woke up without a notification waits with a timeout from now on.
     pub(crate) fn is_timed(&mut self, cell: &Arc<WorkerCell>, since: Option<Instant>) -> bool {
         let timed = self.view().without_work(self.core_workers) != Without::Park;
         if !timed {
@@ -23,48 +21,54 @@ impl<J> State<J> {
         timed
     }
 
-    /// A worker parks without a time-out. Where there are any, others that come make it one too
-    /// many.
+    /// Registers a worker that parks without a timeout. It is told when additional workers make it one too many.
     pub(super) fn keep(&mut self, cell: &Arc<WorkerCell>, since: Option<Instant>) {
+        // Without a keep-alive no worker expires, so there is nothing to reconsider.
         if since.is_some() && !cell.set_untimed(true) {
             self.untimed.push(Arc::clone(cell));
         }
     }
 
-    /// One more worker stays than did. If these are more than are kept, those that parked without a
-    /// time-out look at it again: one of them may be the one too many.
+    /// Wakes the workers that parked without a timeout, after a change that leaves more workers than are kept.
+    /// Each of them decides again whether it may expire.
     pub(super) fn time_core_workers(&mut self, effects: &mut Effects<J>) {
         if self.untimed.is_empty() || self.live - self.leaving <= self.kept() {
             return;
         }
+        // All, because which of them is one too many depends on the order in which they look again. One that
+        // was notified meanwhile decides anyway before it parks again.
         for cell in self.untimed.drain(..) {
             cell.set_untimed(false);
             if cell.wake_reason() == WakeReason::Parked {
+                // Not notified and not counted as searching: it only looks at its timeout and parks again.
                 effects.wake_worker(&cell);
             }
         }
     }
 
-    /// Retires the parked workers that have been idle since `limit` or longer.
+    /// Retires the parked workers that have been idle since `limit` or earlier.
     pub(crate) fn expire(&mut self, limit: Instant, effects: &mut Effects<J>) {
+        // The section decides the number, because several workers may find their time up at the same moment.
         let above = (self.live - self.leaving).saturating_sub(self.kept());
+        // Bounded by the number above the kept ones: core workers are in the idle set as well, and must stay.
         let stale = self.idle.expire(limit, above);
         self.dismiss(stale, effects);
     }
 
-    /// Retires parked workers that there are too many of.
+    /// Retires as many parked workers as there are too many.
     pub(crate) fn retire_excess(&mut self, effects: &mut Effects<J>) {
         let excess = self.view().excess();
+        // The oldest, whose caches are cold. Busy excess workers retire themselves after their task.
         let cells = self.idle.retire_oldest(excess);
         self.dismiss(cells, effects);
     }
 
-    /// Workers that do not expire.
+    /// Number of workers that do not expire.
     fn kept(&self) -> usize {
         self.view().kept(self.core_workers)
     }
 
-    /// A released pool's parked workers go, but for the one that a permit keeps.
+    /// Retires a released pool's parked workers, except one if a permit needs it.
     pub(super) fn dismiss_idle(&mut self, effects: &mut Effects<J>) {
         let kept = self.view().kept_for_permits();
         let above = (self.live - self.leaving).saturating_sub(kept);
@@ -73,17 +77,19 @@ impl<J> State<J> {
     }
 
     pub(super) fn dismiss(&mut self, cells: Vec<Arc<WorkerCell>>, effects: &mut Effects<J>) {
+        // Counted here and not by the worker: until it is awake nobody must count on it.
         self.leaving += cells.len();
         for cell in cells {
             effects.wake_worker(&cell);
         }
     }
 
-    /// Steps W4 and W10: a retired worker looks again: if work came that it must not leave behind,
-    /// it searches.
+    /// Steps W4 and W10: whether a retired worker has to stay, because work came that it must not leave behind. It
+    /// searches then.
     pub(crate) fn recall(&mut self, effects: &mut Effects<J>) -> bool {
         let stays = self.view().must_stay();
         if stays {
+            // Counted back in the section that saw the work, so that a submit that follows relies on this worker.
             self.leaving -= 1;
             self.searching += 1;
             self.time_core_workers(effects);
@@ -91,11 +97,12 @@ impl<J> State<J> {
         stays
     }
 
-    /// As [`recall`](State::recall), by a worker whose stop hook has run: its start hook runs again
-    /// before it looks for the work, if there is one.
+    /// Like [`recall`](State::recall), for a worker whose stop hook has run. It first runs its start hook again, if
+    /// there is one.
     pub(crate) fn stay(&mut self, effects: &mut Effects<J>) -> bool {
         let stays = self.recall(effects);
         if stays && self.hooked {
+            // A worker in its start hook is busy with user code, so submitters must not count on its look.
             self.searching -= 1;
             self.entering += 1;
         }
@@ -107,27 +114,31 @@ impl<J> State<J> {
         self.entering -= 1;
     }
 
-    /// Step W10: the worker is gone, but for its thread, unless too many threads are ending. It
-    /// must have asked [`stay`](State::stay) in the same section.
+    /// Step W10: counts a worker out, unless too many threads are ending. The caller must have asked
+    /// [`stay`](State::stay) in the same section.
     pub(crate) fn depart(
         &mut self,
         cell: &Arc<WorkerCell>,
         thread: &mut Option<JoinHandle>,
         effects: &mut Effects<J>,
     ) -> Exit {
+        // Before anything is counted: the worker asks again after it has made room, and work may have come by then.
         if self.ending.is_full(self.counts.peak_live) {
             return self.ending.make_room();
         }
+        // Otherwise the list would keep the cell of a worker that is gone.
         if cell.set_untimed(false) {
             self.untimed.retain(|other| !Arc::ptr_eq(other, cell));
         }
         self.leaving -= 1;
         self.live -= 1;
+        // Not before: while the worker runs its stop hook its slot must not belong to another one.
         self.slots.give_back(cell.slot);
         self.show_size();
         self.counts.retired += 1;
+        // In the section that lowers `live`: a wait that starts later finds the pool ended by itself.
         self.set_if_ended(effects);
-        // Who ends a pool joins them all.
+        // After a release the wait for the end joins all threads.
         let before = if self.open {
             self.ending.take_gone()
         } else {
@@ -137,20 +148,21 @@ impl<J> State<J> {
         Exit::Gone(before)
     }
 
-    /// So many threads have been joined.
+    /// Counts joined threads out.
     pub(crate) fn joined(&mut self, threads: usize, effects: &mut Effects<J>) {
         self.ending.leave(threads, effects.wakes());
     }
 
-    /// Step R3.
+    /// Step R3: wakes the waits for the end if the pool has ended.
     pub(crate) fn set_if_ended(&mut self, effects: &mut Effects<J>) {
         if self.view().ended() {
             effects.set_all(&mut self.on_end);
         }
     }
 
-    /// Step N5: a start has come to its end; the worker searches from now on, or runs its hook.
+    /// Step N5: counts the outcome of a thread start. A new worker searches, or runs its start hook.
     pub(crate) fn started(&mut self, success: bool, effects: &mut Effects<J>) {
+        // In the same section as the counts, so that no other start is reserved for the same tasks in between.
         self.starting = false;
         if success {
             self.live += 1;
@@ -159,7 +171,9 @@ impl<J> State<J> {
             } else {
                 self.searching += 1;
             }
+            // The worker looks at the queue as soon as the lock is free, so the starter's task notifies nobody else.
             self.spoken_for = true;
+            // With one more worker than before, a core worker that parked without a timeout may be too many.
             self.time_core_workers(effects);
             self.counts.started += 1;
             self.counts.peak_live = self.counts.peak_live.max(self.live);
@@ -169,13 +183,15 @@ impl<J> State<J> {
         }
     }
 
-    /// Tasks that came while a worker was being started have notified no worker. If there are more
-    /// of them than workers on their way in, and those run a hook first, another start is reserved.
+    /// Reserves another start, for tasks that were queued during one and notified no worker, if the new workers
+    /// run a hook first and are fewer than the tasks.
     pub(crate) fn reserve_another(&mut self) -> bool {
         let on_their_way = self.searching + self.entering;
+        // Workers without a hook look at the queue at once, and notify the next one themselves.
         let another = self.hooked
             && self.queue.len() > on_their_way
             && self.view().wake_policy() == Notify::Start;
+        // Reserved in the section that counts the last one, so that no submitter starts a second one for the same task.
         self.starting |= another;
         another
     }

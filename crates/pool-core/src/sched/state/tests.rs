@@ -20,14 +20,14 @@ fn state_of(builder: Builder<Closures>) -> State<u32> {
     State::new(&pool.core().config, None).expect("there is memory")
 }
 
-/// One with so many busy workers, each with a task.
+/// An open state with that many busy workers, each with a task.
 fn busy(workers: usize, depth: usize) -> State<u32> {
     let mut state = state_of(builder(workers, depth));
     (state.live, state.in_flight) = (workers, workers);
     state
 }
 
-/// Makes a section, runs its effects, and says whether user code was among them.
+/// Runs a section and its effects. Also returns whether these included user code.
 fn section<T>(run: impl FnOnce(&mut Effects<u32>) -> T) -> (T, bool) {
     let mut effects = Effects::new();
     let made = run(&mut effects);
@@ -37,12 +37,12 @@ fn section<T>(run: impl FnOnce(&mut Effects<u32>) -> T) -> (T, bool) {
     (made, has_user_code)
 }
 
-fn thread_seat(job: u32) -> Arc<WaiterEntry<u32>> {
+fn thread_entry(job: u32) -> Arc<WaiterEntry<u32>> {
     WaiterEntry::of_thread(Request::Task(job), Parker::new())
 }
 
 #[test]
-fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
+fn waits_for_an_idle_pool_end_only_after_removed_and_admitted_tasks() {
     let mut event = EventWait::of_thread();
     let finish = |state: &mut State<u32>| {
         section(|effects| state.finish(Outcome::Completed, false, effects))
@@ -71,7 +71,7 @@ fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
     let mut event = EventWait::of_thread();
     let mut state = busy(1, 0);
     event.enter(&mut state.on_idle);
-    state.enqueue_waiter(thread_seat(5));
+    state.enqueue_waiter(thread_entry(5));
     let (next, _) = finish(&mut state);
     assert!(matches!(next, Next::Run(5)) && !event.is_set());
     finish(&mut state);
@@ -79,9 +79,9 @@ fn rest_is_told_only_when_nothing_is_left_that_was_taken_out_or_admitted() {
 }
 
 #[test]
-fn a_seat_whose_task_is_gone_takes_no_room_and_is_dropped_as_user_code() {
+fn an_empty_waiter_entry_takes_no_room_and_is_dropped_as_user_code() {
     let mut state = busy(1, 0);
-    let [gone, waits] = [thread_seat(5), thread_seat(6)];
+    let [gone, waits] = [thread_entry(5), thread_entry(6)];
     state.enqueue_waiter(Arc::clone(&gone));
     state.enqueue_waiter(Arc::clone(&waits));
     assert!(gone.claim(1).is_some(), "another pool had room");
@@ -98,7 +98,7 @@ fn a_seat_whose_task_is_gone_takes_no_room_and_is_dropped_as_user_code() {
 }
 
 #[test]
-fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
+fn a_worker_takes_no_task_in_a_section_that_defers_user_code() {
     // Neither to its handle nor to the wait queue: it goes on.
     let mut state = busy(1, 4);
     state.queue.push(7);
@@ -128,7 +128,7 @@ fn a_worker_takes_no_task_in_the_section_that_owes_user_code() {
 }
 
 #[test]
-fn what_is_put_off_is_as_it_was_and_others_are_roused_for_it() {
+fn a_step_that_is_put_off_is_undone_and_other_workers_are_notified() {
     let mut state = busy(1, 4);
     let cell = WorkerCell::new(0);
     state.live = 2;
@@ -166,7 +166,7 @@ fn a_worker_that_was_refused_a_thread_takes_the_task_and_does_not_ask_again() {
 }
 
 #[test]
-fn every_figure_shows_what_it_is_called_after() {
+fn each_figure_of_the_stats_shows_its_own_counter() {
     let mut state = busy(20, 30);
     let cells = [0, 1, 2].map(WorkerCell::new);
     for cell in &cells {
@@ -175,7 +175,7 @@ fn every_figure_shows_what_it_is_called_after() {
     (state.searching, state.leaving) = (5, 4);
     (state.in_flight, state.disposing) = (11, 2);
     (0..6).for_each(|task| state.queue.push(task));
-    (0..7).for_each(|task| _ = state.enqueue_waiter(thread_seat(task)));
+    (0..7).for_each(|task| _ = state.enqueue_waiter(thread_entry(task)));
     state.counts = Counts {
         submitted: 101,
         completed: 102,
@@ -218,7 +218,7 @@ fn a_worker_that_ends_the_last_task_of_a_released_pool_searches_on_for_a_permit(
     }
 }
 
-/// The ways in which the last permit goes, each in one section.
+/// The sections that end the last permit.
 type Goes = fn(&mut State<u32>, &mut Effects<u32>);
 const PERMIT_GOES: [(&str, Goes); 4] = [
     ("used", |state, effects| state.redeem(7, effects)),
