@@ -447,7 +447,7 @@ impl<P: Base> ScheduledPool<P> {
         match self.core().series_with(due, plan, recorded, body) {
             Ok(schedule) => {
                 let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
-                Ok(SeriesHandle::new(schedule, pool_handle, epoch))
+                Ok(ScheduledHandle::new(schedule, pool_handle, epoch))
             }
             Err((reason, body)) => Err(reason.with(into_task(body))),
         }

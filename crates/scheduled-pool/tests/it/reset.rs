@@ -20,8 +20,8 @@ fn a_task_that_is_reset_runs_at_its_new_time_and_not_at_the_old_one() {
     rig.clock.advance(SECOND);
     assert_eq!(later.reset_after(secs(4)), Ok(()));
     assert_eq!(earlier.reset_at(rig.start + secs(3)), Ok(()));
-    assert_eq!(later.due(), Some(rig.start + secs(5)));
-    assert_eq!(earlier.due(), Some(rig.start + secs(3)));
+    assert_eq!(later.next_due(), Some(rig.start + secs(5)));
+    assert_eq!(earlier.next_due(), Some(rig.start + secs(3)));
     rig.clock.advance(secs(2));
     earlier.join().unwrap();
     rig.clock.advance(SECOND + BUT_A_TICK);
@@ -86,12 +86,12 @@ fn what_goes_on_after_a_release_keeps_its_time() {
 fn a_task_that_is_never_due_can_be_given_a_time_and_the_other_way_round() {
     let rig = Rig::new(1);
     let task = rig.scheduled.spawn_after(Duration::MAX, || 7).unwrap();
-    assert_eq!(task.due(), None);
+    assert_eq!(task.next_due(), None);
     assert_eq!(task.reset_after(SECOND), Ok(()));
     rig.sleeps_until(SECOND);
     assert_eq!(task.reset_after(Duration::MAX), Ok(()));
     rig.clock.advance(secs(100));
-    assert_eq!((task.due(), task.is_finished()), (None, false));
+    assert_eq!((task.next_due(), task.is_finished()), (None, false));
     assert_eq!(
         task.reset_at(rig.start),
         Ok(()),

@@ -354,7 +354,7 @@ fn points_of_time_before_the_pools_making_keep_their_order_and_their_due_times()
     let held = schedule(9);
     rig.sleeps_until(MILLI);
     let handles = [1, 5, 3, 4, 2].map(schedule);
-    let dues = handles.each_ref().map(ScheduledHandle::due);
+    let dues = handles.each_ref().map(ScheduledHandle::next_due);
     assert_eq!(dues, [1, 5, 3, 4, 2].map(|seconds| Some(ago(seconds))));
     rig.clock.advance(MILLI);
     held.join().unwrap();
