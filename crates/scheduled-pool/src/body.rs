@@ -40,6 +40,14 @@ pub enum AfterPanic<T> {
 /// A closure with one run.
 pub(crate) struct Once<F>(pub(crate) Option<F>);
 
+impl<F> Once<F> {
+    /// The closure, which has not run.
+    pub(crate) fn into_task(self) -> F {
+        self.0
+            .unwrap_or_else(|| unreachable!("a rejected task has not run"))
+    }
+}
+
 impl<F, R> Body for Once<F>
 where
     F: FnOnce() -> R + Send + 'static,

@@ -101,6 +101,7 @@ pub mod internals;
 mod life;
 mod plan;
 mod pool;
+mod request;
 mod rest;
 mod retry;
 mod schedule;
@@ -121,7 +122,7 @@ pub use pool::{ScheduledPool, WeakScheduledPool};
 pub use retry::Retry;
 pub use series::{OnPanic, Series};
 pub use stats::Stats;
-pub use task_builder::ScheduledTaskBuilder;
+pub use task_builder::TaskBuilderExt;
 pub use timer::DEFAULT_THREAD_NAME;
 pub use unstarted::{Unstarted, UnstartedSchedule, UnstartedTask};
 

@@ -5,15 +5,14 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{PoolHandle, Recorded, TaskOptions};
-use pool_core::{Pool, Timeout, WaitError};
+use pool_core::internals::PoolHandle;
+use pool_core::{Pool, TaskBuilder, Timeout, WaitError};
 
 use crate::base::{Base, Members};
-use crate::body::{Body, Many, Paced, Step};
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
-use crate::plan::Plan;
-use crate::retry::{Retry, Retrying};
+use crate::request::{First, Request};
+use crate::retry::Retry;
 use crate::series::Series;
 use crate::stats::Stats;
 use crate::timer::Core;
@@ -44,16 +43,16 @@ use crate::unstarted::Unstarted;
 #[doc(alias = "ScheduledThreadPool")]
 #[doc(alias = "ScheduledExecutorService")]
 pub struct ScheduledPool<P = Pool> {
-    owner: Arc<Owner>,
+    pub(crate) owner: Arc<Owner>,
     /// After the owner, so that it may be the last handle of the pool.
     pool: P,
 }
 
 /// Counted by the handles alone.
-struct Owner {
-    core: Arc<Core<Members>>,
+pub(crate) struct Owner {
+    pub(crate) core: Arc<Core<Members>>,
     /// A rebooted pool has a later generation, and is left alone.
-    members: Members,
+    pub(crate) members: Members,
 }
 
 impl Drop for Owner {
@@ -88,31 +87,15 @@ impl<P: Base> ScheduledPool<P> {
         self.members().first()
     }
 
-    /// What a task is given that was set up with these.
-    fn recorded(&self, options: Option<TaskOptions>) -> Option<Arc<Recorded>> {
-        Recorded::of_scheduled(options, self.pool_handle())
+    /// A request of a task without options.
+    fn plain(&self) -> Request<'_> {
+        Request::new(&self.owner, None)
     }
 
-    pub(crate) fn spawn_once<F, R>(
-        &self,
-        due: u64,
-        options: Option<TaskOptions>,
-        task: F,
-    ) -> Result<ScheduledHandle<R>, ScheduleError<F>>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        if !self.pool_handle().process().is_current() {
-            return Err(ScheduleError::Forked(task)); // The fork may have left the lock held.
-        }
-        match self.core().once_with(due, self.recorded(options), task) {
-            Ok(schedule) => {
-                let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
-                Ok(ScheduledHandle::new(schedule, pool_handle, epoch))
-            }
-            Err((reason, task)) => Err(reason.with(task)),
-        }
+    /// Returns a builder that sets the options of a single task or series: its name, and tokens that
+    /// cancel it. [`TaskBuilderExt`](crate::TaskBuilderExt) has the calls that schedule it.
+    pub fn task(&self) -> TaskBuilder<'_, Self> {
+        TaskBuilder::of(self)
     }
 
     /// Runs `task` once, `delay` from now.
@@ -147,7 +130,7 @@ impl<P: Base> ScheduledPool<P> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_once(self.core().after(delay), None, task)
+        self.plain().once(First::After(delay), task)
     }
 
     /// Runs `task` once, at `when`; at once if that has passed, after those that were due before it,
@@ -177,7 +160,7 @@ impl<P: Base> ScheduledPool<P> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_once(self.core().at(when), None, task)
+        self.plain().once(First::At(when), task)
     }
 
     /// Runs `task` repeatedly: first `first` from now, then at every `period` from there,
@@ -276,7 +259,7 @@ impl<P: Base> ScheduledPool<P> {
     where
         F: FnMut() + Send + 'static,
     {
-        self.spawn_many(first, series, None, task)
+        self.plain().series(first, series, task)
     }
 
     /// Runs `task` repeatedly, first `first` from now, then as `series` says, until it breaks. Its
@@ -311,7 +294,7 @@ impl<P: Base> ScheduledPool<P> {
     where
         F: FnMut() -> ControlFlow<()> + Send + 'static,
     {
-        self.spawn_many(first, series, None, task)
+        self.plain().series(first, series, task)
     }
 
     /// Runs `task` first `first` from now, and then whenever it says: a run that continues names the
@@ -352,13 +335,7 @@ impl<P: Base> ScheduledPool<P> {
         F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_body(
-            first,
-            Plan::UNTIL_SAID,
-            None,
-            Paced::new(task),
-            Paced::into_task,
-        )
+        self.plain().self_paced(first, task)
     }
 
     /// Runs `task` now, and again after a back-off as long as it fails. The handle has its value, or the last
@@ -400,57 +377,7 @@ impl<P: Base> ScheduledPool<P> {
         T: Send + 'static,
         E: Send + 'static,
     {
-        let body = Retrying::new(task, policy.clone());
-        self.spawn_body(
-            Duration::ZERO,
-            Plan::UNTIL_SAID,
-            None,
-            body,
-            Retrying::into_task,
-        )
-    }
-
-    pub(crate) fn spawn_many<F, O>(
-        &self,
-        first: Duration,
-        series: &Series,
-        options: Option<TaskOptions>,
-        task: F,
-    ) -> Result<SeriesHandle, ScheduleError<F>>
-    where
-        F: FnMut() -> O + Send + 'static,
-        O: Step,
-    {
-        let Some(plan) = series.plan() else {
-            return Err(ScheduleError::ZeroPeriod(task));
-        };
-        let body = Many {
-            task,
-            left: series.max_runs.map(std::num::NonZero::get),
-            on_panic: series.on_panic,
-        };
-        self.spawn_body(first, plan, options, body, |body| body.task)
-    }
-
-    pub(crate) fn spawn_body<B: Body, F>(
-        &self,
-        first: Duration,
-        plan: Plan,
-        options: Option<TaskOptions>,
-        body: B,
-        into_task: impl FnOnce(B) -> F,
-    ) -> Result<SeriesHandle<B::Out>, ScheduleError<F>> {
-        if !self.pool_handle().process().is_current() {
-            return Err(ScheduleError::Forked(into_task(body))); // As in `spawn_once`.
-        }
-        let (due, recorded) = (self.core().after(first), self.recorded(options));
-        match self.core().series_with(due, plan, recorded, body) {
-            Ok(schedule) => {
-                let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
-                Ok(ScheduledHandle::new(schedule, pool_handle, epoch))
-            }
-            Err((reason, body)) => Err(reason.with(into_task(body))),
-        }
+        self.plain().retrying(policy, task)
     }
 
     /// Schedules whose time has not come. They are not in flight: [`wait_idle`](Self::wait_idle) ignores

@@ -213,13 +213,10 @@ impl<B: Body, S: Executor> Schedule<B, S> {
 }
 
 impl<S: Executor> Core<S> {
-    /// Schedules a task with one run, which is step 1, and starts the timer thread if it does not run yet.
+    /// Schedules a task with one run: see [`series`](Self::series).
     ///
     /// # Errors
-    /// Why not, and the task.
-    ///
-    /// # Panics
-    /// Never: a refused task has not run.
+    /// The reason, and the task.
     pub fn once<F, R>(
         self: &Arc<Self>,
         due: u64,
@@ -229,66 +226,31 @@ impl<S: Executor> Core<S> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.once_with(due, None, task)
+        let scheduled = self.schedule(due, Plan::Once, None, Once(Some(task)));
+        scheduled.map_err(|(reason, body)| (reason, body.into_task()))
     }
 
-    /// As [`once`](Self::once), for a task that was given something.
+    /// Schedules a series whose first run is at `due`, which is step 1, and starts the timer thread
+    /// unless it runs.
     ///
     /// # Errors
-    /// Why not, and the task.
-    ///
-    /// # Panics
-    /// Never: a refused task has not run.
-    pub fn once_with<F, R>(
-        self: &Arc<Self>,
-        due: u64,
-        recorded: Option<Arc<Recorded>>,
-        task: F,
-    ) -> Result<Arc<dyn Joinable<R>>, (Reason, F)>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        match self.schedule(Once(Some(task)), Plan::Once, due, recorded) {
-            Ok(schedule) => Ok(schedule),
-            Err((reason, Once(task))) => Err((reason, task.expect("a refused task has not run"))),
-        }
-    }
-
-    /// Schedules a series, as [`once`](Self::once) does a task. The first run is at `due`.
-    ///
-    /// # Errors
-    /// Why not, and the body.
+    /// The reason, and the body.
     pub fn series<B: Body>(
         self: &Arc<Self>,
         due: u64,
         plan: Plan,
         body: B,
     ) -> Result<Arc<dyn Joinable<B::Out>>, (Reason, B)> {
-        self.series_with(due, plan, None, body)
+        self.schedule(due, plan, None, body)
     }
 
-    /// As [`series`](Self::series), for one that was given something.
-    ///
-    /// # Errors
-    /// Why not, and the body.
-    pub fn series_with<B: Body>(
+    pub(crate) fn schedule<B: Body>(
         self: &Arc<Self>,
         due: u64,
         plan: Plan,
         recorded: Option<Arc<Recorded>>,
         body: B,
     ) -> Result<Arc<dyn Joinable<B::Out>>, (Reason, B)> {
-        Ok(self.schedule(body, plan, due, recorded)?)
-    }
-
-    fn schedule<B: Body>(
-        self: &Arc<Self>,
-        body: B,
-        plan: Plan,
-        due: u64,
-        recorded: Option<Arc<Recorded>>,
-    ) -> Result<Arc<Schedule<B, S>>, (Reason, B)> {
         let schedule = Schedule::new(Arc::clone(self), body, plan, due, recorded);
         let entry = Arc::clone(&schedule) as _;
         match self.push(entry, plan.is_series(), due, |id| schedule.set_id(id)) {

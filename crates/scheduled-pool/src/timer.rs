@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use delay_queue::EntryId;
 use delay_queue::epoch::Epoch;
@@ -97,11 +97,6 @@ impl<S: Executor> Core<S> {
     /// The time `delay` from now.
     pub fn after(&self, delay: Duration) -> u64 {
         self.epoch.after(self.clock.now(), delay)
-    }
-
-    /// That time. One that has passed is due, before those that are later.
-    pub(crate) fn at(&self, when: Instant) -> u64 {
-        self.epoch.nanos(when)
     }
 
     /// Step 1, and starts the timer thread if there is none yet. `set_id` is called with the

@@ -22,7 +22,7 @@ use crate::series::Series;
 /// ```
 /// use std::time::Duration;
 /// use pool_core::Pool;
-/// use scheduled_pool::{ScheduledPool, UnstartedTask};
+/// use scheduled_pool::{ScheduledPool, TaskBuilderExt, UnstartedTask};
 ///
 /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
 /// let hour = Duration::from_secs(3600);
@@ -109,7 +109,7 @@ impl UnstartedSchedule {
         }
     }
 
-    /// The name that it [was given](crate::ScheduledTaskBuilder::name).
+    /// The task's [name](pool_core::TaskBuilder::name), if it has one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }

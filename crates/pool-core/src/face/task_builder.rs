@@ -1,10 +1,12 @@
-//! What a single task may be given beside its closure, and the calls that hand it over so.
+//! The builder of a single task: its options, and the calls that submit or spawn it with them.
 //!
-//! Not for: tasks that are given nothing. [`WorkerPool::submit`] and its kin know of no options, and
-//! cost nothing for them.
+//! Not for: tasks without options. [`WorkerPool::submit`] and the other calls of a pool do not pay for
+//! options.
 //!
-//! An option is a field of [`TaskOptions`] and a setter of [`TaskBuilder`]. Whatever it means for the
-//! accepted task lies in its [`TaskRecord`](crate::task::record::TaskRecord).
+//! An option is a field of [`TaskOptions`] and a setter of [`TaskBuilder`]. Its effect on the accepted
+//! task is in [`TaskRecord`](crate::task::record::TaskRecord). The host decides how a task is accepted: a
+//! host implements [`SpawnWithOptions`] and [`SubmitWithOptions`], or takes the builder apart
+//! ([`TaskBuilder::into_parts`]).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,8 +27,9 @@ use crate::task::cancel::CancelToken;
 use crate::task::handle::JoinHandle;
 use crate::task::options::TaskOptions;
 
-/// Gives a single task a name, a token that cancels it, a time to be started by; then hands it over.
-/// Made by [`WorkerPool::task`].
+/// Sets the options of a single task (name, cancel tokens, start deadline, priority), then submits or
+/// spawns it. Returned by [`WorkerPool::task`] and by the `task` calls of groups, scopes and scheduled
+/// pools.
 ///
 /// ```
 /// use pool_core::{CancelToken, Pool};
@@ -42,15 +45,16 @@ use crate::task::options::TaskOptions;
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// Such a task costs one allocation, submitted or spawned.
-#[must_use = "a task builder does nothing until a task is handed over"]
+/// On a pool, a task with options costs one allocation, whether submitted or spawned. On a scope or a
+/// scheduled pool it costs one allocation more than a task without options.
+#[must_use = "a task builder does nothing until its task is submitted or spawned"]
 pub struct TaskBuilder<'p, P> {
     host: &'p P,
     options: TaskOptions,
 }
 
 impl<'p, P> TaskBuilder<'p, P> {
-    /// For the tasks of that pool or group.
+    /// A builder of a task for `host`.
     pub fn of(host: &'p P) -> Self {
         Self {
             host,
@@ -58,36 +62,46 @@ impl<'p, P> TaskBuilder<'p, P> {
         }
     }
 
-    /// What the task is called, in reports of its panic, to task hooks, and by
+    /// The host and the options, for a host whose calls are in another crate.
+    #[doc(hidden)]
+    pub fn into_parts(self) -> (&'p P, TaskOptions) {
+        (self.host, self.options)
+    }
+
+    /// Sets the task's name, for reports of its panic, task hooks, and
     /// [`current`](crate::task::current).
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.options.name = Some(name.into());
         self
     }
 
-    /// The token cancels the task; of several, each does.
+    /// Adds a token that cancels the task. Any of several tokens cancels it.
     ///
-    /// A task that has not started is then not run: it keeps its place in the queue until a worker
-    /// comes to it, which drops it, and its handle ends with
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled). One that runs is asked to stop:
-    /// [`current`](crate::task::current)`().is_cancelled()`. A call that waits for room gives up, with
-    /// [`SubmitError::Cancelled`].
+    /// A cancelled task that has not started is never run. It keeps its place in the queue (and, in a
+    /// scheduled pool, its due time) until a worker dequeues and drops it; then its handle ends with
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled). A running task is asked to stop:
+    /// [`current`](crate::task::current)`().is_cancelled()` returns `true`, and the run of a series is
+    /// its last. A call that waits for room fails with [`SubmitError::Cancelled`].
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.options.tokens.push(token.clone());
         self
     }
+}
 
-    /// If no worker has started the task by then, by the pool's clock, it is not run: its handle ends
-    /// with [`JoinError::Expired`](crate::JoinError::Expired), and it is counted as
-    /// [`Stats::expired`](crate::Stats::expired) when a worker comes to it. A call that waits for
-    /// room waits no longer than that; one that is a future waits on.
+impl<P: OptionsHost> TaskBuilder<'_, P> {
+    /// Sets the time by which a worker must have started the task.
+    ///
+    /// A task that has not started at `when`, by the pool's clock, is never run: its handle ends with
+    /// [`JoinError::Expired`](crate::JoinError::Expired), and [`Stats::expired`](crate::Stats::expired)
+    /// counts it when a worker dequeues it. A blocking call waits for room until `when` at the latest;
+    /// an async call is not limited by it.
     pub fn start_before(mut self, when: Instant) -> Self {
         self.options.start_before = Some(when);
         self
     }
 
-    /// Which queued tasks are started before it, in a pool that was built with
-    /// [`priorities`](crate::Builder::priorities). Elsewhere it means nothing.
+    /// Sets the task's priority among queued tasks, in a pool built with
+    /// [`priorities`](crate::Builder::priorities). Other pools and scopes ignore it.
     ///
     /// ```
     /// use pool_core::{Pool, Priority};
@@ -108,11 +122,12 @@ impl<'p, P> TaskBuilder<'p, P> {
         self
     }
 
-    /// Hands the task over, to be run and forgotten: see [`WorkerPool::submit`].
+    /// Submits the task, without a handle: see [`WorkerPool::submit`]. A scope returns `()`, since it
+    /// never rejects a task.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
-    pub fn submit<T>(self, task: T) -> Result<(), SubmitError<T>>
+    /// Returns the task if it is rejected: see [`SubmitError`].
+    pub fn submit<T>(self, task: T) -> P::Submitted
     where
         P: SubmitWithOptions<T>,
     {
@@ -120,55 +135,56 @@ impl<'p, P> TaskBuilder<'p, P> {
         self.host.submit_with_options(task, self.options, on_full)
     }
 
-    /// As [`submit`](Self::submit), but refuses at a full pool: see [`WorkerPool::try_submit`].
+    /// Submits the task unless the pool is full: see [`WorkerPool::try_submit`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task if it is rejected: see [`SubmitError`].
     pub fn try_submit<T>(self, task: T) -> Result<(), SubmitError<T>>
     where
-        P: SubmitWithOptions<T>,
+        P: SubmitWithOptions<T, Submitted = Result<(), SubmitError<T>>>,
     {
         self.host
             .submit_with_options(task, self.options, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most for so long: see
+    /// Submits the task, and waits for room until the timeout has passed: see
     /// [`WorkerPool::submit_timeout`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task if it is rejected: see [`SubmitError`].
     pub fn submit_timeout<T>(
         self,
         task: T,
         timeout: impl Into<Timeout>,
     ) -> Result<(), SubmitError<T>>
     where
-        P: SubmitWithOptions<T>,
+        P: SubmitWithOptions<T, Submitted = Result<(), SubmitError<T>>>,
     {
         let on_full = OnFull::Wait(self.host.after(timeout.into()));
         self.host.submit_with_options(task, self.options, on_full)
     }
 
-    /// As [`submit`](Self::submit), as a future: see [`WorkerPool::submit_async`].
+    /// Async version of [`submit`](Self::submit): see [`WorkerPool::submit_async`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task if it is rejected: see [`SubmitError`].
     pub fn submit_async<T>(
         self,
         task: T,
-    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<P, T>
+    ) -> impl Future<Output = P::Submitted> + Send + Unpin + use<P, T>
     where
         P: AwaitWithOptions<T>,
     {
         self.host.submit_with_options_async(task, self.options)
     }
 
-    /// Hands the task over and returns a handle to its value: see [`WorkerPool::spawn`]. Of a
-    /// [`TaskGroup`](crate::TaskGroup) it is the group that has the handle.
+    /// Spawns the task and returns the handle of its value: see [`WorkerPool::spawn`]. A group keeps
+    /// the handle and returns `()` in its place. A scope returns the handle itself, since it never
+    /// rejects a task.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
-    pub fn spawn<T>(self, task: T) -> Result<P::Handle, SubmitError<T>>
+    /// Returns the task if it is rejected: see [`SubmitError`].
+    pub fn spawn<T>(self, task: T) -> P::Spawned
     where
         P: SpawnWithOptions<T>,
     {
@@ -176,43 +192,43 @@ impl<'p, P> TaskBuilder<'p, P> {
         self.host.spawn_with_options(task, self.options, on_full)
     }
 
-    /// As [`spawn`](Self::spawn), but refuses at a full pool: see [`WorkerPool::try_spawn`].
+    /// Spawns the task unless the pool is full: see [`WorkerPool::try_spawn`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
-    pub fn try_spawn<T>(self, task: T) -> Result<P::Handle, SubmitError<T>>
+    /// Returns the task if it is rejected: see [`SubmitError`].
+    pub fn try_spawn<T, H>(self, task: T) -> Result<H, SubmitError<T>>
     where
-        P: SpawnWithOptions<T>,
+        P: SpawnWithOptions<T, Spawned = Result<H, SubmitError<T>>>,
     {
         self.host
             .spawn_with_options(task, self.options, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most for so long: see [`WorkerPool::spawn_timeout`].
+    /// Spawns the task, and waits for room until the timeout has passed: see
+    /// [`WorkerPool::spawn_timeout`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
-    pub fn spawn_timeout<T>(
+    /// Returns the task if it is rejected: see [`SubmitError`].
+    pub fn spawn_timeout<T, H>(
         self,
         task: T,
         timeout: impl Into<Timeout>,
-    ) -> Result<P::Handle, SubmitError<T>>
+    ) -> Result<H, SubmitError<T>>
     where
-        P: SpawnWithOptions<T>,
+        P: SpawnWithOptions<T, Spawned = Result<H, SubmitError<T>>>,
     {
         let on_full = OnFull::Wait(self.host.after(timeout.into()));
         self.host.spawn_with_options(task, self.options, on_full)
     }
 
-    /// As [`spawn`](Self::spawn), as a future that resolves to the handle: see
-    /// [`WorkerPool::spawn_async`].
+    /// Async version of [`spawn`](Self::spawn): see [`WorkerPool::spawn_async`].
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task if it is rejected: see [`SubmitError`].
     pub fn spawn_async<T>(
         self,
         task: T,
-    ) -> impl Future<Output = Result<P::Handle, SubmitError<T>>> + Send + Unpin + use<P, T>
+    ) -> impl Future<Output = P::Spawned> + Send + Unpin + use<P, T>
     where
         P: AwaitWithOptions<T>,
     {
@@ -220,54 +236,50 @@ impl<'p, P> TaskBuilder<'p, P> {
     }
 }
 
-/// Whatever a [`TaskBuilder`] gives its task to.
+/// A host of a [`TaskBuilder`] whose tasks may have a start deadline and a priority.
 pub trait OptionsHost {
-    /// What a call without a limit does at a full pool.
+    /// The host's policy for a full pool.
     fn usual(&self) -> OnFull;
-    /// When a wait that begins now and takes so long is over, by the pool's clock; `None` if never.
+    /// When `timeout` has passed on the pool's clock; `None` if never.
     fn after(&self, timeout: Timeout) -> Option<Instant>;
 }
 
 /// Spawns tasks with options.
-#[expect(clippy::missing_errors_doc, reason = "said by the builder")]
 pub trait SpawnWithOptions<T>: OptionsHost {
-    /// What the caller has of its task.
-    type Handle;
+    /// What [`TaskBuilder::spawn`] returns: a handle, or an error with the task if the host may reject
+    /// it.
+    type Spawned;
     /// See [`TaskBuilder::spawn`].
-    fn spawn_with_options(
-        &self,
-        task: T,
-        options: TaskOptions,
-        on_full: OnFull,
-    ) -> Result<Self::Handle, SubmitError<T>>;
+    fn spawn_with_options(&self, task: T, options: TaskOptions, on_full: OnFull) -> Self::Spawned;
 }
 
 /// Submits tasks with options.
-#[expect(clippy::missing_errors_doc, reason = "said by the builder")]
 pub trait SubmitWithOptions<T>: OptionsHost {
+    /// What [`TaskBuilder::submit`] returns.
+    type Submitted;
     /// See [`TaskBuilder::submit`].
     fn submit_with_options(
         &self,
         task: T,
         options: TaskOptions,
         on_full: OnFull,
-    ) -> Result<(), SubmitError<T>>;
+    ) -> Self::Submitted;
 }
 
-/// Does both by futures.
-pub trait AwaitWithOptions<T>: SpawnWithOptions<T> {
+/// Submits and spawns tasks with options, asynchronously.
+pub trait AwaitWithOptions<T>: SpawnWithOptions<T> + SubmitWithOptions<T> {
     /// See [`TaskBuilder::submit_async`].
     fn submit_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<Self, T>;
+    ) -> impl Future<Output = Self::Submitted> + Send + Unpin + use<Self, T>;
     /// See [`TaskBuilder::spawn_async`].
     fn spawn_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Result<Self::Handle, SubmitError<T>>> + Send + Unpin + use<Self, T>;
+    ) -> impl Future<Output = Self::Spawned> + Send + Unpin + use<Self, T>;
 }
 
 impl<P: AdmitHandle> OptionsHost for P {
@@ -283,14 +295,9 @@ impl<T, P> SpawnWithOptions<T> for P
 where
     P: AdmitHandle<Runner: Accepts<T>>,
 {
-    type Handle = JoinHandle<<P::Runner as Accepts<T>>::Value>;
+    type Spawned = Result<JoinHandle<<P::Runner as Accepts<T>>::Value>, SubmitError<T>>;
 
-    fn spawn_with_options(
-        &self,
-        task: T,
-        options: TaskOptions,
-        on_full: OnFull,
-    ) -> Result<Self::Handle, SubmitError<T>> {
+    fn spawn_with_options(&self, task: T, options: TaskOptions, on_full: OnFull) -> Self::Spawned {
         self.admit().spawn_task(task, Some(options), on_full)
     }
 }
@@ -299,12 +306,14 @@ impl<T, P> SubmitWithOptions<T> for P
 where
     P: AdmitHandle<Runner: Accepts<T>>,
 {
+    type Submitted = Result<(), SubmitError<T>>;
+
     fn submit_with_options(
         &self,
         task: T,
         options: TaskOptions,
         on_full: OnFull,
-    ) -> Result<(), SubmitError<T>> {
+    ) -> Self::Submitted {
         self.admit().submit_recorded(task, options, on_full)
     }
 }
@@ -317,22 +326,21 @@ where
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<P, T> {
+    ) -> impl Future<Output = Self::Submitted> + Send + Unpin + use<P, T> {
         Arc::clone(self.admit()).submit_task_async(task, Some(options))
     }
     fn spawn_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Result<Self::Handle, SubmitError<T>>> + Send + Unpin + use<P, T> {
+    ) -> impl Future<Output = Self::Spawned> + Send + Unpin + use<P, T> {
         Arc::clone(self.admit()).spawn_task_async(task, Some(options))
     }
 }
 
-/// Tasks that are given more than a closure.
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// Sets a single task up: its name, a token that cancels it, a time by which it is to be started.
-    /// See [`TaskBuilder`].
+    /// Returns a builder that sets the options of a single task: name, cancel tokens, start deadline,
+    /// priority.
     pub fn task(&self) -> TaskBuilder<'_, Self> {
         TaskBuilder::of(self)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use pool_core::{CancelToken, Clock, JoinError};
-use scheduled_pool::{Retry, ScheduleError, SeriesHandle, UnstartedTask};
+use scheduled_pool::{Retry, ScheduleError, SeriesHandle, TaskBuilderExt, UnstartedTask};
 use testkit::Gate;
 
 use crate::support::{BUT_A_TICK, Rig, SECOND, TICK, secs, until};

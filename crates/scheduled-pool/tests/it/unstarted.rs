@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Break;
 use std::sync::Arc;
 
 use pool_core::{JoinError, current};
-use scheduled_pool::{Missed, OnPanic, Series, UnstartedTask};
+use scheduled_pool::{Missed, OnPanic, Series, TaskBuilderExt, UnstartedTask};
 use testkit::{DropCounter, Gate};
 
 use crate::support::{Journal, Rig, SECOND, every_second, hold, secs, until};
