@@ -1,4 +1,4 @@
-//! The handle of a scheduled pool.
+//! The scheduled pool and its weak handle.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -18,14 +18,13 @@ use crate::stats::Stats;
 use crate::timer::Core;
 use crate::unstarted::Unstarted;
 
-/// Runs tasks in a [`Pool`] later, at a fixed rate, or with a fixed delay.
+/// Runs tasks in a [`Pool`] after a delay, at a fixed rate, or with a fixed delay between runs.
 ///
-/// A handle: cloning it is cheap, and clones are the same scheduled pool. When the last one is
-/// dropped, nothing more can be scheduled, and what is pending is treated as at a
-/// [`release`](ScheduledPool::release), except that the pool under it is not released: only this
-/// handle of it is dropped, once every schedule has ended.
+/// Cloning is cheap, and clones share one scheduled pool. Dropping the last clone has the effect of a
+/// [`release`](ScheduledPool::release) on the pending schedules, but does not release the pool under it:
+/// once every schedule has ended, only the handle of that pool is dropped.
 ///
-/// Time is the pool's clock.
+/// Due times follow the pool's clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,14 +43,14 @@ use crate::unstarted::Unstarted;
 #[doc(alias = "ScheduledExecutorService")]
 pub struct ScheduledPool<P = Pool> {
     pub(crate) owner: Arc<Owner>,
-    /// After the owner, so that it may be the last handle of the pool.
+    /// Dropped after the owner, since it may be the last handle of the pool.
     pool: P,
 }
 
-/// Counted by the handles alone.
+/// Its drop releases the schedules. Only handles hold it; the timer thread holds the core.
 pub(crate) struct Owner {
     pub(crate) core: Arc<Core<Members>>,
-    /// A rebooted pool has a later generation, and is left alone.
+    /// With their generations, because a rebooted pool must be left alone.
     pub(crate) members: Members,
 }
 
@@ -69,7 +68,7 @@ impl<P: Base> ScheduledPool<P> {
         Self { owner, pool }
     }
 
-    /// The pool under it, e.g. to submit what is due now.
+    /// Returns the pool under it.
     pub fn pool(&self) -> &P {
         &self.pool
     }
@@ -82,12 +81,13 @@ impl<P: Base> ScheduledPool<P> {
         &self.owner.members
     }
 
-    /// For what all pools of a group say alike: the clock, a fork, whether the caller is a worker.
+    /// The first pool, for questions that all pools of a group answer alike: the clock, a fork, whether the
+    /// caller is a worker.
     fn pool_handle(&self) -> &PoolHandle {
         self.members().first()
     }
 
-    /// A request of a task without options.
+    /// A request without options.
     fn plain(&self) -> Request<'_> {
         Request::new(&self.owner, None)
     }
@@ -100,9 +100,9 @@ impl<P: Base> ScheduledPool<P> {
 
     /// Runs `task` once, `delay` from now.
     ///
-    /// It never runs early. Once due it is submitted to the pool, and waits for room in its turn. A
-    /// delay too long to express is never. Does not block, but for the start of the timer thread at the first
-    /// use. Costs one allocation and O(log n).
+    /// The task never runs early. When it is due the timer submits it to the pool, where it waits for room
+    /// in first-in, first-out order. A delay too long to express means never. Does not block, but the first
+    /// call starts the timer thread. Costs one allocation and O(log n).
     ///
     /// ```
     /// use pool_core::Pool;
@@ -116,7 +116,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`].
+    /// Returns the task if it is rejected: see [`ScheduleError`].
     #[doc(alias = "timer")]
     #[doc(alias = "set_timeout")]
     #[doc(alias = "execute_after")]
@@ -133,8 +133,8 @@ impl<P: Base> ScheduledPool<P> {
         self.plain().once(First::After(delay), task)
     }
 
-    /// Runs `task` once, at `when`; at once if that has passed, after those that were due before it,
-    /// and late by as much. Else as [`spawn_after`](ScheduledPool::spawn_after).
+    /// Runs `task` once, at `when`. A task whose time has passed is due at once, behind schedules with an
+    /// earlier time, and counts as late. Otherwise like [`spawn_after`](ScheduledPool::spawn_after).
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -150,7 +150,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`].
+    /// Returns the task if it is rejected: see [`ScheduleError`].
     pub fn spawn_at<F, R>(
         &self,
         when: Instant,
@@ -163,9 +163,9 @@ impl<P: Base> ScheduledPool<P> {
         self.plain().once(First::At(when), task)
     }
 
-    /// Runs `task` repeatedly: first `first` from now, then at every `period` from there,
-    /// however long a run takes. Runs never overlap; ticks that are missed are dropped (see
-    /// [`Missed`](crate::Missed)). A panic ends the series.
+    /// Runs `task` repeatedly: first `first` from now, then once per `period`, counted from due time to due
+    /// time. Runs never overlap, and missed ticks are skipped (see [`Missed`](crate::Missed)). A panic ends
+    /// the series.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -180,7 +180,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`]; also for a period of 0.
+    /// Returns the task if it is rejected (see [`ScheduleError`]), also for a period of 0.
     #[doc(alias = "interval")]
     #[doc(alias = "execute_at_fixed_rate")]
     #[doc(alias = "set_interval")]
@@ -213,7 +213,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`]; also for a delay of 0.
+    /// Returns the task if it is rejected (see [`ScheduleError`]), also for a delay of 0.
     #[doc(alias = "execute_with_fixed_delay")]
     #[doc(alias = "scheduleWithFixedDelay")]
     pub fn spawn_with_fixed_delay<F>(
@@ -228,7 +228,7 @@ impl<P: Base> ScheduledPool<P> {
         self.spawn_series(first, &Series::with_fixed_delay(delay), task)
     }
 
-    /// Runs `task` repeatedly, first `first` from now, then as `series` says.
+    /// Runs `task` repeatedly: first `first` from now, then as `series` specifies.
     ///
     /// ```
     /// use std::num::NonZeroU64;
@@ -244,12 +244,12 @@ impl<P: Base> ScheduledPool<P> {
     ///     beats += 1;
     ///     println!("beat {beats}");
     /// })?;
-    /// heart.join()?; // After the third.
+    /// heart.join()?; // After the third run.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`]; also for a period or a delay of 0.
+    /// Returns the task if it is rejected (see [`ScheduleError`]), also for a period or a delay of 0.
     pub fn spawn_series<F>(
         &self,
         first: Duration,
@@ -262,8 +262,8 @@ impl<P: Base> ScheduledPool<P> {
         self.plain().series(first, series, task)
     }
 
-    /// Runs `task` repeatedly, first `first` from now, then as `series` says, until it breaks. Its
-    /// handle then joins with `Ok`.
+    /// Runs `task` repeatedly until it breaks: first `first` from now, then as `series` specifies. After a
+    /// break the handle joins with `Ok`.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -284,7 +284,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`]; also for a period or a delay of 0.
+    /// Returns the task if it is rejected (see [`ScheduleError`]), also for a period or a delay of 0.
     pub fn spawn_series_until<F>(
         &self,
         first: Duration,
@@ -297,11 +297,11 @@ impl<P: Base> ScheduledPool<P> {
         self.plain().series(first, series, task)
     }
 
-    /// Runs `task` first `first` from now, and then whenever it says: a run that continues names the
-    /// delay from its end to the next run; one that breaks ends the series, with a value for the handle.
+    /// Runs `task` repeatedly at its own pace. The first run is `first` from now. Each run returns the delay
+    /// from its end to the next run, or breaks with the value of the handle.
     ///
-    /// For polls that slow down; for retries see [`spawn_retrying`](Self::spawn_retrying). A delay of 0 is the next
-    /// place in the queue, behind what is due. A panic ends the series.
+    /// Suits polling with growing delays; for retries see [`spawn_retrying`](Self::spawn_retrying). With a
+    /// delay of 0 the next run follows the runs that are already due. A panic ends the series.
     ///
     /// ```
     /// use std::ops::ControlFlow::{Break, Continue};
@@ -325,7 +325,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`].
+    /// Returns the task if it is rejected: see [`ScheduleError`].
     pub fn spawn_self_paced<F, R>(
         &self,
         first: Duration,
@@ -338,14 +338,14 @@ impl<P: Base> ScheduledPool<P> {
         self.plain().self_paced(first, task)
     }
 
-    /// Runs `task` now, and again after a back-off as long as it fails. The handle has its value, or the last
-    /// error once `policy` gives up.
+    /// Runs `task` now, and again after a back-off while it fails. The handle returns the value, or the last
+    /// error when `policy` gives up.
     ///
     /// Between two attempts the task holds no worker. It is a series: the handle counts the attempts
     /// ([`runs`](SeriesHandle::runs)) and cancels them, a panic ends them, and so does a
     /// [`release`](Self::release), unless the builder's
-    /// [`continue_series`](crate::Builder::continue_series) says otherwise. For an error that no retry
-    /// cures, let the value be a `Result`, too: return `Ok(Err(..))`.
+    /// [`continue_series`](crate::Builder::continue_series) is set. For permanent
+    /// errors, let the value be a `Result` as well, and return `Ok(Err(..))`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -364,7 +364,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`].
+    /// Returns the task if it is rejected: see [`ScheduleError`].
     #[doc(alias = "retry")]
     #[doc(alias = "backoff")]
     pub fn spawn_retrying<F, T, E>(
@@ -380,13 +380,13 @@ impl<P: Base> ScheduledPool<P> {
         self.plain().retrying(policy, task)
     }
 
-    /// Schedules whose time has not come. They are not in flight: [`wait_idle`](Self::wait_idle) ignores
-    /// them, and so does the pool's.
+    /// Returns the number of schedules that are not due yet. They are not in flight: [`wait_idle`](Self::wait_idle)
+    /// and the pool's `wait_idle` ignore them.
     pub fn pending(&self) -> usize {
         self.stats().pending
     }
 
-    /// All figures, at one instant.
+    /// Returns a consistent snapshot of the statistics.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -402,18 +402,19 @@ impl<P: Base> ScheduledPool<P> {
         self.core().stats()
     }
 
-    /// Whether nothing can be scheduled any more: it was released, or the pool was.
+    /// Returns whether the scheduled pool, or the pool under it, is released.
     pub fn is_released(&self) -> bool {
         !self.core().state.lock().is_open()
     }
 
-    /// Takes no more schedules. `false` if that was done before. Does not block.
+    /// Releases the scheduled pool: no more tasks can be scheduled. Returns `false` if it was released
+    /// before. Does not block.
     ///
-    /// Tasks scheduled once still run, at their time; those that never would, and the series, end
-    /// with [`Released`](pool_core::JoinError::Released) (the builder's `run_pending` and
-    /// `continue_series` say otherwise). The pool stays open until all schedules have ended; then it
-    /// is released too, by the call that ends the last one: this one, a cancel, or a worker's.
-    /// To keep the pool, drop the scheduled pool instead.
+    /// Pending tasks with one run still run when they are due. Series, and tasks that would never be due,
+    /// end with [`Released`](pool_core::JoinError::Released). The builder's `run_pending` and
+    /// `continue_series` change this. The pool stays open until every schedule has ended; then the thread
+    /// that ends the last one releases the pool: in this call, in a cancel, or on a worker. To keep the
+    /// pool open, drop the scheduled pool instead.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -425,50 +426,50 @@ impl<P: Base> ScheduledPool<P> {
     /// assert!(scheduled.release());
     /// assert!(scheduled.spawn_after(Duration::ZERO, || ()).is_err());
     /// assert_eq!(pending.join()?, "still runs");
-    /// scheduled.wait_released()?; // And now the pool is released, too.
+    /// scheduled.wait_released()?; // Now the pool is released as well.
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     #[doc(alias = "shutdown")]
     pub fn release(&self) -> bool {
-        // In a forked child nothing is left to release, and the lock may be held.
+        // In a forked child a thread that does not exist there may hold the lock.
         self.pool_handle().process().is_current() && self.core().release(true)
     }
 
-    /// Takes no more schedules, ends all that have not started, and releases the pool with
-    /// `release_now`. The schedules come back, with what they were to run; and how many tasks that were
-    /// the pool's own never started, which are dropped on this thread.
+    /// Releases the scheduled pool, ends all schedules that are not running, and calls the pool's
+    /// `release_now`. Returns the ended schedules with their tasks, and the number of the pool's own tasks
+    /// that had not started; these are dropped on this thread.
     ///
-    /// The handles of all end with [`Released`](pool_core::JoinError::Released). A series ends too; a
-    /// run that is under way is its last, and it does not come back. Does not wait for it, and asks it to
-    /// stop, as [`Pool::release_now`](pool_core::Pool::release_now) does.
+    /// All handles end with [`Released`](pool_core::JoinError::Released). A run in progress is the last of
+    /// its series, which is not returned. The call asks the run to stop, as
+    /// [`Pool::release_now`](pool_core::Pool::release_now) does, and does not wait for it.
     #[doc(alias = "shutdownNow")]
     pub fn release_now(&self) -> Unstarted {
         if !self.pool_handle().process().is_current() {
             return Unstarted::default();
         }
         let schedules = self.core().release_now();
-        // "A reboot": a later generation is left open.
+        // "A reboot": a later generation stays open.
         let is_ours = self.members().are_the_same();
         let tasks = is_ours.then(|| self.pool.release_all_now());
         Unstarted::new(schedules, tasks.unwrap_or(0))
     }
 
-    /// Waits until it is released (by any handle, of it or of the pool), every schedule has ended, the timer thread is
-    /// gone, and the pool has ended.
+    /// Blocks until the scheduled pool is released (by any handle of it or of the pool), every schedule has
+    /// ended, the timer thread has exited, and the pool has ended.
     ///
     /// # Errors
-    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on one of the pool's workers, and what the
-    /// pool's `wait_released` says: [`Rebooted`](WaitError::Rebooted) if the pool was, since it was
-    /// released. Every schedule has ended then, too; the pool that was rebooted is not waited for.
+    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on one of the pool's workers, and the errors of the
+    /// pool's `wait_released`. With [`Rebooted`](WaitError::Rebooted), too, every schedule has ended; the
+    /// call does not wait for the rebooted pool.
     #[doc(alias = "awaitTermination")]
     pub fn wait_released(&self) -> Result<(), WaitError> {
         self.wait(None)
     }
 
-    /// Waits as [`wait_released`](ScheduledPool::wait_released) does, at most for so long.
+    /// [`wait_released`](ScheduledPool::wait_released) with a timeout.
     ///
     /// # Errors
-    /// Those, and [`TimedOut`](WaitError::TimedOut).
+    /// Those of `wait_released`, and [`TimedOut`](WaitError::TimedOut).
     pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.wait(timeout.into().deadline(&**self.pool_handle().clock()))
     }
@@ -488,7 +489,7 @@ impl<P: Base> ScheduledPool<P> {
         self.members().wait_for_end(deadline)
     }
 
-    /// A handle that keeps nothing open, e.g. for a task that schedules itself again.
+    /// Returns a weak handle, for example for a task that schedules itself again.
     pub fn downgrade(&self) -> WeakScheduledPool<P> {
         WeakScheduledPool {
             owner: Arc::downgrade(&self.owner),
@@ -515,14 +516,14 @@ impl<P: Base> fmt::Debug for ScheduledPool<P> {
     }
 }
 
-/// A scheduled pool's handle that keeps nothing open. See [`ScheduledPool::downgrade`].
+/// A weak handle, which does not keep the scheduled pool open. Returned by [`ScheduledPool::downgrade`].
 pub struct WeakScheduledPool<P: Base = Pool> {
     owner: Weak<Owner>,
     pool: P::Weak,
 }
 
 impl<P: Base> WeakScheduledPool<P> {
-    /// The scheduled pool, if another handle still keeps it.
+    /// Returns the scheduled pool if a handle of it still exists.
     pub fn upgrade(&self) -> Option<ScheduledPool<P>> {
         Some(ScheduledPool {
             owner: self.owner.upgrade()?,
