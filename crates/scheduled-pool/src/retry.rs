@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_takes_off_up_to_one_half() {
+    fn jitter_shortens_a_delay_by_up_to_one_half() {
         let policy = Retry::exponential(SECOND);
         assert_eq!(policy.delay(1, 0), Some(SECOND));
         assert_eq!(policy.delay(1, u64::MAX / 2 + 1), Some(SECOND * 3 / 4));

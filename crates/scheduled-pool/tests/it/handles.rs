@@ -146,7 +146,7 @@ fn a_series_goes_on_without_its_handle() {
 }
 
 #[testkit::test]
-fn a_worker_may_not_wait_for_what_has_not_started() {
+fn a_worker_may_not_join_an_unstarted_schedule() {
     let rig = Rig::new(1);
     let scheduled = rig.scheduled.downgrade();
     let task = rig.pool.spawn(move || {
@@ -189,7 +189,7 @@ fn a_worker_may_wait_for_a_task_that_runs_on_another() {
 }
 
 #[testkit::test]
-fn a_worker_may_await_what_has_not_started() {
+fn a_worker_may_await_an_unstarted_schedule() {
     let rig = Rig::new(1);
     let scheduled = rig.scheduled.clone();
     let slot = Arc::new(Mutex::new(None));
@@ -237,7 +237,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 }
 
 #[testkit::test]
-fn a_stale_waker_whose_drop_waits_does_not_cost_the_join_its_wake_up() {
+fn a_join_is_woken_although_the_drop_of_a_stale_waker_waits() {
     let rig = Rig::new(1);
     let mut handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
     let (clock, scheduled) = (rig.clock.clone(), rig.scheduled.clone());

@@ -150,7 +150,7 @@ impl Program {
 }
 
 #[testkit::test]
-fn random_programs_end_with_every_handle_told_and_nothing_left() {
+fn random_programs_end_every_handle_and_leave_no_schedule() {
     let mut rng = Rng::from_env();
     for _ in 0..400 {
         let mut program = Program::new(rng.split());

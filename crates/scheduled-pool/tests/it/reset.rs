@@ -35,7 +35,7 @@ fn a_task_that_is_reset_runs_at_its_new_time_and_not_at_the_old_one() {
 }
 
 #[testkit::test]
-fn a_task_whose_time_has_come_keeps_it_while_it_waits_for_room_and_while_it_runs() {
+fn a_due_or_running_task_cannot_be_reset() {
     let rig = Rig::new(1);
     let held = hold(&rig.pool, 1);
     let gates = Gates::new(1);
@@ -65,7 +65,7 @@ fn a_schedule_that_has_ended_has_no_other_time() {
 
 /// It would keep the pool open for longer, perhaps for ever.
 #[testkit::test]
-fn what_goes_on_after_a_release_keeps_its_time() {
+fn schedules_that_outlive_a_release_cannot_be_reset() {
     let rig = Rig::new(1);
     let pending = rig.scheduled.spawn_after(SECOND, || 7).unwrap();
     rig.scheduled.release();
@@ -102,7 +102,7 @@ fn a_task_that_is_never_due_can_be_given_a_time_and_the_other_way_round() {
 }
 
 #[testkit::test]
-fn the_ticks_of_a_series_are_counted_from_the_time_that_it_was_given() {
+fn a_reset_series_counts_its_ticks_from_the_new_time() {
     let rig = Rig::new(1);
     let stamps = rig.stamps();
     let task = stamps.clone();
@@ -141,7 +141,7 @@ fn a_series_in_a_run_is_not_given_another_time() {
 }
 
 #[testkit::test]
-fn a_pool_released_elsewhere_has_ended_what_would_be_reset() {
+fn schedules_of_a_pool_released_elsewhere_cannot_be_reset() {
     let rig = Rig::new(1);
     let task = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
     rig.pool.release();
@@ -152,7 +152,7 @@ fn a_pool_released_elsewhere_has_ended_what_would_be_reset() {
 
 /// The case that it is for: a connection is idle until there is no sign of life for so long.
 #[testkit::test]
-fn a_time_out_that_is_put_off_again_and_again_costs_one_schedule() {
+fn a_time_out_postponed_repeatedly_costs_one_schedule() {
     let rig = Rig::new(1);
     let scheduled: &ScheduledPool = &rig.scheduled;
     let idle = scheduled.spawn_after(secs(3), || "hang up").unwrap();

@@ -83,7 +83,7 @@ fn the_last_error_is_in_the_handle_once_the_policy_gives_up() {
 }
 
 #[testkit::test]
-fn an_attempt_with_jitter_comes_between_one_half_of_the_delay_and_all_of_it() {
+fn jitter_keeps_each_delay_between_half_and_all_of_it() {
     let rig = Rig::new(1);
     let policy = Retry::exponential(secs(2));
     let series = rig

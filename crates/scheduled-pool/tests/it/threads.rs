@@ -89,7 +89,7 @@ fn watched() -> (Rig, Arc<Counts>) {
 }
 
 #[testkit::test]
-fn one_thread_waits_for_all_schedules_and_is_called_what_it_is() {
+fn one_named_thread_waits_for_all_schedules() {
     let (rig, counts) = watched();
     let handles: Vec<_> = (0..100)
         .map(|number| {
@@ -162,7 +162,7 @@ fn a_later_schedule_and_a_cancel_wake_nobody() {
 }
 
 #[testkit::test]
-fn nobody_waits_on_the_clock_while_nothing_is_pending() {
+fn no_thread_waits_on_the_clock_while_no_schedule_is_pending() {
     let rig = Rig::new(1);
     assert_eq!(rig.clock.sleepers(), 0);
     let handle = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
@@ -307,7 +307,7 @@ fn a_task_held_for_want_of_a_thread_can_be_cancelled_and_released() {
 }
 
 #[testkit::test]
-fn what_comes_after_a_held_task_that_was_cancelled_is_offered_in_its_turn() {
+fn tasks_behind_a_cancelled_held_task_are_offered_in_order() {
     let clock = ManualClock::new();
     let rig = Rig::over(refusing(1, &clock), clock);
     let first = rig.scheduled.spawn_after(SECOND, || 1).unwrap();
