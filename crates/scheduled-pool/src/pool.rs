@@ -469,7 +469,7 @@ impl<P: Base> ScheduledPool<P> {
     /// [`wait_released`](ScheduledPool::wait_released) with a timeout.
     ///
     /// # Errors
-    /// Those of `wait_released`, and [`TimedOut`](WaitError::TimedOut).
+    /// The errors of `wait_released`, and [`TimedOut`](WaitError::TimedOut).
     pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.wait(timeout.into().deadline(&**self.pool_handle().clock()))
     }

@@ -90,7 +90,7 @@ impl<P: Base> ScheduledPool<P> {
     /// [`wait_idle`](Self::wait_idle) with a timeout on the pool's clock.
     ///
     /// # Errors
-    /// Those of `wait_idle`, and [`TimedOut`](WaitError::TimedOut).
+    /// The errors of `wait_idle`, and [`TimedOut`](WaitError::TimedOut).
     pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.wait_for_rest(timeout.into().deadline(&*self.core().clock))
     }

@@ -141,7 +141,7 @@ impl<P: Base> ScheduledPool<P> {
     /// cancel them or build with `run_pending(false)`.
     ///
     /// # Errors
-    /// Those of [`wait_released_async`](ScheduledPool::wait_released_async), and
+    /// The errors of [`wait_released_async`](ScheduledPool::wait_released_async), and
     /// [`TimedOut`](WaitError::TimedOut), also if the clock has no thread to wake the future at the deadline.
     /// The scheduled pool is released in any case.
     pub fn release_async(

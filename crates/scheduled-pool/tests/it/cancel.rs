@@ -1,4 +1,4 @@
-//! Cancelling: who wins, and what is freed when.
+//! Cancelling: the winner of races, and when memory is freed.
 
 use pool_core::JoinError;
 use scheduled_pool::{Missed, ScheduledHandle, Series};

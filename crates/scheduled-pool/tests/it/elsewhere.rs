@@ -1,4 +1,4 @@
-//! The pool under a scheduled pool is released, rebooted or dropped by others.
+//! Release, reboot and drop of the underlying pool by other handles.
 
 use pool_core::{JoinError, ManualClock, WaitError};
 use scheduled_pool::{ScheduledPool, Series};

@@ -1,4 +1,4 @@
-//! Times at the edges of what can be expressed.
+//! Extreme times and durations.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn a_delay_too_long_to_express_is_never_and_starves_nobody() {
     }
 }
 
-/// What Java's scheduler got wrong by an overflow: the head of its queue was compared with a time
+/// A bug of Java's scheduler, caused by an overflow: the head of its queue was compared with a time
 /// that had wrapped.
 #[testkit::test]
 fn every_kind_of_endless_delay_beside_an_expired_head_leaves_the_order_right() {

@@ -1,4 +1,4 @@
-//! Code that is not ours, in every place where it may run.
+//! User code in every place where it may run.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -332,7 +332,7 @@ fn the_last_handle_of_a_pool_that_waits_for_its_end_is_dropped_after_the_handles
     let scheduled = ScheduledPool::new(pool);
     let mut task = scheduled.spawn_after(SECOND, || ()).unwrap();
     drop(scheduled);
-    // It lets the pool's task go on, which the drop of the pool's last handle waits for.
+    // Unblocks the pool's task, for whose end the drop of the pool's last handle waits.
     let opens = gate.clone();
     let waker = waker_fn(move || opens.open());
     let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));

@@ -1,4 +1,4 @@
-//! Scheduled pools in a forked child: no call waits there for threads that stayed behind.
+//! Scheduled pools in a forked child: no call waits for threads that do not exist there.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "an answer is looked at where the call is made"
@@ -24,9 +24,9 @@ const STAYED: Result<(), WaitError> = Err(WaitError::Forked);
 /// A wait that has begun before the fork.
 type Started = Pin<Box<dyn Future<Output = Result<(), WaitError>>>>;
 
-/// What a child inherits.
+/// State that a child inherits.
 struct Inherited {
-    /// Its worker is busy, and its timer thread sleeps.
+    /// The worker is busy, and the timer thread sleeps.
     scheduled: ScheduledPool,
     later: Instant,
     once: Option<ScheduledHandle<()>>,

@@ -1,4 +1,4 @@
-//! Handles: threads that join, futures that are polled, and handles that are dropped.
+//! Handles: joining, polling and dropping.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -227,7 +227,7 @@ fn debug_output_shows_pending_schedules_and_runs() {
     rig.end();
 }
 
-/// What is done when the last clone of a waker is dropped.
+/// Runs a closure when the last clone of a waker is dropped.
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {

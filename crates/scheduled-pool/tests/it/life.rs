@@ -1,4 +1,4 @@
-//! Handles that come and go, and who keeps what alive.
+//! Lifetimes: clones, weak handles, and drops of scheduled pools.
 
 use std::sync::{Arc, Mutex};
 

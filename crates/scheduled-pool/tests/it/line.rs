@@ -1,4 +1,4 @@
-//! How a due task gets into the pool.
+//! Admission of due tasks into the pool.
 
 use std::thread;
 

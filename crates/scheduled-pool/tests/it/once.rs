@@ -1,4 +1,4 @@
-//! Tasks with one run: when they come, in which order, and what their handles say.
+//! Tasks with one run: due times, order, and outcomes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Series that end themselves, or choose when they go on.
+//! Series that end themselves or set their own pace.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;

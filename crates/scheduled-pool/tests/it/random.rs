@@ -1,5 +1,5 @@
-//! Random programs of schedules, cancels, time and releases: every handle ends, every run is
-//! counted, nothing is early, nothing is left.
+//! Random programs of schedules, cancels, clock steps and releases: every handle ends, every run is
+//! counted, no run is early, and no schedule is left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

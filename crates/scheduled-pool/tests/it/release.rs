@@ -1,4 +1,4 @@
-//! The release of a scheduled pool: what still comes, what ends, and when the pool follows.
+//! Releasing a scheduled pool: which schedules still run, which end, and when the pool is released.
 
 use pool_core::{JoinError, ManualClock, WaitError};
 use scheduled_pool::{Builder, ScheduleError, ScheduledPool};

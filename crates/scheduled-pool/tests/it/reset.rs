@@ -1,4 +1,4 @@
-//! Another time for a run that is pending.
+//! Resetting pending runs.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn a_schedule_that_has_ended_has_no_other_time() {
     rig.end();
 }
 
-/// It would keep the pool open for longer, perhaps for ever.
+/// A reset would keep the pool open for longer, perhaps for ever.
 #[testkit::test]
 fn schedules_that_outlive_a_release_cannot_be_reset() {
     let rig = Rig::new(1);

@@ -1,4 +1,4 @@
-//! Waiting for rest: nothing that is due is left to end, and the pool is idle.
+//! Waiting for rest: every due schedule has ended, and the pool is idle.
 
 use std::io;
 use std::pin::pin;
@@ -53,7 +53,7 @@ fn a_wait_for_rest_waits_for_due_schedules_in_any_place() {
         .spawn_after(secs(0), gates.task(|| ()))
         .unwrap();
     gates.reached(0);
-    // It waits for room.
+    // The due task waits for room.
     let waiting = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
     until(|| rig.pool.waiting() == 1);
     let (waiter, returned) = waits(&rig);

@@ -1,4 +1,4 @@
-//! Tasks that are tried again after a failure.
+//! Retrying of failed tasks.
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow::{Break, Continue};

@@ -1,4 +1,4 @@
-//! Series: their rhythm, their runs, their ends.
+//! Series: due times, runs and ends.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

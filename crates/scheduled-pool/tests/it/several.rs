@@ -1,4 +1,4 @@
-//! Schedules over several pools that are one.
+//! Scheduled pools over a multi-pool.
 
 use std::sync::Arc;
 use std::thread;
@@ -32,7 +32,7 @@ fn a_due_task_goes_to_the_pool_that_has_a_worker_free() {
     let (scheduled, _clock) = two();
     let held = hold(scheduled.pool());
     for number in 0..6 {
-        // One that went to the other pool would wait for the gate.
+        // A task in the other pool would wait for the gate.
         let task = scheduled
             .spawn_after(Duration::ZERO, move || number)
             .unwrap();

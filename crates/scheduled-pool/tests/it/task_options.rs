@@ -1,4 +1,4 @@
-//! Scheduled tasks with a name and a token.
+//! Scheduled tasks with names and cancel tokens.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

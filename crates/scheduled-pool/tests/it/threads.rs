@@ -1,4 +1,4 @@
-//! The timer thread, and threads that cannot be had.
+//! The timer thread, and failures to start threads.
 
 use std::io;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ fn a_sleeping_timer_waits_once_for_each_time_and_does_not_poll() {
             rig.sleeps_until(secs(second as u64 + 1));
         }
     }
-    // It asks the time when it wakes, after each batch, and at each run's start and end.
+    // The clock is read when the timer wakes, after each batch, and at each run's start and end.
     assert!(counts.reads.load(SeqCst) < 20 * 8);
     rig.end();
 }
@@ -171,7 +171,7 @@ fn no_thread_waits_on_the_clock_while_no_schedule_is_pending() {
     handle.join().unwrap();
     rig.clock.advance(secs(1000));
     assert_eq!(rig.clock.sleepers(), 0);
-    // It is woken from there, too.
+    // A wake-up ends this sleep as well.
     assert_eq!(
         rig.scheduled
             .spawn_after(secs(0), || 5)
