@@ -69,7 +69,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     }
 
     /// Sets the task's name, for reports of its panic, task hooks, and
-    /// [`current`](crate::task::current).
+    /// [`current`](crate::current).
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.options.name = Some(name.into());
         self
@@ -80,7 +80,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     /// A cancelled task that has not started is never run. It keeps its place in the queue (and, in a
     /// scheduled pool, its due time) until a worker dequeues and drops it; then its handle ends with
     /// [`JoinError::Cancelled`](crate::JoinError::Cancelled). A running task is asked to stop:
-    /// [`current`](crate::task::current)`().is_cancelled()` returns `true`, and the run of a series is
+    /// [`current`](crate::current)`().is_cancelled()` returns `true`, and the run of a series is
     /// its last. A call that waits for room fails with [`SubmitError::Cancelled`].
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.options.tokens.push(token.clone());
