@@ -124,6 +124,9 @@ pub mod prelude {
     #[cfg(feature = "multi-pool")]
     #[doc(no_inline)]
     pub use multi_pool::MultiPoolExt;
+    #[cfg(feature = "scheduled-pool")]
+    #[doc(no_inline)]
+    pub use scheduled_pool::TaskBuilderExt;
 }
 
 // What the READMEs show is compiled and run.

@@ -40,7 +40,7 @@ pub use ext::PoolExt;
 #[cfg(feature = "stream")]
 pub use map::MapStream;
 pub use map::{Map, MapCanceller};
-pub use scope::{Scope, ScopedJoinHandle, ScopedMap, ScopedTaskBuilder};
+pub use scope::{Scope, ScopedJoinHandle, ScopedMap};
 pub use task_group::TaskGroup;
 
 /// The extension trait, for `use pool_util::prelude::*`.

@@ -56,7 +56,6 @@ mod task_builder;
 use body::{Body, Ended};
 pub use map::ScopedMap;
 use pending::Pending;
-pub use task_builder::ScopedTaskBuilder;
 
 /// A task of a scope. What comes back is what it panicked with, if there is no handle to tell.
 type Call<'scope> = Box<dyn FnOnce(&TaskContext) -> Option<Payload> + Send + 'scope>;
@@ -175,7 +174,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.submit_as(self.record(), task);
     }
 
-    fn submit_as<F, T>(&'scope self, recorded: Option<Arc<Recorded>>, task: F)
+    fn submit_as<F, T>(&self, recorded: Option<Arc<Recorded>>, task: F)
     where
         F: FnOnce() -> T + Send + 'scope,
     {
@@ -225,7 +224,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// By the name of the caller's function, where the task is made around that.
     fn spawn_as<F, T>(
-        &'scope self,
+        &self,
         name: &'static str,
         recorded: Option<Arc<Recorded>>,
         task: F,

@@ -605,14 +605,9 @@ where
     T: Send + 'static,
     P: PoolExt,
 {
-    type Handle = ();
+    type Spawned = Result<(), SubmitError<F>>;
 
-    fn spawn_with_options(
-        &self,
-        task: F,
-        options: TaskOptions,
-        on_full: OnFull,
-    ) -> Result<(), SubmitError<F>> {
+    fn spawn_with_options(&self, task: F, options: TaskOptions, on_full: OnFull) -> Self::Spawned {
         self.adopt(task, Some(options), on_full, false)
     }
 }
@@ -623,12 +618,14 @@ where
     T: Send + 'static,
     P: PoolExt,
 {
+    type Submitted = Result<(), SubmitError<F>>;
+
     fn submit_with_options(
         &self,
         task: F,
         options: TaskOptions,
         on_full: OnFull,
-    ) -> Result<(), SubmitError<F>> {
+    ) -> Self::Submitted {
         self.submit_with(task, Some(options), on_full)
     }
 }

@@ -1,9 +1,9 @@
-//! What a scheduled pool stands over: a pool of closures, or several that are one.
+//! The base of a scheduled pool: a pool of closures, or a multi-pool.
 //!
-//! # What always holds
+//! # Invariants
 //! 1. All pools of a base are released and rebooted together. A scheduled pool belongs to one generation
 //!    of each.
-//! 2. Choosing among them runs no user code: the timer thread does it.
+//! 2. Choosing a pool runs no user code, because the timer thread chooses.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,22 +14,22 @@ use sync_shim::Process;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A pool that a [`ScheduledPool`](crate::ScheduledPool) can run its tasks in: a [`Pool`](pool_core::Pool) or a
-/// `multi_pool::MultiPool`. Not to be implemented elsewhere.
+/// `multi_pool::MultiPool`. Sealed.
 pub trait Base: Clone + Send + Sync + 'static + sealed::Sealed {}
 
 pub(crate) mod sealed {
     use super::PoolHandle;
 
-    /// What is asked of a base.
+    /// The private calls of a base.
     pub trait Sealed: Sized {
-        /// The handle of it that keeps nothing open.
+        /// The weak handle of the base.
         type Weak: Clone + Send + Sync + 'static;
-        /// The pools it is made of, at least one, in the same order each time.
+        /// Returns its pools, at least one, always in the same order.
         fn handles(&self) -> Vec<PoolHandle>;
         fn label(&self) -> &str;
         /// Releases all of them.
         fn release_all(&self);
-        /// The same, with what has not started: how many tasks.
+        /// Calls `release_now` of all of them, and returns the number of unstarted tasks.
         fn release_all_now(&self) -> usize;
         fn weak(&self) -> Self::Weak;
         fn strong(weak: &Self::Weak) -> Option<Self>;
@@ -70,15 +70,15 @@ impl<A: Admit<Closures>> sealed::Sealed for WorkerPool<Closures, A> {
     }
 }
 
-/// The pools of a base, for the timer. It keeps them in memory, and nothing open.
+/// The pools of a base, for the timer. It does not keep them open.
 #[derive(Clone)]
 pub(crate) struct Members(Arc<Inner>);
 
 struct Inner {
     handles: Box<[PoolHandle]>,
-    /// Their generations, which end with the next release.
+    /// The generation of each pool when the scheduled pool was built.
     generations: Box<[u64]>,
-    /// Where the next choice begins.
+    /// Index at which the next choice starts.
     turn: AtomicUsize,
 }
 
@@ -93,7 +93,7 @@ impl Members {
         }))
     }
 
-    /// The one that is asked where all give the same answer.
+    /// The first pool, for questions that all pools answer alike.
     pub(crate) fn first(&self) -> &PoolHandle {
         &self.0.handles[0]
     }
@@ -102,44 +102,43 @@ impl Members {
         self.first().process()
     }
 
-    /// Each, with the generation that the scheduled pool belongs to.
+    /// Iterates over the pools, with the generation that the scheduled pool belongs to.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&PoolHandle, u64)> {
         let generations = self.0.generations.iter().copied();
         self.0.handles.iter().zip(generations)
     }
 
-    /// Whether none was rebooted since.
+    /// Returns whether no pool was rebooted since the scheduled pool was built.
     pub(crate) fn are_the_same(&self) -> bool {
         self.each()
             .all(|(handle, generation)| handle.generation() == generation)
     }
 
-    /// Waits until all have ended.
+    /// Waits until all pools have ended.
     pub(crate) fn wait_for_end(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.each()
             .try_for_each(|(handle, generation)| handle.wait_for_end(generation, deadline))
     }
 
-    /// Waits until each has been at rest.
+    /// Waits until each pool has been idle.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         let mut handles = self.0.handles.iter();
         handles.try_for_each(|handle| handle.wait_idle(deadline))
     }
 
-    /// Whether all are at rest, at one instant.
+    /// Returns whether all pools are idle at the same instant.
     pub(crate) fn are_at_rest(&self) -> bool {
         are_at_rest(&self.0.handles)
     }
 
-    /// The one that a due task goes to: the first with a worker free, then with room, then with the
-    /// fewest tasks, each time beginning behind the one before. The figures may be stale; a task that
-    /// goes to a full pool waits there.
+    /// Chooses the pool for a due task, round robin: the first with a free worker, else the first with room,
+    /// else the one with the fewest tasks. The statistics may be stale; in a full pool the task waits.
     pub(crate) fn choose(&self) -> &PoolHandle {
         let handles = &self.0.handles;
         if handles.len() == 1 {
             return self.first();
         }
-        // Relaxed: any start will do.
+        // Relaxed: any index is a valid start.
         let turn = self.0.turn.fetch_add(1, Relaxed) % handles.len();
         let in_turn = || handles[turn..].iter().chain(&handles[..turn]);
         in_turn()

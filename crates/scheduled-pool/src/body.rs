@@ -1,4 +1,4 @@
-//! What a schedule runs: a closure once, or the same one repeatedly.
+//! The bodies of schedules: closures that run once or repeatedly.
 
 use std::any::type_name;
 use std::ops::ControlFlow;
@@ -8,37 +8,45 @@ use crate::plan::{Plan, nanos};
 use crate::series::{OnPanic, Series};
 use crate::unstarted::UnstartedTask;
 
-/// What a schedule runs.
+/// The task of a schedule.
 pub trait Body: Send + 'static {
-    /// What its handle joins with.
+    /// The value of its handle.
     type Out: Send + 'static;
-    /// One run. `Some` ends the schedule.
+    /// Runs the task once. `Some` ends the schedule.
     fn call(&mut self) -> Option<Self::Out>;
-    /// When the next run is due, if the runs so far have a say in it.
+    /// The plan for the next run. Bodies that pace themselves override it.
     fn plan(&self, plan: Plan) -> Plan {
         plan
     }
-    /// What a panic in `call` does.
+    /// Decides how the schedule goes on after a panic in `call`.
     fn after_panic(&self) -> AfterPanic<Self::Out>;
-    /// The name that the panic hook is called with.
+    /// The closure's type name, for the panic hook.
     fn name() -> &'static str;
-    /// What it would have run, by that plan, for one that a release gives it back to.
+    /// Converts a body that a release removed, for the caller of `release_now`.
     fn into_unstarted(self, plan: Plan) -> UnstartedTask;
 }
 
-/// What a panic does to a schedule.
+/// How a schedule goes on after a panic.
 #[derive(Debug)]
 pub enum AfterPanic<T> {
-    /// The schedule ends, and its handle has the panic.
+    /// The schedule ends, and its handle returns the panic.
     Fail,
-    /// The schedule goes on.
+    /// The schedule continues.
     GoOn,
-    /// The schedule ends as if there had been no panic: it was the last run.
+    /// The schedule ends with this value: the run was the last one.
     End(T),
 }
 
 /// A closure with one run.
 pub(crate) struct Once<F>(pub(crate) Option<F>);
+
+impl<F> Once<F> {
+    /// Returns the closure of a task that has not run.
+    pub(crate) fn into_task(self) -> F {
+        self.0
+            .unwrap_or_else(|| unreachable!("a rejected task has not run"))
+    }
+}
 
 impl<F, R> Body for Once<F>
 where
@@ -69,15 +77,15 @@ where
 pub struct Many<F> {
     /// The closure.
     pub task: F,
-    /// Runs that are left, if they are limited.
+    /// Number of runs left, if limited.
     pub left: Option<u64>,
-    /// What a panic in a run does.
+    /// Policy for a panic in a run.
     pub on_panic: OnPanic,
 }
 
-/// What a run of a series says: whether it was the last.
+/// The return value of a run of a series.
 pub trait Step {
-    /// Whether the series ends with this run.
+    /// Returns whether the series ends with this run.
     fn ends(self) -> bool;
 }
 
@@ -132,16 +140,16 @@ where
     }
 }
 
-/// A closure that says after each run when the next one is, or with what the series ends.
+/// A closure that returns the delay to its next run, or the value that ends the series.
 #[expect(missing_debug_implementations, reason = "a closure has none")]
 pub struct Paced<F> {
     task: F,
-    /// As the last run has said.
+    /// Returned by the last run.
     delay: u64,
 }
 
 impl<F> Paced<F> {
-    /// One that has not run yet.
+    /// Wraps a closure that has not run.
     pub fn new(task: F) -> Self {
         Self { task, delay: 0 }
     }
@@ -172,7 +180,7 @@ where
         Plan::FixedDelay { delay: self.delay }
     }
 
-    /// It has not said when to go on.
+    /// A run that panicked has not named a delay.
     fn after_panic(&self) -> AfterPanic<R> {
         AfterPanic::Fail
     }

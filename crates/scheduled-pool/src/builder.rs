@@ -1,4 +1,4 @@
-//! Building a scheduled pool.
+//! The builder of a scheduled pool.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::pool::ScheduledPool;
 use crate::state::Kept;
 use crate::timer::{Config, Core};
 
-/// Sets up a scheduled pool. Made by [`ScheduledPool::builder`].
+/// Configures a scheduled pool. Returned by [`ScheduledPool::builder`].
 ///
 /// | setting | default |
 /// |---|---|
-/// | `run_pending` | `true`: what is pending at the release still runs |
+/// | `run_pending` | `true`: tasks pending at the release still run |
 /// | `continue_series` | `false`: the release ends the series |
 /// | `thread_name` | `anthill-timer` |
 /// | `thread_stack_size` | the platform's |
 ///
-/// The clock is the pool's.
+/// The scheduled pool uses the pool's clock.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -27,7 +27,7 @@ use crate::timer::{Config, Core};
 /// use std::time::Duration;
 ///
 /// let scheduled = ScheduledPool::builder(Pool::builder().capacity(1).build()?)
-///     .run_pending(false) // At a release, drop what is not due yet.
+///     .run_pending(false) // A release drops tasks that are not due yet.
 ///     .thread_name("timer")
 ///     .build()?;
 /// let reminder = scheduled.spawn_after(Duration::from_secs(3600), || ())?;
@@ -43,12 +43,12 @@ pub struct Builder<P = Pool> {
 }
 
 impl<P: Base> ScheduledPool<P> {
-    /// A scheduled pool over `pool`, with the builder's defaults.
+    /// Creates a scheduled pool over `pool` with the builder's defaults.
     pub fn new(pool: P) -> Self {
         Builder::new(pool).assemble()
     }
 
-    /// Sets up a scheduled pool over `pool`.
+    /// Returns a builder of a scheduled pool over `pool`.
     pub fn builder(pool: P) -> Builder<P> {
         Builder::new(pool)
     }
@@ -62,36 +62,36 @@ impl<P: Base> Builder<P> {
         }
     }
 
-    /// Whether tasks that are scheduled once and pending at the release still run, at their
-    /// time; if not, their handles end with [`Released`](pool_core::JoinError::Released) then.
+    /// Sets whether tasks with one run that are pending at the release still run when they are due. If not,
+    /// the release ends them with [`Released`](pool_core::JoinError::Released).
     pub fn run_pending(mut self, run: bool) -> Self {
         self.config.release_policy.run_pending = run;
         self
     }
 
-    /// Whether series go on after the release, until they are cancelled or end by themselves. The
-    /// pool stays open for as long.
+    /// Sets whether series continue after the release, until they are cancelled or end by themselves. The
+    /// pool stays open until then.
     pub fn continue_series(mut self, go_on: bool) -> Self {
         self.config.release_policy.continue_series = go_on;
         self
     }
 
-    /// The timer thread's name; the operating system may show only its first 15 bytes.
+    /// Sets the timer thread's name. The operating system may show only its first 15 bytes.
     pub fn thread_name(mut self, name: impl Into<String>) -> Self {
         self.config.thread_name = name.into();
         self
     }
 
-    /// Bytes of stack for the timer thread. It runs no task and needs little.
+    /// Sets the stack size of the timer thread in bytes. The thread runs no tasks and needs little.
     pub fn thread_stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);
         self
     }
 
-    /// Builds the scheduled pool. No thread is started yet.
+    /// Builds the scheduled pool. The first scheduled task starts the timer thread.
     ///
     /// # Errors
-    /// [`NulInName`](BuildError::NulInName) if the thread's name has a NUL inside.
+    /// [`NulInName`](BuildError::NulInName) if the thread's name contains a NUL.
     pub fn build(self) -> Result<ScheduledPool<P>, BuildError> {
         if self.config.thread_name.contains('\0') {
             return Err(BuildError::NulInName);
@@ -99,14 +99,14 @@ impl<P: Base> Builder<P> {
         Ok(self.assemble())
     }
 
-    /// What [`build`](Builder::build) does with a valid name.
+    /// [`build`](Builder::build) with a valid name.
     fn assemble(self) -> ScheduledPool<P> {
         let Self { pool, config } = self;
         let members = Members::of(&pool);
         let keep = {
             let (pool, members) = (pool.clone(), members.clone());
             Box::new(move |releases: bool| {
-                // "A reboot": a later generation of the pool is left open.
+                // "A reboot": a later generation of the pool stays open.
                 if releases && members.are_the_same() {
                     pool.release_all();
                 }
@@ -116,8 +116,8 @@ impl<P: Base> Builder<P> {
         let clock = Arc::clone(members.first().clock());
         let core = Core::new(members.clone(), clock, config, keep);
         let watch = Arc::clone(&core) as Arc<dyn ReleaseListener>;
-        // Step 10 (`PROTOCOL.md`) comes from the next release, of each pool, or is taken now, if one has
-        // been released already.
+        // The next release of each pool takes step 10 (`PROTOCOL.md`). A pool that is released already
+        // announces nothing more, so step 10 is taken here.
         for (handle, generation) in members.each() {
             if !handle.on_release(Arc::downgrade(&watch), generation) {
                 core.executor_released();

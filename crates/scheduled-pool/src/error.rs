@@ -1,33 +1,34 @@
-//! Why nothing was scheduled. The task comes back in the error, unrun.
+//! Errors of scheduling and of resetting.
 
 use std::{error, fmt, io};
 
-/// The task was not scheduled. It comes back unrun.
+/// The task was not scheduled. The error contains it, not run.
 ///
-/// [`without_task`](Self::without_task) is the reason alone, for `?` after tasks whose captures are `Send`
-/// and not `Sync`.
+/// [`without_task`](Self::without_task) drops the task and keeps the reason, for `?` with tasks whose
+/// captures are `Send` but not `Sync`.
 #[non_exhaustive]
 pub enum ScheduleError<F = ()> {
     /// The scheduled pool, or the pool under it, is released.
     Released(F),
-    /// A series with a period or a delay of 0 would always be due.
+    /// The series has a period or a delay of 0, so it would always be due.
     ZeroPeriod(F),
     /// The timer thread could not be started.
     NoThread(F, io::Error),
-    /// This process is a fork of the one that made the pool; its threads stayed there.
+    /// The process is a forked child of the process that built the pool. The pool's threads do not exist in
+    /// the child.
     Forked(F),
-    /// As many schedules have not ended as there are ids for them: more than four thousand million.
+    /// About 2^32 schedules have not ended, so no id is left.
     TooMany(F),
 }
 
-/// Why a schedule is refused, without the task.
+/// Why a schedule is rejected, without the task.
 #[derive(Debug)]
 pub enum Reason {
     /// No more schedules are accepted.
     Released,
     /// The timer thread could not be started.
     NoThread(io::Error),
-    /// The heap has no id left.
+    /// No id is left in the heap.
     TooMany,
 }
 
@@ -42,7 +43,7 @@ impl Reason {
 }
 
 impl<F> ScheduleError<F> {
-    /// The task.
+    /// Returns the task.
     pub fn into_task(self) -> F {
         match self {
             Self::Released(task)
@@ -53,7 +54,8 @@ impl<F> ScheduleError<F> {
         }
     }
 
-    /// The reason alone: `Send`, `Sync` and `'static`, whatever the task captures. Drops the task, here.
+    /// Drops the task on this thread and returns the reason, which is `Send`, `Sync` and `'static` whatever
+    /// the task captures.
     ///
     /// ```
     /// use std::time::Duration;
@@ -77,7 +79,7 @@ impl<F> ScheduleError<F> {
         }
     }
 
-    /// Whether the scheduled pool, or the pool under it, is released.
+    /// Returns whether the scheduled pool, or the pool under it, is released.
     pub fn is_released(&self) -> bool {
         matches!(self, Self::Released(_))
     }
@@ -120,24 +122,24 @@ impl<F> error::Error for ScheduleError<F> {
     }
 }
 
-/// A run was not given another time.
+/// The next run was not moved to another time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResetError {
-    /// Its time has come: it waits for room in the pool, or runs.
+    /// The run is due: it waits for room in the pool, or runs.
     Due,
-    /// The schedule has ended, or is about to.
+    /// The schedule has ended, or is ending.
     Ended,
     /// The scheduled pool, or the pool under it, is released.
     Released,
-    /// This process is a fork of the one that made the pool.
+    /// The process is a forked child of the process that built the pool.
     Forked,
 }
 
 impl fmt::Display for ResetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Due => "the run's time has come",
+            Self::Due => "the run is already due",
             Self::Ended => "the schedule has ended",
             Self::Released => "the scheduled pool is released",
             Self::Forked => "the pool belongs to the parent process (this one was forked)",

@@ -1,5 +1,5 @@
-//! The executor of due tasks: what the timer needs of a pool, and nothing else, so that a model can
-//! run the timer over a simple twin of one.
+//! The executor of due tasks: the part of a pool that the timer needs. Models run the timer over a
+//! simplified executor.
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use pool_core::internals::{Entered, Queued, ScheduledTask};
 
 use crate::base::Members;
 
-/// Executes due tasks: a pool, or a model's twin of one.
+/// Executes due tasks: a pool, or a model's simplified pool.
 pub trait Executor: Send + Sync + Sized + 'static {
     /// A task's place in the wait queue for room. Dropping it withdraws the task, if it is still
     /// queued.
     type Ticket: QueueTicket;
 
-    /// Offers a due task. Does not wait for room, and runs no user code.
+    /// Offers a due task. Never waits for room and runs no user code.
     fn offer(&self, task: Arc<dyn ScheduledTask>) -> Offer<Self::Ticket>;
 }
 
-/// Stands for a task in the wait queue of an [`Executor`].
+/// A task's place in the wait queue of an [`Executor`].
 pub trait QueueTicket: Send + 'static {
-    /// Whether a release of the executor has taken the task out, so that it will not be run.
+    /// Returns whether a release of the executor has removed the task, so that it never runs.
     fn is_returned(&self) -> bool;
 }
 
-/// What became of an offered task.
+/// Outcome of [`Executor::offer`].
 #[derive(Debug)]
 pub enum Offer<T> {
-    /// It will be run.
+    /// The executor will run the task.
     Accepted,
-    /// It waits for room.
+    /// The task waits for room.
     Queued(T),
-    /// The executor is released. The section that released it ends the schedules.
+    /// The executor is released. The releasing thread ends the schedules (step 10).
     Released,
-    /// There is no worker, and none could be started. The timer offers it again later.
+    /// There is no worker and none could be started. The timer offers the task again later.
     NoThread,
 }
 

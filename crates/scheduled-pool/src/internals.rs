@@ -1,7 +1,6 @@
-//! The timer over any [`Executor`]: what [`ScheduledPool`](crate::ScheduledPool) is made of.
+//! The timer over any [`Executor`], for the models and the fuzzer, which run it over a simplified pool.
 //!
-//! **Exempt from semantic versioning**: it changes in any release and without notice. It is what the
-//! models and the fuzzer run, over a simple twin of a pool.
+//! **Exempt from semantic versioning**: it changes in any release without notice.
 
 pub use pool_core::internals::{Joined, Promised, Waiter};
 

@@ -1,8 +1,8 @@
-//! Tasks that a pool runs later, at a fixed rate, or with a fixed delay.
+//! Delayed and periodic tasks for a pool: once, at a fixed rate, or with a fixed delay between runs.
 //!
 //! A [`ScheduledPool`] runs its tasks in a [`pool_core::Pool`]. One timer thread sleeps until the
-//! earliest schedule is due, and submits it to the pool. If the pool is full the task waits for room
-//! in the same queue as threads and futures. The timer thread runs no task.
+//! earliest schedule is due and submits it to the pool. In a full pool the task waits for room in the
+//! same queue as blocked threads and futures. The timer thread runs no tasks.
 //!
 //! ```
 //! use std::time::Duration;
@@ -13,82 +13,80 @@
 //! let scheduled = ScheduledPool::new(pool.clone());
 //!
 //! let series = scheduled.spawn_at_fixed_rate(
-//!     Duration::ZERO,            // The first run, from now.
-//!     Duration::from_millis(1),  // From tick to tick, however long a run takes.
+//!     Duration::ZERO,            // Delay before the first run.
+//!     Duration::from_millis(1),  // Period, from due time to due time.
 //!     || println!("renew the lease"),
 //! )?;
 //! let value = scheduled.spawn_after(Duration::from_millis(3), || 7)?.join()?;
 //! assert_eq!(value, 7);
 //! assert!(series.cancel());
 //!
-//! scheduled.release(); // Takes no more, and releases the pool when nothing is left.
+//! scheduled.release(); // Accepts no more schedules; the end of the last one releases the pool.
 //! scheduled.wait_released()?;
 //! assert!(pool.is_released());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # When not to use it
-//! - For calendars ("every Monday at nine"): it knows delays and points of monotonic time, which
-//!   neither jump with the wall clock nor follow it.
-//! - For values that fall due, rather than tasks to be run: that is `delay-queue`.
-//! - For schedules that survive a restart: everything is in memory.
+//! - For calendars ("every Monday at nine"): due times are monotonic and do not follow changes of the wall
+//!   clock.
+//! - For values that become due, rather than tasks: use `delay-queue`.
+//! - For schedules that survive a restart: all state is in memory. Use `durable-queue`.
 //!
-//! # What always holds
-//! 1. Nothing runs early: a run begins when `now >= due` by the pool's clock.
-//! 2. A series never overlaps with itself. Lateness counts from the due time: a fixed rate keeps
-//!    to its grid however late a run comes.
-//! 3. A pending schedule is not in flight: `wait_idle` ignores it. A due one joins the pool's one
-//!    wait queue, first come, first served; `max_waiting` and `nonblocking` do not concern it.
-//! 4. Cancelling is O(log n), amortised, and frees at once: the closure, the entry in the heap, the
-//!    place in the wait queue. The heap's memory is given back when less than a quarter of it is in use,
-//!    but for what lies before a schedule that stays. Either the cancel or the run wins, never both, never neither.
-//! 5. Every accepted schedule ends, and its handle says how.
-//! 6. No arithmetic overflows: a time too far away to express is never, and delays no other.
+//! # Guarantees
+//! 1. No run starts early: a run starts when `now >= due` by the pool's clock.
+//! 2. Runs of a series never overlap. A fixed rate keeps to its grid of due times, however late a run is.
+//! 3. A pending schedule is not in flight: `wait_idle` ignores it. A due schedule joins the pool's wait
+//!    queue in first-in, first-out order; `max_waiting` and `nonblocking` do not apply to it.
+//! 4. Cancelling is amortised O(log n) and frees the closure, the heap entry and the place in the wait
+//!    queue before it returns. The heap shrinks when less than a quarter of it is in use, but not past an
+//!    entry that is still there. Either the cancel or the run succeeds, never both and never neither.
+//! 5. Every accepted schedule ends, and its handle returns the outcome.
+//! 6. No arithmetic overflows: a time too far away to express means never, and delays no other schedule.
 //!
-//! # The words
+//! # Terms
 //! A **schedule** is a task with a time: one run, or a **series** of them. It is **pending** until
-//! it is **due**; then it waits for room, or runs. The runs of a series at a fixed rate are due at
-//! **ticks**; a tick is **missed** if the run before, waiting or running, has not ended at it. The
-//! other words are those of [`pool_core`].
+//! it is **due**; then it waits for room or runs. The runs of a series at a fixed rate are due at
+//! **ticks**; a tick is **missed** if the previous run is still waiting or running. For other terms
+//! see [`pool_core`].
 //!
-//! # What blocks, and what it costs
+//! # Blocking and cost
 //! | call | blocks | costs |
 //! |---|---|---|
-//! | `spawn_after`, `spawn_at`, `spawn_series`, `spawn_retrying`, .. | no; the first starts the timer thread | one allocation, O(log n), one critical section |
-//! | `cancel` | no | O(log n); drops the captures here |
+//! | `spawn_after`, `spawn_at`, `spawn_series`, `spawn_retrying`, .. | no; the first call starts the timer thread | one allocation, O(log n), one critical section |
+//! | `cancel` | no | O(log n); drops the captures on this thread |
 //! | `reset_after`, `reset_at` | no | O(log n), one critical section |
-//! | `join` | until the end | nothing while it sleeps |
+//! | `join` | until the schedule has ended | no CPU time while blocked |
 //! | `stats`, `pending` | no | one critical section |
 //! | `release` | no | O(n) |
-//! | `release_now` | no | O(n log n), and a box for each schedule; gives them back |
-//! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while it sleeps |
+//! | `release_now` | no | O(n log n), and one allocation for each schedule |
+//! | `wait_idle`, `wait_released` | yes; fails on the pool's own workers | no CPU time while blocked |
 //!
-//! # If there are no threads
-//! If the timer thread cannot be started, the call that needed it returns the task. If a task falls
-//! due, the pool has no worker at all, and the operating system refuses to start one, the timer
-//! holds the task and those after it, in order, and tries again after a millisecond, then two, up
-//! to a second. Nothing is lost; cancels and releases find it. In a pool with `min_workers(1)` this
-//! cannot happen.
+//! # When threads cannot be started
+//! If the timer thread cannot be started, the call that needed it returns the task. If a task is due, the
+//! pool has no worker, and the operating system fails to start one, the timer keeps the task and the tasks
+//! after it in order, and retries after 1 ms, 2 ms and so on, up to a second. No task is lost, and cancels
+//! and releases apply to these tasks as well. A pool with `min_workers(1)` always has a worker.
 //!
-//! If a due task needs a new worker, the timer thread starts it, and calls the pool's thread gate, if
-//! there is one. Beside a clock of your own that is the one piece of user code on the timer thread. A
-//! gate that blocks delays every schedule.
+//! If a due task needs a new worker, the timer thread starts it and calls the pool's thread gate, if any.
+//! The gate and a custom clock are the only user code on the timer thread. A gate that blocks delays every
+//! schedule.
 //!
-//! # If the pool is released elsewhere
-//! Another handle of the pool may release it. Then the scheduled pool is released too, what is pending or waits for room ends with [`Released`](pool_core::JoinError::Released) at
-//! once, on the thread that released the pool, and what the pool has accepted still runs, unless it
-//! is being offered at that very moment. A reboot of the pool does not bring the scheduled pool
-//! back: make another one. Nor does the old one touch the rebooted pool: it neither releases it nor
-//! waits for its end.
+//! # When another handle releases the pool
+//! A release of the pool also releases the scheduled pool. The releasing thread ends the schedules that
+//! are pending or wait for room with [`Released`](pool_core::JoinError::Released). Tasks that the pool has
+//! accepted still run, except a task that the timer is handing over at that moment. A reboot of the pool
+//! does not reopen the scheduled pool: build another one. The old scheduled pool neither releases the
+//! rebooted pool nor waits for its end.
 //!
 //! # Several pools
-//! It stands over a `MultiPool` as well. A due task goes to a pool that has a
-//! worker free, or room, or the fewest tasks, and waits there if need be: in one pool's wait queue, where
-//! a submitter stands in all of them. The pools' strategy, which is user code, is not asked.
+//! A scheduled pool can use a `MultiPool`. A due task goes to a pool with a free worker, else to one with
+//! room, else to the one with the fewest tasks, and waits for room in that pool only, whereas a submitter
+//! waits in all pools. The multi-pool's strategy is user code and is not called.
 //!
 //! # Panics
-//! As in the pool: caught, counted, shown to its panic hook, given to the handle. A panic ends a
-//! series, unless [`OnPanic`] says otherwise. The library panics on no input.
+//! The pool catches and counts a panic of a task and calls its panic hook; the handle returns the panic. A
+//! panic ends a series, except with [`OnPanic::Continue`]. The library itself does not panic on any input.
 #![forbid(unsafe_code)]
 
 mod base;
@@ -101,6 +99,7 @@ pub mod internals;
 mod life;
 mod plan;
 mod pool;
+mod request;
 mod rest;
 mod retry;
 mod schedule;
@@ -121,11 +120,11 @@ pub use pool::{ScheduledPool, WeakScheduledPool};
 pub use retry::Retry;
 pub use series::{OnPanic, Series};
 pub use stats::Stats;
-pub use task_builder::ScheduledTaskBuilder;
+pub use task_builder::TaskBuilderExt;
 pub use timer::DEFAULT_THREAD_NAME;
 pub use unstarted::{Unstarted, UnstartedSchedule, UnstartedTask};
 
-// What the README shows is compiled and run.
+// Compiles and runs the README's examples.
 #[cfg(all(doctest, not(anthill_loom)))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,4 +1,4 @@
-//! Releasing, and waiting for the end.
+//! Releasing a scheduled pool, and waiting for its end.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,17 +11,18 @@ use crate::state::{Effects, Ending, Entry, Why};
 use crate::timer::Core;
 use crate::unstarted::UnstartedSchedule;
 
-/// What a waiter for the end finds.
+/// Outcome of one look at the state by a waiter for the end.
 enum Look {
     Ended,
-    /// The timer thread is ending, and the caller joins it.
+    /// The timer thread is exiting, and this caller joins it.
     Join(JoinHandle),
     Wait,
 }
 
 impl<S: Executor> Core<S> {
-    /// Step 9: accepts no more schedules, and ends those that a release ends. `false` if that was
-    /// done before. `releases` says whether the pool is released with it.
+    /// Step 9: accepts no more schedules, and ends those that the release policy does not keep. Returns
+    /// `false` if the timer was released before. With `releases`, the end of the last schedule releases the
+    /// pool.
     pub fn release(&self, releases: bool) -> bool {
         let now = self.now();
         let (was_open, doomed) = {
@@ -39,7 +40,7 @@ impl<S: Executor> Core<S> {
         was_open
     }
 
-    /// Step 9: accepts no more schedules and ends all that are not running, which it gives back.
+    /// Step 9: accepts no more schedules, and ends and returns all that are not running.
     pub fn release_now(&self) -> Vec<UnstartedSchedule> {
         let doomed = {
             let mut state = self.state.lock();
@@ -51,30 +52,30 @@ impl<S: Executor> Core<S> {
         back
     }
 
-    /// Step 10: the executor was released, and accepts nothing any more.
+    /// Step 10: the executor was released and accepts no more tasks.
     pub fn executor_released(&self) {
         let doomed = self.state.lock().pool_released();
         self.end(doomed, |_| {});
     }
 
-    /// Step 8 of all of them, and only then their user code: a waker or a destructor of one may wait for
-    /// another, or for the end. `keep` is called with each that has ended, before its user code.
+    /// Step 8 of all of them, then their user code: a waker or a destructor of one schedule may wait for
+    /// another schedule, or for the end. Calls `keep` with each ended schedule before its user code.
     fn end(&self, mut doomed: Vec<Arc<dyn Entry>>, mut keep: impl FnMut(&dyn Entry)) {
         let mut effects = Effects::new();
         doomed.retain(|entry| entry.end(Why::Released, &mut effects) == Ending::Now);
-        // If there was no schedule to end, no step 8 comes, and this section is the last.
+        // Without a schedule to end there is no step 8, and this section is the last one.
         self.state.lock().settle(&mut effects);
         let kept = self.perform(effects);
         for entry in &doomed {
             keep(&**entry);
             entry.run_user_code();
         }
-        // USER CODE: the drop of the pool's handle, which may wait for the pool's end: it comes last.
+        // USER CODE: the drop of the pool's handle. Last, because it may wait for the pool's end.
         drop(kept);
     }
 
-    /// Waits until nothing is accepted, every schedule has ended, and the timer thread is gone. `false`
-    /// if the deadline passed first.
+    /// Blocks until the timer is released, every schedule has ended, and the timer thread has exited. Returns
+    /// `false` if the deadline passed first.
     pub fn wait_released(&self, deadline: Option<Instant>) -> bool {
         loop {
             let mut end = EventWait::of_thread();
@@ -86,14 +87,14 @@ impl<S: Executor> Core<S> {
                     let mut effects = Effects::new();
                     let mut state = self.state.lock();
                     state.joining = false;
-                    // The other waiters look again, and find no thread to join.
+                    // The other waiters check again, and find no thread to join.
                     state.end_waiters.set_all(&mut effects.wakes);
                     drop(state);
                     drop(self.perform(effects));
                 }
                 Look::Wait => {
-                    // At the deadline the section that dequeues the event decides: if it was set
-                    // already, the end has come.
+                    // At the deadline the section that dequeues the event decides: an event that is set
+                    // already means that the end has come.
                     if !end.wait_until(&*self.clock, deadline)
                         && !end.leave(&mut self.state.lock().end_waiters)
                     {
@@ -125,7 +126,7 @@ mod tests {
     use crate::ScheduledPool;
 
     #[testkit::test]
-    fn a_wait_whose_time_is_up_leaves_no_event_behind() {
+    fn a_timed_out_wait_leaves_no_event_behind() {
         let built = Pool::builder().capacity(1).build();
         let scheduled = ScheduledPool::new(built.expect("a capacity is all that is needed"));
         let core = scheduled.core();

@@ -1,54 +1,54 @@
-//! When a schedule runs next: arithmetic over nanoseconds, nothing else.
+//! The next due time of a schedule: pure arithmetic over nanoseconds.
 //!
-//! # What always holds
-//! 1. Nothing overflows: what is too far away is [`NEVER`].
-//! 2. However far the clock has jumped, one step is one calculation, not one per missed tick.
+//! # Invariants
+//! 1. No calculation overflows: a due time that is too far away is [`NEVER`].
+//! 2. A step takes constant time, however many ticks the clock has jumped over.
 
 use std::time::Duration;
 
 use delay_queue::NEVER;
 
-/// What becomes of a tick at which the run before, waiting or running, had not ended.
+/// Policy for missed ticks: ticks at which the previous run was still waiting for room or running.
 ///
-/// Each such tick is counted as missed, whatever becomes of it.
+/// Every such tick is counted in [`Stats::missed`](crate::Stats::missed), whichever the policy.
 ///
 /// ```
 /// use scheduled_pool::{Missed, Series};
 /// use std::time::Duration;
 ///
-/// // Each tick has a run, if late.
+/// // Every tick has a run, even if it is late.
 /// let accounts = Series::at_fixed_rate(Duration::from_secs(60)).missed(Missed::Burst);
 /// # let _ = accounts;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missed {
-    /// It is dropped: the next run is at the next tick that is still to come.
+    /// Skips missed ticks: the next run is at the next tick in the future.
     #[default]
     Skip,
-    /// It is made up for: missed runs follow one another at once until the series has caught up.
-    /// A clock that jumps by an hour makes for an hour's worth of runs.
+    /// Catches up: missed runs follow each other without a pause. After the clock has jumped by an hour,
+    /// an hour's worth of runs follows.
     Burst,
-    /// It is late: it comes when the run before has ended, and the ticks after it are counted
+    /// Shifts the series: the missed run starts when the previous one has ended, and later ticks count
     /// from there.
     Delay,
 }
 
-/// When a schedule runs after a run. Times are nanoseconds, as the heap counts them.
+/// When the next run is due after a run. Times are nanoseconds since the epoch of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Not again.
+    /// Never: the task runs once.
     Once,
     /// At the next tick.
     FixedRate {
-        /// From tick to tick; not 0.
+        /// Time between ticks, not 0.
         period: u64,
-        /// What becomes of ticks that were missed.
+        /// Policy for missed ticks.
         missed: Missed,
     },
-    /// A while after the end of the run.
+    /// After a delay that begins when the run ends.
     FixedDelay {
-        /// How long.
+        /// The delay.
         delay: u64,
     },
 }
@@ -57,24 +57,24 @@ pub enum Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) due: u64,
-    /// Ticks at which the run that has just ended had not ended.
+    /// Number of ticks that passed during the run.
     pub(crate) missed: u64,
 }
 
-/// A duration as the heap counts it.
+/// Converts a duration to nanoseconds; [`NEVER`] if it is too long.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
 }
 
 impl Plan {
-    /// The body says after each run when the next one is due.
+    /// For bodies that name the delay after each run.
     pub(crate) const UNTIL_SAID: Self = Self::FixedDelay { delay: NEVER };
 
     pub(crate) fn is_series(self) -> bool {
         self != Self::Once
     }
 
-    /// The run that was due at `due` has ended at `ended`.
+    /// Returns the run after the one that was due at `due` and ended at `ended`.
     pub(crate) fn next(self, due: u64, ended: u64) -> Next {
         match self {
             Self::Once => Next {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_away_is_never() {
+    fn due_times_too_far_away_are_never() {
         assert_eq!(nanos(Duration::MAX), NEVER);
         for missed in [Missed::Skip, Missed::Burst, Missed::Delay] {
             assert_eq!(rate(NEVER, missed).next(5, 6).due, NEVER);
@@ -169,7 +169,7 @@ mod tests {
             }
             prop_assert_eq!(rate(period, Missed::Skip).next(due, ended), Next { due: tick, missed });
 
-            // A burst runs them all: as many steps, each without time of its own.
+            // A burst takes one step per missed tick, here without time passing in between.
             let (mut at, mut steps) = (due, 0);
             loop {
                 let next = rate(period, Missed::Burst).next(at, ended);
@@ -190,7 +190,7 @@ mod tests {
             policy in 0_usize..3,
         ) {
             let missed = [Missed::Skip, Missed::Burst, Missed::Delay][policy];
-            // Also for a clock that was set back, which none should be.
+            // Holds for a clock that goes backwards as well.
             let next = rate(period, missed).next(due, ended);
             prop_assert!(next.due > due || next.due == NEVER);
             if missed != Missed::Burst {

@@ -1,32 +1,30 @@
-//! The handle of a scheduled pool.
+//! The scheduled pool and its weak handle.
 
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{PoolHandle, Recorded, TaskOptions};
-use pool_core::{Pool, Timeout, WaitError};
+use pool_core::internals::PoolHandle;
+use pool_core::{Pool, TaskBuilder, Timeout, WaitError};
 
 use crate::base::{Base, Members};
-use crate::body::{Body, Many, Paced, Step};
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
-use crate::plan::Plan;
-use crate::retry::{Retry, Retrying};
+use crate::request::{First, Request};
+use crate::retry::Retry;
 use crate::series::Series;
 use crate::stats::Stats;
 use crate::timer::Core;
 use crate::unstarted::Unstarted;
 
-/// Runs tasks in a [`Pool`] later, at a fixed rate, or with a fixed delay.
+/// Runs tasks in a [`Pool`] after a delay, at a fixed rate, or with a fixed delay between runs.
 ///
-/// A handle: cloning it is cheap, and clones are the same scheduled pool. When the last one is
-/// dropped, nothing more can be scheduled, and what is pending is treated as at a
-/// [`release`](ScheduledPool::release), except that the pool under it is not released: only this
-/// handle of it is dropped, once every schedule has ended.
+/// Cloning is cheap, and clones share one scheduled pool. Dropping the last clone has the effect of a
+/// [`release`](ScheduledPool::release) on the pending schedules, but does not release the pool under it:
+/// once every schedule has ended, only the handle of that pool is dropped.
 ///
-/// Time is the pool's clock.
+/// Due times follow the pool's clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,16 +42,16 @@ use crate::unstarted::Unstarted;
 #[doc(alias = "ScheduledThreadPool")]
 #[doc(alias = "ScheduledExecutorService")]
 pub struct ScheduledPool<P = Pool> {
-    owner: Arc<Owner>,
-    /// After the owner, so that it may be the last handle of the pool.
+    pub(crate) owner: Arc<Owner>,
+    /// Dropped after the owner, since it may be the last handle of the pool.
     pool: P,
 }
 
-/// Counted by the handles alone.
-struct Owner {
-    core: Arc<Core<Members>>,
-    /// A rebooted pool has a later generation, and is left alone.
-    members: Members,
+/// Its drop releases the schedules. Only handles hold it; the timer thread holds the core.
+pub(crate) struct Owner {
+    pub(crate) core: Arc<Core<Members>>,
+    /// With their generations, because a rebooted pool must be left alone.
+    pub(crate) members: Members,
 }
 
 impl Drop for Owner {
@@ -70,7 +68,7 @@ impl<P: Base> ScheduledPool<P> {
         Self { owner, pool }
     }
 
-    /// The pool under it, e.g. to submit what is due now.
+    /// Returns the pool under it.
     pub fn pool(&self) -> &P {
         &self.pool
     }
@@ -83,43 +81,28 @@ impl<P: Base> ScheduledPool<P> {
         &self.owner.members
     }
 
-    /// For what all pools of a group say alike: the clock, a fork, whether the caller is a worker.
+    /// The first pool, for questions that all pools of a group answer alike: the clock, a fork, whether the
+    /// caller is a worker.
     fn pool_handle(&self) -> &PoolHandle {
         self.members().first()
     }
 
-    /// What a task is given that was set up with these.
-    fn recorded(&self, options: Option<TaskOptions>) -> Option<Arc<Recorded>> {
-        Recorded::of_scheduled(options, self.pool_handle())
+    /// A request without options.
+    fn plain(&self) -> Request<'_> {
+        Request::new(&self.owner, None)
     }
 
-    pub(crate) fn spawn_once<F, R>(
-        &self,
-        due: u64,
-        options: Option<TaskOptions>,
-        task: F,
-    ) -> Result<ScheduledHandle<R>, ScheduleError<F>>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        if !self.pool_handle().process().is_current() {
-            return Err(ScheduleError::Forked(task)); // The fork may have left the lock held.
-        }
-        match self.core().once_with(due, self.recorded(options), task) {
-            Ok(schedule) => {
-                let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
-                Ok(ScheduledHandle::new(schedule, pool_handle, epoch))
-            }
-            Err((reason, task)) => Err(reason.with(task)),
-        }
+    /// Returns a builder that sets the options of a single task or series: its name, and tokens that
+    /// cancel it. [`TaskBuilderExt`](crate::TaskBuilderExt) has the calls that schedule it.
+    pub fn task(&self) -> TaskBuilder<'_, Self> {
+        TaskBuilder::of(self)
     }
 
     /// Runs `task` once, `delay` from now.
     ///
-    /// It never runs early. Once due it is submitted to the pool, and waits for room in its turn. A
-    /// delay too long to express is never. Does not block, but for the start of the timer thread at the first
-    /// use. Costs one allocation and O(log n).
+    /// The task never runs early. When it is due the timer submits it to the pool, where it waits for room
+    /// in first-in, first-out order. A delay too long to express means never. Does not block, but the first
+    /// call starts the timer thread. Costs one allocation and O(log n).
     ///
     /// ```
     /// use pool_core::Pool;
@@ -133,7 +116,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`].
+    /// Returns the task if it is rejected: see [`ScheduleError`].
     #[doc(alias = "timer")]
     #[doc(alias = "set_timeout")]
     #[doc(alias = "execute_after")]
@@ -147,11 +130,11 @@ impl<P: Base> ScheduledPool<P> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_once(self.core().after(delay), None, task)
+        self.plain().once(First::After(delay), task)
     }
 
-    /// Runs `task` once, at `when`; at once if that has passed, after those that were due before it,
-    /// and late by as much. Else as [`spawn_after`](ScheduledPool::spawn_after).
+    /// Runs `task` once, at `when`. A task whose time has passed is due at once, behind schedules with an
+    /// earlier time, and counts as late. Otherwise like [`spawn_after`](ScheduledPool::spawn_after).
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -167,7 +150,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`].
+    /// Returns the task if it is rejected: see [`ScheduleError`].
     pub fn spawn_at<F, R>(
         &self,
         when: Instant,
@@ -177,12 +160,12 @@ impl<P: Base> ScheduledPool<P> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_once(self.core().at(when), None, task)
+        self.plain().once(First::At(when), task)
     }
 
-    /// Runs `task` repeatedly: first `first` from now, then at every `period` from there,
-    /// however long a run takes. Runs never overlap; ticks that are missed are dropped (see
-    /// [`Missed`](crate::Missed)). A panic ends the series.
+    /// Runs `task` repeatedly: first `first` from now, then once per `period`, counted from due time to due
+    /// time. Runs never overlap, and missed ticks are skipped (see [`Missed`](crate::Missed)). A panic ends
+    /// the series.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -197,7 +180,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`]; also for a period of 0.
+    /// Returns the task if it is rejected (see [`ScheduleError`]), also for a period of 0.
     #[doc(alias = "interval")]
     #[doc(alias = "execute_at_fixed_rate")]
     #[doc(alias = "set_interval")]
@@ -230,7 +213,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`]; also for a delay of 0.
+    /// Returns the task if it is rejected (see [`ScheduleError`]), also for a delay of 0.
     #[doc(alias = "execute_with_fixed_delay")]
     #[doc(alias = "scheduleWithFixedDelay")]
     pub fn spawn_with_fixed_delay<F>(
@@ -245,7 +228,7 @@ impl<P: Base> ScheduledPool<P> {
         self.spawn_series(first, &Series::with_fixed_delay(delay), task)
     }
 
-    /// Runs `task` repeatedly, first `first` from now, then as `series` says.
+    /// Runs `task` repeatedly: first `first` from now, then as `series` specifies.
     ///
     /// ```
     /// use std::num::NonZeroU64;
@@ -261,12 +244,12 @@ impl<P: Base> ScheduledPool<P> {
     ///     beats += 1;
     ///     println!("beat {beats}");
     /// })?;
-    /// heart.join()?; // After the third.
+    /// heart.join()?; // After the third run.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`]; also for a period or a delay of 0.
+    /// Returns the task if it is rejected (see [`ScheduleError`]), also for a period or a delay of 0.
     pub fn spawn_series<F>(
         &self,
         first: Duration,
@@ -276,11 +259,11 @@ impl<P: Base> ScheduledPool<P> {
     where
         F: FnMut() + Send + 'static,
     {
-        self.spawn_many(first, series, None, task)
+        self.plain().series(first, series, task)
     }
 
-    /// Runs `task` repeatedly, first `first` from now, then as `series` says, until it breaks. Its
-    /// handle then joins with `Ok`.
+    /// Runs `task` repeatedly until it breaks: first `first` from now, then as `series` specifies. After a
+    /// break the handle joins with `Ok`.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -301,7 +284,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`]; also for a period or a delay of 0.
+    /// Returns the task if it is rejected (see [`ScheduleError`]), also for a period or a delay of 0.
     pub fn spawn_series_until<F>(
         &self,
         first: Duration,
@@ -311,14 +294,14 @@ impl<P: Base> ScheduledPool<P> {
     where
         F: FnMut() -> ControlFlow<()> + Send + 'static,
     {
-        self.spawn_many(first, series, None, task)
+        self.plain().series(first, series, task)
     }
 
-    /// Runs `task` first `first` from now, and then whenever it says: a run that continues names the
-    /// delay from its end to the next run; one that breaks ends the series, with a value for the handle.
+    /// Runs `task` repeatedly at its own pace. The first run is `first` from now. Each run returns the delay
+    /// from its end to the next run, or breaks with the value of the handle.
     ///
-    /// For polls that slow down; for retries see [`spawn_retrying`](Self::spawn_retrying). A delay of 0 is the next
-    /// place in the queue, behind what is due. A panic ends the series.
+    /// Suits polling with growing delays; for retries see [`spawn_retrying`](Self::spawn_retrying). With a
+    /// delay of 0 the next run follows the runs that are already due. A panic ends the series.
     ///
     /// ```
     /// use std::ops::ControlFlow::{Break, Continue};
@@ -342,7 +325,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`].
+    /// Returns the task if it is rejected: see [`ScheduleError`].
     pub fn spawn_self_paced<F, R>(
         &self,
         first: Duration,
@@ -352,23 +335,17 @@ impl<P: Base> ScheduledPool<P> {
         F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
         R: Send + 'static,
     {
-        self.spawn_body(
-            first,
-            Plan::UNTIL_SAID,
-            None,
-            Paced::new(task),
-            Paced::into_task,
-        )
+        self.plain().self_paced(first, task)
     }
 
-    /// Runs `task` now, and again after a back-off as long as it fails. The handle has its value, or the last
-    /// error once `policy` gives up.
+    /// Runs `task` now, and again after a back-off while it fails. The handle returns the value, or the last
+    /// error when `policy` gives up.
     ///
     /// Between two attempts the task holds no worker. It is a series: the handle counts the attempts
     /// ([`runs`](SeriesHandle::runs)) and cancels them, a panic ends them, and so does a
     /// [`release`](Self::release), unless the builder's
-    /// [`continue_series`](crate::Builder::continue_series) says otherwise. For an error that no retry
-    /// cures, let the value be a `Result`, too: return `Ok(Err(..))`.
+    /// [`continue_series`](crate::Builder::continue_series) is set. For permanent
+    /// errors, let the value be a `Result` as well, and return `Ok(Err(..))`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -387,7 +364,7 @@ impl<P: Base> ScheduledPool<P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`ScheduleError`].
+    /// Returns the task if it is rejected: see [`ScheduleError`].
     #[doc(alias = "retry")]
     #[doc(alias = "backoff")]
     pub fn spawn_retrying<F, T, E>(
@@ -400,66 +377,16 @@ impl<P: Base> ScheduledPool<P> {
         T: Send + 'static,
         E: Send + 'static,
     {
-        let body = Retrying::new(task, policy.clone());
-        self.spawn_body(
-            Duration::ZERO,
-            Plan::UNTIL_SAID,
-            None,
-            body,
-            Retrying::into_task,
-        )
+        self.plain().retrying(policy, task)
     }
 
-    pub(crate) fn spawn_many<F, O>(
-        &self,
-        first: Duration,
-        series: &Series,
-        options: Option<TaskOptions>,
-        task: F,
-    ) -> Result<SeriesHandle, ScheduleError<F>>
-    where
-        F: FnMut() -> O + Send + 'static,
-        O: Step,
-    {
-        let Some(plan) = series.plan() else {
-            return Err(ScheduleError::ZeroPeriod(task));
-        };
-        let body = Many {
-            task,
-            left: series.max_runs.map(std::num::NonZero::get),
-            on_panic: series.on_panic,
-        };
-        self.spawn_body(first, plan, options, body, |body| body.task)
-    }
-
-    pub(crate) fn spawn_body<B: Body, F>(
-        &self,
-        first: Duration,
-        plan: Plan,
-        options: Option<TaskOptions>,
-        body: B,
-        into_task: impl FnOnce(B) -> F,
-    ) -> Result<SeriesHandle<B::Out>, ScheduleError<F>> {
-        if !self.pool_handle().process().is_current() {
-            return Err(ScheduleError::Forked(into_task(body))); // As in `spawn_once`.
-        }
-        let (due, recorded) = (self.core().after(first), self.recorded(options));
-        match self.core().series_with(due, plan, recorded, body) {
-            Ok(schedule) => {
-                let (pool_handle, epoch) = (self.pool_handle().clone(), self.core().epoch);
-                Ok(SeriesHandle::new(schedule, pool_handle, epoch))
-            }
-            Err((reason, body)) => Err(reason.with(into_task(body))),
-        }
-    }
-
-    /// Schedules whose time has not come. They are not in flight: [`wait_idle`](Self::wait_idle) ignores
-    /// them, and so does the pool's.
+    /// Returns the number of schedules that are not due yet. They are not in flight: [`wait_idle`](Self::wait_idle)
+    /// and the pool's `wait_idle` ignore them.
     pub fn pending(&self) -> usize {
         self.stats().pending
     }
 
-    /// All figures, at one instant.
+    /// Returns a consistent snapshot of the statistics.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -475,18 +402,19 @@ impl<P: Base> ScheduledPool<P> {
         self.core().stats()
     }
 
-    /// Whether nothing can be scheduled any more: it was released, or the pool was.
+    /// Returns whether the scheduled pool, or the pool under it, is released.
     pub fn is_released(&self) -> bool {
         !self.core().state.lock().is_open()
     }
 
-    /// Takes no more schedules. `false` if that was done before. Does not block.
+    /// Releases the scheduled pool: no more tasks can be scheduled. Returns `false` if it was released
+    /// before. Does not block.
     ///
-    /// Tasks scheduled once still run, at their time; those that never would, and the series, end
-    /// with [`Released`](pool_core::JoinError::Released) (the builder's `run_pending` and
-    /// `continue_series` say otherwise). The pool stays open until all schedules have ended; then it
-    /// is released too, by the call that ends the last one: this one, a cancel, or a worker's.
-    /// To keep the pool, drop the scheduled pool instead.
+    /// Pending tasks with one run still run when they are due. Series, and tasks that would never be due,
+    /// end with [`Released`](pool_core::JoinError::Released). The builder's `run_pending` and
+    /// `continue_series` change this. The pool stays open until every schedule has ended; then the thread
+    /// that ends the last one releases the pool: in this call, in a cancel, or on a worker. To keep the
+    /// pool open, drop the scheduled pool instead.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -498,50 +426,50 @@ impl<P: Base> ScheduledPool<P> {
     /// assert!(scheduled.release());
     /// assert!(scheduled.spawn_after(Duration::ZERO, || ()).is_err());
     /// assert_eq!(pending.join()?, "still runs");
-    /// scheduled.wait_released()?; // And now the pool is released, too.
+    /// scheduled.wait_released()?; // Now the pool is released as well.
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     #[doc(alias = "shutdown")]
     pub fn release(&self) -> bool {
-        // In a forked child nothing is left to release, and the lock may be held.
+        // In a forked child a thread that does not exist there may hold the lock.
         self.pool_handle().process().is_current() && self.core().release(true)
     }
 
-    /// Takes no more schedules, ends all that have not started, and releases the pool with
-    /// `release_now`. The schedules come back, with what they were to run; and how many tasks that were
-    /// the pool's own never started, which are dropped on this thread.
+    /// Releases the scheduled pool, ends all schedules that are not running, and calls the pool's
+    /// `release_now`. Returns the ended schedules with their tasks, and the number of the pool's own tasks
+    /// that had not started; these are dropped on this thread.
     ///
-    /// The handles of all end with [`Released`](pool_core::JoinError::Released). A series ends too; a
-    /// run that is under way is its last, and it does not come back. Does not wait for it, and asks it to
-    /// stop, as [`Pool::release_now`](pool_core::Pool::release_now) does.
+    /// All handles end with [`Released`](pool_core::JoinError::Released). A run in progress is the last of
+    /// its series, which is not returned. The call asks the run to stop, as
+    /// [`Pool::release_now`](pool_core::Pool::release_now) does, and does not wait for it.
     #[doc(alias = "shutdownNow")]
     pub fn release_now(&self) -> Unstarted {
         if !self.pool_handle().process().is_current() {
             return Unstarted::default();
         }
         let schedules = self.core().release_now();
-        // "A reboot": a later generation is left open.
+        // "A reboot": a later generation stays open.
         let is_ours = self.members().are_the_same();
         let tasks = is_ours.then(|| self.pool.release_all_now());
         Unstarted::new(schedules, tasks.unwrap_or(0))
     }
 
-    /// Waits until it is released (by any handle, of it or of the pool), every schedule has ended, the timer thread is
-    /// gone, and the pool has ended.
+    /// Blocks until the scheduled pool is released (by any handle of it or of the pool), every schedule has
+    /// ended, the timer thread has exited, and the pool has ended.
     ///
     /// # Errors
-    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on one of the pool's workers, and what the
-    /// pool's `wait_released` says: [`Rebooted`](WaitError::Rebooted) if the pool was, since it was
-    /// released. Every schedule has ended then, too; the pool that was rebooted is not waited for.
+    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on one of the pool's workers, and the errors of the
+    /// pool's `wait_released`. With [`Rebooted`](WaitError::Rebooted), too, every schedule has ended; the
+    /// call does not wait for the rebooted pool.
     #[doc(alias = "awaitTermination")]
     pub fn wait_released(&self) -> Result<(), WaitError> {
         self.wait(None)
     }
 
-    /// Waits as [`wait_released`](ScheduledPool::wait_released) does, at most for so long.
+    /// [`wait_released`](ScheduledPool::wait_released) with a timeout.
     ///
     /// # Errors
-    /// Those, and [`TimedOut`](WaitError::TimedOut).
+    /// The errors of `wait_released`, and [`TimedOut`](WaitError::TimedOut).
     pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.wait(timeout.into().deadline(&**self.pool_handle().clock()))
     }
@@ -561,7 +489,7 @@ impl<P: Base> ScheduledPool<P> {
         self.members().wait_for_end(deadline)
     }
 
-    /// A handle that keeps nothing open, e.g. for a task that schedules itself again.
+    /// Returns a weak handle, for example for a task that schedules itself again.
     pub fn downgrade(&self) -> WeakScheduledPool<P> {
         WeakScheduledPool {
             owner: Arc::downgrade(&self.owner),
@@ -588,14 +516,14 @@ impl<P: Base> fmt::Debug for ScheduledPool<P> {
     }
 }
 
-/// A scheduled pool's handle that keeps nothing open. See [`ScheduledPool::downgrade`].
+/// A weak handle, which does not keep the scheduled pool open. Returned by [`ScheduledPool::downgrade`].
 pub struct WeakScheduledPool<P: Base = Pool> {
     owner: Weak<Owner>,
     pool: P::Weak,
 }
 
 impl<P: Base> WeakScheduledPool<P> {
-    /// The scheduled pool, if another handle still keeps it.
+    /// Returns the scheduled pool if a handle of it still exists.
     pub fn upgrade(&self) -> Option<ScheduledPool<P>> {
         Some(ScheduledPool {
             owner: self.owner.upgrade()?,

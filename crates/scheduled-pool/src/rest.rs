@@ -1,12 +1,12 @@
-//! Waiting for rest: nothing that is due is left to end, and nothing is in flight in the pool.
+//! Waiting for rest: no schedule is due or running, and no task is in flight in the pool.
 //!
-//! Not for: what is due later. A schedule whose time has not come holds no wait for rest up.
+//! Not for: schedules that are due later. A wait for rest ignores them.
 //!
 //! # Why no task is overlooked
 //! A due schedule goes from the heap to the pool, and a task of the pool may schedule another, due at
-//! once. So neither is looked at alone: the last look finds, under the timer's lock, every schedule
-//! pending and all pools at rest. What is at rest schedules nothing; and what is pending was not due
-//! then, by a clock that is read afterwards.
+//! once. So the last check covers both: under the timer's lock every schedule is pending and all pools are
+//! idle. An idle pool schedules no task, and no pending schedule was due at that instant, by a clock that
+//! is read afterwards.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::timer::Core;
 use crate::wait_async::{Awaited, StateFuture};
 
 impl<S: Executor> Core<S> {
-    /// Step 12: waits until nothing that is due is left to end. `false` if the deadline passed first.
+    /// Step 12: blocks until every due schedule has ended. Returns `false` if the deadline passed first.
     pub fn wait_quiet(&self, deadline: Option<Instant>) -> bool {
         loop {
             let mut quiet = EventWait::of_thread();
@@ -42,26 +42,26 @@ impl<S: Executor> Core<S> {
         }
     }
 
-    /// Whether nothing that is due is left to end, and `at_rest` says so at the same instant. It is
-    /// asked under the lock.
+    /// Returns whether every due schedule has ended and `at_rest` returns `true` at the same instant.
+    /// `at_rest` is called under the lock.
     pub fn is_quiet_while(&self, at_rest: impl FnOnce() -> bool) -> bool {
         let state = self.state.lock();
         let next_due = state.next_due_if_all_are_pending();
         let next_due = next_due.filter(|_| at_rest());
         drop(state);
-        // "A due time that comes during the look": by a later clock than the look's.
+        // "A due time that comes during the look": the clock is read after the look.
         next_due.is_some_and(|due| due > self.now())
     }
 }
 
 /// Waiting for rest.
 impl<P: Base> ScheduledPool<P> {
-    /// Waits until there is an instant at which the pool is idle and nothing that is due is left to
-    /// end: no schedule is late, waits for room, or runs, and nothing else is in flight in the pool.
+    /// Blocks until there is an instant at which the pool is idle and every due schedule has ended: no
+    /// schedule is late, waits for room, or runs, and no other task is in flight in the pool.
     ///
-    /// What is due later is not waited for, nor a series between two runs: for these,
-    /// [`wait_released`](Self::wait_released) after a release. The scheduled pool stays open, so that
-    /// may be over on return.
+    /// Ignores schedules that are due later, and series between two runs; for these use
+    /// [`wait_released`](Self::wait_released) after a release. The scheduled pool stays open, so new tasks
+    /// may be running when the call returns.
     ///
     /// ```
     /// use std::time::Duration;
@@ -87,16 +87,16 @@ impl<P: Base> ScheduledPool<P> {
         self.wait_for_rest(None)
     }
 
-    /// Waits as [`wait_idle`](Self::wait_idle) does, at most for so long by the pool's clock.
+    /// [`wait_idle`](Self::wait_idle) with a timeout on the pool's clock.
     ///
     /// # Errors
-    /// Those, and [`TimedOut`](WaitError::TimedOut).
+    /// The errors of `wait_idle`, and [`TimedOut`](WaitError::TimedOut).
     pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.wait_for_rest(timeout.into().deadline(&*self.core().clock))
     }
 
-    /// As [`wait_idle`](Self::wait_idle), as a future, under any runtime: of an instant after its first
-    /// poll. It keeps nothing open, and dropping it leaves nothing behind.
+    /// Async version of [`wait_idle`](Self::wait_idle), for any runtime. The instant is after the first poll.
+    /// The future does not keep the scheduled pool open, and can be dropped at any time.
     ///
     /// # Errors
     /// [`Forked`](WaitError::Forked) in a forked child.

@@ -1,4 +1,4 @@
-//! A task that is tried again after a failure: how often, and after which delays.
+//! Retrying of failed tasks: back-off and number of attempts.
 
 use std::any::type_name;
 use std::hash::{BuildHasher, RandomState};
@@ -12,7 +12,7 @@ use crate::unstarted::UnstartedTask;
 
 const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// When a failed task is tried again, and when it is given up. See
+/// Retry policy: back-off delays and the maximum number of attempts. See
 /// [`ScheduledPool::spawn_retrying`](crate::ScheduledPool::spawn_retrying).
 ///
 /// ```
@@ -29,7 +29,7 @@ const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(60);
 #[doc(alias = "backoff")]
 #[doc(alias = "back_off")]
 #[doc(alias = "ExponentialBackoff")]
-#[must_use = "a policy is only described here; `spawn_retrying` applies it"]
+#[must_use = "a `Retry` does nothing until it is passed to `spawn_retrying`"]
 pub struct Retry {
     first: Duration,
     max_delay: Duration,
@@ -38,8 +38,8 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Waits for `first` after the first failure, and twice as long after each further one: at most a minute,
-    /// with jitter, until the task succeeds.
+    /// Exponential back-off: waits for `first` after the first failure and doubles the delay after each
+    /// further one, up to a minute, with jitter, without a limit of attempts.
     pub fn exponential(first: Duration) -> Self {
         Self {
             first,
@@ -49,26 +49,26 @@ impl Retry {
         }
     }
 
-    /// The longest delay; the default is 60 seconds.
+    /// Sets the longest delay. The default is 60 seconds.
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay;
         self
     }
 
-    /// Gives up after so many attempts, the first one included; by default never.
+    /// Gives up after `attempts` attempts, including the first one. The default is no limit.
     pub fn max_attempts(mut self, attempts: NonZeroU32) -> Self {
         self.max_attempts = Some(attempts);
         self
     }
 
-    /// Whether each delay is scattered, so that tasks that failed together are not tried again together; by
-    /// default it is. The delay is then anything from one half of it to all of it.
+    /// Enables or disables jitter, which keeps tasks that failed together from being retried together. With
+    /// jitter, the default, each delay is chosen at random between half of it and all of it.
     pub fn jitter(mut self, jitter: bool) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// The delay after the last of so many failures, at least one; `None` if it was the last attempt.
+    /// Returns the delay after this number of failures (at least 1); `None` after the last attempt.
     fn delay(&self, failures: u32, random: u64) -> Option<Duration> {
         if self.max_attempts.is_some_and(|max| failures >= max.get()) {
             return None;
@@ -85,12 +85,12 @@ impl Retry {
     }
 }
 
-/// A closure that is called until it succeeds, or is given up.
+/// A closure that runs until it succeeds or its policy gives up.
 pub(crate) struct Retrying<F> {
     task: F,
     policy: Retry,
     failures: u32,
-    /// After the last failure.
+    /// The delay after the last failure.
     delay: Duration,
 }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_takes_off_up_to_one_half() {
+    fn jitter_shortens_a_delay_by_up_to_one_half() {
         let policy = Retry::exponential(SECOND);
         assert_eq!(policy.delay(1, 0), Some(SECOND));
         assert_eq!(policy.delay(1, u64::MAX / 2 + 1), Some(SECOND * 3 / 4));

@@ -1,20 +1,19 @@
-//! One schedule: closure, outcome and the outcome's waiter, in one allocation that the heap, the
-//! pool's queue and the handle share.
+//! A schedule: body, outcome and the outcome's waiter, in one allocation shared by the heap, the pool's
+//! queue and the handle.
 //!
-//! The party that claims the body ends the schedule, or puts the body back. The others find it
-//! claimed. The steps that the comments name are those of `PROTOCOL.md`.
+//! The party that claims the body ends the schedule or puts the body back. Comments refer to the steps and
+//! races of `PROTOCOL.md`.
 //!
 //! # Invariants
 //! 1. The body leaves the slot only by `claim`, under the slot's lock, which is taken last: under
 //!    the timer's lock or alone.
 //! 2. The stage goes `Idle`, `Claimed`, then (after a run) `Rested` or `Over`, then `Idle` again or
-//!    `Gone`; or, if the body is not to run (again), `Unwanted` and then `Gone`. From `Claimed`
-//!    on, only the party that has claimed the body changes it.
-//! 3. The promise is fulfilled after the pool's figures show the end, and in the section of the
-//!    timer's lock in which the scheduled pool's do.
-//! 4. User code (the body, destructors, wakers) runs with no lock held. At an end it runs last, after
-//!    the timer thread and the waiting threads have been woken and the pool was released:
-//!    `run_user_code`.
+//!    `Gone`; or `Unwanted` and then `Gone` if the body does not run (again). While it is `Claimed`, only
+//!    the party that claimed the body changes it.
+//! 3. The promise is fulfilled after the pool's statistics include the end, in the section of the timer's
+//!    lock that updates the scheduled pool's statistics.
+//! 4. User code (the body, destructors, wakers) runs with no lock held. When a schedule ends it runs last
+//!    (`run_user_code`), after the timer thread and the waiting threads were woken and the pool was released.
 
 use std::sync::Arc;
 
@@ -37,71 +36,71 @@ use crate::unstarted::UnstartedSchedule;
 
 /// A schedule as its handle sees it.
 pub trait Joinable<R>: Promised<R> + Send + Sync {
-    /// Whether it has ended.
+    /// Returns whether the schedule has ended.
     fn is_ended(&self) -> bool;
-    /// Whether its last run has begun, so that its end needs no other worker.
+    /// Returns whether the last run has started, so that the schedule ends without another worker.
     fn is_last_run(&self) -> bool;
-    /// Ends it, or has it end after the present run: `false` if it runs its only run, has ended,
-    /// or is about to.
+    /// Ends the schedule, now or after the current run. Returns `false` if the only run has started, or if
+    /// the schedule has ended or is ending.
     fn cancel(&self) -> bool;
-    /// The handle is dropped: the outcome is dropped, now or as it comes.
+    /// Called when the handle is dropped: drops the outcome, now or when there is one.
     fn detach(&self);
-    /// Runs that have ended.
+    /// Returns the number of ended runs.
     fn runs(&self) -> u64;
-    /// Ticks missed.
+    /// Returns the number of missed ticks.
     fn missed(&self) -> u64;
-    /// Gives a pending run another time.
+    /// Moves a pending run to another time.
     ///
     /// # Errors
-    /// Why it has not.
+    /// The reason why the run keeps its time.
     fn reset(&self, due: u64) -> Result<(), ResetError>;
-    /// When the next run is due, as the heap counts; `None` while one runs and after the end.
+    /// Returns when the next run is due, in the heap's nanoseconds; `None` during a run and after the end.
     fn next_due(&self) -> Option<u64>;
 }
 
 pub(crate) struct Schedule<B: Body, S: Executor> {
     core: Arc<Core<S>>,
     plan: Plan,
-    /// What it was given beside its body.
+    /// The task's options and record.
     recorded: Option<Arc<Recorded>>,
     slot: Mutex<Slot<B>>,
 }
 
 struct Slot<B: Body> {
-    /// Set in the section that enters the schedule into the heap.
+    /// Set in the section that pushes the schedule.
     id: Option<EntryId>,
     stage: Stage<B>,
     promise: Promise<B::Out>,
-    /// Of the next run, or the present one.
+    /// Due time of the next run, or of the current one.
     due: u64,
     runs: u64,
     missed: u64,
-    /// Set by a cancel or a release during a run: the series ends after it.
+    /// Set by a cancel or a release during a run: the series ends after the run.
     stop: Option<Why>,
-    /// The schedule is ending: a cancel comes too late.
+    /// The schedule is ending, so a cancel is too late.
     ending: bool,
 }
 
 enum Stage<B: Body> {
-    /// The body is there to be claimed.
+    /// The body can be claimed.
     Idle(B),
-    /// One party has the body.
+    /// A party has claimed the body.
     Claimed,
-    /// A run has ended at that time, and the series has another.
+    /// A run has ended at this time, and the series continues.
     Rested(B, u64, Report),
-    /// A run has ended, and the schedule with it.
+    /// The last run has ended.
     Over(Joined<B::Out>, Report),
-    /// It has ended, and the body is still to be dropped.
+    /// The schedule has ended, and its body must still be dropped.
     Unwanted(B),
-    /// It has ended.
+    /// The schedule has ended.
     Gone,
 }
 
-/// Whether a body comes with the end.
+/// How a schedule ends.
 enum End<B: Body> {
-    /// It has run for the last time.
+    /// A worker has run or dropped the body.
     Ran(Joined<B::Out>, EndKind),
-    /// It is not to run, or not again.
+    /// Before a run; the body must still be dropped.
     Unrun(B, Why),
 }
 
@@ -137,13 +136,13 @@ impl<B: Body, S: Executor> Schedule<B, S> {
         self.slot.lock().id = Some(id);
     }
 
-    /// Cancels a schedule that was refused: its body.
+    /// Returns the body of a rejected schedule.
     fn cancel_refused(&self) -> B {
         let (_, body) = Self::claim(self.slot.lock());
-        body.expect("a refused schedule is not shared")
+        body.expect("a rejected schedule is not shared")
     }
 
-    /// Takes the body, if it is there. The one place where parties race for it.
+    /// Takes the body if no other party has claimed it. Parties race for the body only here.
     fn claim(mut slot: MutexGuard<'_, Slot<B>>) -> (MutexGuard<'_, Slot<B>>, Option<B>) {
         match std::mem::replace(&mut slot.stage, Stage::Claimed) {
             Stage::Idle(body) => (slot, Some(body)),
@@ -154,9 +153,9 @@ impl<B: Body, S: Executor> Schedule<B, S> {
         }
     }
 
-    /// Step 8: the section that ends a schedule whose body was claimed; then the drop of its ticket,
-    /// and the wake of the thread that joins it. The caller then performs `effects`, and after them
-    /// calls [`run_user_code`](Entry::run_user_code).
+    /// Step 8: the section that ends a schedule whose body was claimed, then the drop of its ticket and the
+    /// wake-up of the joining thread. The caller then performs `effects` and calls
+    /// [`run_user_code`](Entry::run_user_code).
     fn finish(&self, end: End<B>, report: Report, effects: &mut Effects) {
         let id = self.slot.lock().id.expect(INSERTED);
         let tally = match &end {
@@ -183,7 +182,7 @@ impl<B: Body, S: Executor> Schedule<B, S> {
         }
     }
 
-    /// Step 8 of one schedule, with all that follows it.
+    /// Step 8 of one schedule, with its effects and its user code.
     fn finish_alone(&self, end: End<B>, report: Report) {
         let mut effects = Effects::new();
         self.finish(end, report, &mut effects);
@@ -193,7 +192,7 @@ impl<B: Body, S: Executor> Schedule<B, S> {
     fn conclude(&self, effects: Effects) {
         let kept = self.core.perform(effects);
         self.run_user_code();
-        // USER CODE: the drop of the pool's handle, which may wait for the pool's end: it comes last.
+        // USER CODE: the drop of the pool's handle. Last, because it may wait for the pool's end.
         drop(kept);
     }
 
@@ -213,13 +212,10 @@ impl<B: Body, S: Executor> Schedule<B, S> {
 }
 
 impl<S: Executor> Core<S> {
-    /// Schedules a task with one run, which is step 1, and starts the timer thread if it does not run yet.
+    /// Schedules a task with one run: see [`series`](Self::series).
     ///
     /// # Errors
-    /// Why not, and the task.
-    ///
-    /// # Panics
-    /// Never: a refused task has not run.
+    /// The reason, and the task.
     pub fn once<F, R>(
         self: &Arc<Self>,
         due: u64,
@@ -229,66 +225,31 @@ impl<S: Executor> Core<S> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.once_with(due, None, task)
+        let scheduled = self.schedule(due, Plan::Once, None, Once(Some(task)));
+        scheduled.map_err(|(reason, body)| (reason, body.into_task()))
     }
 
-    /// As [`once`](Self::once), for a task that was given something.
+    /// Schedules a series whose first run is at `due`, which is step 1, and starts the timer thread
+    /// unless it runs.
     ///
     /// # Errors
-    /// Why not, and the task.
-    ///
-    /// # Panics
-    /// Never: a refused task has not run.
-    pub fn once_with<F, R>(
-        self: &Arc<Self>,
-        due: u64,
-        recorded: Option<Arc<Recorded>>,
-        task: F,
-    ) -> Result<Arc<dyn Joinable<R>>, (Reason, F)>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        match self.schedule(Once(Some(task)), Plan::Once, due, recorded) {
-            Ok(schedule) => Ok(schedule),
-            Err((reason, Once(task))) => Err((reason, task.expect("a refused task has not run"))),
-        }
-    }
-
-    /// Schedules a series, as [`once`](Self::once) does a task. The first run is at `due`.
-    ///
-    /// # Errors
-    /// Why not, and the body.
+    /// The reason, and the body.
     pub fn series<B: Body>(
         self: &Arc<Self>,
         due: u64,
         plan: Plan,
         body: B,
     ) -> Result<Arc<dyn Joinable<B::Out>>, (Reason, B)> {
-        self.series_with(due, plan, None, body)
+        self.schedule(due, plan, None, body)
     }
 
-    /// As [`series`](Self::series), for one that was given something.
-    ///
-    /// # Errors
-    /// Why not, and the body.
-    pub fn series_with<B: Body>(
+    pub(crate) fn schedule<B: Body>(
         self: &Arc<Self>,
         due: u64,
         plan: Plan,
         recorded: Option<Arc<Recorded>>,
         body: B,
     ) -> Result<Arc<dyn Joinable<B::Out>>, (Reason, B)> {
-        Ok(self.schedule(body, plan, due, recorded)?)
-    }
-
-    fn schedule<B: Body>(
-        self: &Arc<Self>,
-        body: B,
-        plan: Plan,
-        due: u64,
-        recorded: Option<Arc<Recorded>>,
-    ) -> Result<Arc<Schedule<B, S>>, (Reason, B)> {
         let schedule = Schedule::new(Arc::clone(self), body, plan, due, recorded);
         let entry = Arc::clone(&schedule) as _;
         match self.push(entry, plan.is_series(), due, |id| schedule.set_id(id)) {
@@ -321,7 +282,7 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
         let due = slot.due;
         drop(slot);
         let Some(mut body) = body else {
-            return TaskResult::new(Outcome::Cancelled, None); // "Cancel against fire": it has ended.
+            return TaskResult::new(Outcome::Cancelled, None); // "Cancel against fire": the schedule has ended.
         };
         if let Some(recorded) = &self.recorded {
             match recorded.drop_unrun(B::name(), env, body) {
@@ -339,7 +300,7 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
         let ended = if self.plan.is_series() {
             self.core.now()
         } else {
-            due // Not used: it has no next run.
+            due // Unused: there is no next run.
         };
         let panicked = result.is_err();
         let joined = match result {
@@ -353,8 +314,8 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
             lateness,
         };
         let mut slot = self.slot.lock();
-        // "Cancel against the end of a run": cancelled or released during it. What the closure
-        // captured is dropped as a part of the run.
+        // "Cancel against the end of a run": cancelled or released during the run. The captures are
+        // dropped as a part of the run.
         let cancelled = self.recorded.as_ref().is_some_and(|it| it.is_cancelled());
         let stop = slot.stop.or_else(|| cancelled.then_some(Why::Cancelled));
         let stopped = || stop.map(|why| Err(why.outcome()));
@@ -390,7 +351,7 @@ impl<B: Body, S: Executor> ScheduledTask for Schedule<B, S> {
 }
 
 impl<B: Body, S: Executor> Schedule<B, S> {
-    /// A worker has claimed the body, and dropped it: the schedule ends as a run would end it.
+    /// Ends a schedule whose body a worker has claimed and dropped, as the end of a run does.
     fn end_unrun(self: Arc<Self>, why: JoinError, outcome: Outcome) -> TaskResult {
         let mut slot = self.slot.lock();
         slot.ending = true;
@@ -401,7 +362,7 @@ impl<B: Body, S: Executor> Schedule<B, S> {
 }
 
 impl<B: Body, S: Executor> Resolve for Schedule<B, S> {
-    /// The pool's figures show the end of a run: step 7 or 8.
+    /// Step 7 or 8, after the pool's statistics include the end of the run.
     fn resolve(&self) {
         let mut slot = self.slot.lock();
         match std::mem::replace(&mut slot.stage, Stage::Claimed) {
@@ -415,8 +376,7 @@ impl<B: Body, S: Executor> Resolve for Schedule<B, S> {
                 };
                 self.finish_alone(End::Ran(joined, tally), report);
             }
-            // "Cancel against the end of a run": `stop` was set since the run looked for it. From here
-            // on the body is back, and a cancel claims it.
+            // "Cancel against the end of a run": `stop` was set after the run checked it.
             Stage::Rested(body, _, report) if slot.stop.is_some() => {
                 let why = slot.stop.unwrap_or(Why::Cancelled);
                 slot.runs += report.runs;
@@ -427,16 +387,16 @@ impl<B: Body, S: Executor> Resolve for Schedule<B, S> {
             Stage::Rested(body, ended, mut report) => {
                 let next = body.plan(self.plan).next(slot.due, ended);
                 report.missed = next.missed;
-                // Step 7, in one hold of the lock: a caller that sees the run counted sees when the next
-                // is due.
+                // Step 7, in one section: a caller that sees the run counted also sees when the next run is
+                // due.
                 slot.runs += report.runs;
                 slot.missed = slot.missed.saturating_add(next.missed);
                 slot.due = next.due;
                 slot.stage = Stage::Idle(body);
                 let id = slot.id.expect(INSERTED);
                 drop(slot);
-                // A cancel may claim the body from here on, and remove the entry: then the entry
-                // gets no time. If no next run can come, the series ends here.
+                // From here on a cancel may claim the body and remove the entry; then `reschedule` does
+                // nothing. If no further run is possible, the series ends here.
                 if self.core.reschedule(id, next.due, report) == Err(NoNextRun) {
                     self.end_alone(Why::Released);
                 }
@@ -461,14 +421,13 @@ impl<B: Body, S: Executor> Entry for Schedule<B, S> {
     fn end(&self, why: Why, effects: &mut Effects) -> Ending {
         let (mut slot, body) = Self::claim(self.slot.lock());
         if let Some(body) = body {
-            // The claim is won: a worker or another cancel finds nothing.
             slot.ending = true;
             drop(slot);
             self.finish(End::Unrun(body, why), Report::default(), effects);
             return Ending::Now;
         }
         if self.plan.is_series() && !slot.ending && slot.stop.is_none() {
-            slot.stop = Some(why); // The end of the run finds it, under this lock.
+            slot.stop = Some(why); // Checked at the end of the run, under this lock.
             return Ending::AfterThisRun;
         }
         Ending::Was
@@ -504,11 +463,11 @@ impl<B: Body, S: Executor> Entry for Schedule<B, S> {
         };
         drop(slot);
         if let Some(waiter) = waiter {
-            // USER CODE: the handle's waker, after the end of the schedule is known to all others. A panic ends there.
+            // USER CODE: the handle's waker. Last, since it may wait for the end. A panic is caught.
             waiter.wake();
         }
         drop_quietly(body);
-        // USER CODE: the drop of a value without a handle.
+        // USER CODE: the drop of a detached outcome.
         drop_quietly(outcome);
     }
 }
@@ -540,7 +499,7 @@ impl<B: Body, S: Executor> Joinable<B::Out> for Schedule<B, S> {
     fn detach(&self) {
         let (outcome, stale) = self.slot.lock().promise.detach();
         drop(stale);
-        drop(outcome); // On the thread that drops the handle, which gets a panic of this drop.
+        drop(outcome); // On the thread that drops the handle. A panic of this drop unwinds there.
     }
 
     fn runs(&self) -> u64 {

@@ -1,23 +1,23 @@
-//! How a series behaves.
+//! Configuration of a series.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::plan::{Missed, Plan, nanos};
 
-/// What a panic in one run does to a series.
+/// Policy for a panic in a run of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnPanic {
-    /// It ends the series; the handle has the panic.
+    /// The series ends, and its handle returns the panic.
     #[default]
     Stop,
-    /// The pool counts it and calls its panic hook, and the series goes on with the same closure,
-    /// whose captures are in the state that the panic left them in.
+    /// The pool counts the panic and calls its panic hook, and the series continues with the same closure.
+    /// The panic may have left the closure's captures in an inconsistent state.
     Continue,
 }
 
-/// How a series behaves: a rhythm, and what departs from the defaults.
+/// Configuration of a series: a fixed rate or a fixed delay, and its policies.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -30,7 +30,7 @@ pub enum OnPanic {
 ///     .max_runs(NonZeroU64::new(24).expect("it is not 0"));
 /// # let _ = hourly;
 /// ```
-#[must_use = "a series is only described here; `spawn_series` starts it"]
+#[must_use = "a `Series` does nothing until it is passed to `spawn_series`"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     rhythm: Rhythm,
@@ -55,36 +55,36 @@ impl Series {
         }
     }
 
-    /// One run per period, counted from when each was due, however late it came.
+    /// A series with one run per period. Periods count from due times, so a late run does not shift later
+    /// ones.
     pub fn at_fixed_rate(period: Duration) -> Self {
         Self::new(Rhythm::FixedRate(period))
     }
 
-    /// From the end of each run to the due time of the next, `delay` passes.
+    /// A series whose next run is due `delay` after the previous run has ended.
     pub fn with_fixed_delay(delay: Duration) -> Self {
         Self::new(Rhythm::FixedDelay(delay))
     }
 
-    /// What becomes of missed ticks. With a fixed delay there are none.
+    /// Sets the policy for missed ticks. A series with a fixed delay never misses one.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
     }
 
-    /// What a panic does.
+    /// Sets the policy for a panic in a run.
     pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
         self.on_panic = on_panic;
         self
     }
 
-    /// Ends the series after so many runs, those that panicked included; its handle then joins
-    /// with `Ok`.
+    /// Ends the series after `runs` runs, including runs that panicked. Its handle then joins with `Ok`.
     pub fn max_runs(mut self, runs: NonZeroU64) -> Self {
         self.max_runs = Some(runs);
         self
     }
 
-    /// The series of that plan, with so many runs.
+    /// The configuration of a returned series, with the runs that are left.
     pub(crate) fn of(plan: Plan, on_panic: OnPanic, runs: Option<u64>) -> Self {
         let rhythm = match plan {
             Plan::FixedRate { period, .. } => Rhythm::FixedRate(Duration::from_nanos(period)),
@@ -103,7 +103,7 @@ impl Series {
         }
     }
 
-    /// `None` for a period or a delay of 0.
+    /// Returns `None` for a period or a delay of 0.
     pub(crate) fn plan(&self) -> Option<Plan> {
         let plan = match self.rhythm {
             Rhythm::FixedRate(Duration::ZERO) | Rhythm::FixedDelay(Duration::ZERO) => return None,

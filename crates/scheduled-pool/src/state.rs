@@ -1,17 +1,17 @@
-//! What the timer's lock protects, and every change to it as one section. The steps that the comments
-//! name are those of `PROTOCOL.md`.
+//! The state under the timer's lock. Every change of it is one critical section. Comments refer to the
+//! steps of `PROTOCOL.md`.
 //!
-//! A method here runs under the lock and runs no user code. What is to be done when the lock is free
-//! it adds to the deferred [`Effects`].
+//! The methods run under the lock and run no user code. They defer other work to [`Effects`], which the
+//! caller performs after unlocking.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. The heap holds every schedule that has not ended, under one id for its whole life. One that
-//!    is not pending (offered, queued, accepted, running) is there with the time [`NEVER`].
-//! 2. While something is pending the timer thread runs, and it is awake, or sleeps no longer than
-//!    until `wakes_at`, which is no later than the earliest time in the heap; or it holds a task
-//!    for which no worker could be started.
-//! 3. `keep` is there until nothing is accepted any more and the heap is empty; the section that
-//!    brings that about takes it out.
+//! 1. The heap holds every schedule that has not ended, under one id for its whole life. A schedule that
+//!    is not pending (offered, queued, accepted, running) has the time [`NEVER`] there.
+//! 2. While a schedule is pending the timer thread exists, and it is awake, or sleeps until `wakes_at` at
+//!    the latest, which is no later than the earliest time in the heap; or it holds a task for which no
+//!    worker could be started.
+//! 3. `keep` is set until no schedule is accepted any more and the heap is empty. The section in which that
+//!    becomes true takes it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,26 +25,26 @@ use crate::executor::{Executor, QueueTicket};
 use crate::stats::Stats;
 use crate::unstarted::UnstartedSchedule;
 
-/// The heap's capacity does not shrink below this.
+/// Minimum capacity after the heap shrinks.
 const MIN_CAPACITY: usize = 1024;
 
-/// The timer thread is awake: it looks at the heap before it sleeps.
+/// Value of `wakes_at` while the timer thread is awake: it checks the heap before it sleeps.
 const AWAKE: u64 = 0;
 
-/// Keeps the pool open. Called once, when it need not be kept any more, with whether to release it.
-/// The result is dropped last of all: its drop may wait for the pool's end.
+/// Keeps the pool open. Called once, after the last schedule has ended, with whether to release the pool.
+/// The caller drops the result last, because its drop may wait for the pool's end.
 pub type Keep = Box<dyn FnOnce(bool) -> Kept + Send>;
 /// A handle of the pool.
 pub type Kept = Box<dyn Send>;
 
 /// A schedule as the timer sees it.
 pub(crate) trait Entry: ScheduledTask {
-    /// Ends it, or has it end after the present run. After `Ending::Now` the caller performs
-    /// `effects`, then calls `run_user_code`.
+    /// Ends the schedule, now or after the current run. After `Ending::Now` the caller performs `effects`,
+    /// then calls `run_user_code`.
     fn end(&self, why: Why, effects: &mut Effects) -> Ending;
-    /// The closure of one that has ended, which then is not dropped with it.
+    /// Takes the closure of a schedule that ended before its run, so that `run_user_code` does not drop it.
     fn give_back(&self) -> Option<UnstartedSchedule>;
-    /// The user code of an end: calls the waker, drops the closure and a detached outcome.
+    /// Runs the user code of an end: calls the waker, drops the closure and a detached outcome.
     fn run_user_code(&self);
 }
 
@@ -55,25 +55,24 @@ pub(crate) enum Why {
     Released,
 }
 
-/// What came of ending a schedule.
+/// Outcome of [`Entry::end`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It has ended; it was not running.
+    /// The schedule was not running and has ended.
     Now,
-    /// The present run is its last.
+    /// The current run is the last.
     AfterThisRun,
-    /// It had ended, or was about to.
+    /// The schedule had ended already, or was ending.
     Was,
 }
 
-/// Where an unended schedule is.
+/// Location of a schedule that has not ended.
 pub(crate) enum At<T> {
-    /// In the heap, under its time.
+    /// In the heap, under its due time.
     Pending,
-    /// The timer thread offers it to the pool at this moment, or holds it because no worker could be
-    /// started.
+    /// The timer thread is offering it to the pool, or holds it because no worker could be started.
     Offered,
-    /// In the pool's wait queue, or accepted since.
+    /// In the pool's wait queue, or accepted from there.
     Queued(T),
     /// In the pool's queue, or running.
     Accepted,
@@ -85,13 +84,13 @@ pub(crate) struct Record<S: Executor> {
     pub(crate) series: bool,
 }
 
-/// A due schedule that the timer thread has taken out, to offer it.
+/// A due schedule that the timer thread is about to offer.
 pub(crate) struct Due {
     pub(crate) id: EntryId,
     pub(crate) entry: Arc<dyn Entry>,
 }
 
-/// What a run adds to the figures.
+/// Statistics of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) runs: u64,
@@ -100,7 +99,7 @@ pub(crate) struct Report {
     pub(crate) lateness: u64,
 }
 
-/// How a schedule has ended, for the figures.
+/// How a schedule ended, for the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndKind {
     Ended,
@@ -108,45 +107,45 @@ pub(crate) enum EndKind {
     Released,
 }
 
-/// The series cannot have another run.
+/// The series has no further run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoNextRun;
 
-/// What is still accepted.
+/// Which calls are still accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    /// Schedules; and due tasks, by the pool.
+    /// New schedules, and due tasks in the pool.
     Open,
-    /// Due tasks only.
+    /// Only due tasks in the pool.
     Released,
-    /// Nothing: the pool was released, too.
+    /// None: the pool is released as well.
     PoolReleased,
 }
 
 pub(crate) struct State<S: Executor> {
     life: Life,
-    /// Whether the pool is released when `keep` goes.
+    /// Whether the end of the last schedule releases the pool.
     pub(crate) releases: bool,
     pub(crate) heap: DelayHeap<Record<S>>,
-    /// Schedules that ended since memory was last given back.
+    /// Number of schedules that ended since the last `trim`.
     ended_since_trim: usize,
-    /// And how many were left then.
+    /// Number of schedules left at the last `trim`.
     left_at_trim: usize,
-    /// The timer thread, once it has been started and until it is joined.
+    /// The timer thread, from its start until it is joined.
     pub(crate) thread: Option<JoinHandle>,
-    /// A waiter for the end joins the timer thread at this moment.
+    /// A waiter for the end is joining the timer thread.
     pub(crate) joining: bool,
     wakes_at: u64,
     keep: Option<Keep>,
-    /// The events of the threads that wait for the end.
+    /// Waiters for the end of the last schedule.
     pub(crate) end_waiters: Events,
-    /// Of those that wait until nothing that is due is left to end.
+    /// Waiters for an instant without due schedules.
     pub(crate) quiet_waiters: Events,
     pub(crate) stats: Stats,
     max_lateness: u64,
 }
 
-/// What a section defers until the lock is free.
+/// Work that a section defers until the lock is free.
 #[must_use]
 pub(crate) struct Effects {
     /// Wake the timer thread.
@@ -184,30 +183,30 @@ impl<S: Executor> State<S> {
         }
     }
 
-    /// Whether schedules are accepted.
+    /// Returns whether schedules are accepted.
     pub(crate) fn is_open(&self) -> bool {
         self.life == Life::Open
     }
 
-    /// Whether nothing is accepted any more and every schedule has ended, which stays so.
+    /// Returns whether no schedule is accepted any more and all have ended. This state is final.
     pub(crate) fn is_over(&self) -> bool {
         !self.is_open() && self.heap.is_empty()
     }
 
-    /// When the next schedule is due, if none is beyond that: offered, queued, accepted or running.
+    /// Returns the next due time if every schedule is pending: none is offered, queued, accepted or running.
     pub(crate) fn next_due_if_all_are_pending(&self) -> Option<u64> {
         let all_are_pending = self.heap.len() == self.stats.pending;
         all_are_pending.then(|| self.heap.peek_due().unwrap_or(NEVER))
     }
 
-    /// Whether nothing that is due at that time is left to end.
+    /// Returns whether no schedule is due at `now` and none of the earlier ones is left to end.
     pub(crate) fn is_quiet(&self, now: u64) -> bool {
         let next_due = self.next_due_if_all_are_pending();
         next_due.is_some_and(|due| due > now)
     }
 
-    /// Called in every section that may have ended, or put off, the last that was due: its waiters look
-    /// again.
+    /// Wakes the waiters for rest. Called in every section that may have ended or postponed the last due
+    /// schedule.
     fn quiet(&mut self, effects: &mut Effects) {
         if self.heap.len() == self.stats.pending {
             self.quiet_waiters.set_all(&mut effects.wakes);
@@ -236,7 +235,7 @@ impl<S: Executor> State<S> {
         Some(id)
     }
 
-    /// The timer thread has to look at the heap by then (steps 1 and 7).
+    /// Makes the timer thread check the heap at `due` at the latest (steps 1 and 7).
     fn wake_by(&mut self, due: u64, effects: &mut Effects) {
         if due < self.wakes_at {
             self.wakes_at = due; // A later push wakes it again only for a still earlier time.
@@ -244,7 +243,7 @@ impl<S: Executor> State<S> {
         }
     }
 
-    /// Step 2: takes up to `most` of what is due, and marks it offered.
+    /// Step 2: takes up to `most` due schedules, and marks them offered.
     pub(crate) fn take_due(&mut self, now: u64, most: usize, taken: &mut VecDeque<Due>) {
         while taken.len() < most {
             let Some(head) = self.heap.peek() else { return };
@@ -252,7 +251,7 @@ impl<S: Executor> State<S> {
                 return;
             }
             let id = head.id;
-            // The entry stays in the heap, under "never": a cancel finds it by its id.
+            // The entry stays in the heap, with the time `NEVER`, so that a cancel finds it by its id.
             let entry = Arc::clone(&head.value.entry);
             self.heap.reset(id, NEVER);
             if let Some(record) = self.heap.get_mut(id) {
@@ -268,22 +267,22 @@ impl<S: Executor> State<S> {
         self.wakes_at = AWAKE;
     }
 
-    /// Step 3: the timer thread goes to sleep until the earliest time, which is the result.
+    /// Step 3: the timer thread goes to sleep. Returns the earliest due time, at which it wakes.
     pub(crate) fn sleep(&mut self) -> u64 {
         self.wakes_at = self.heap.peek_due().unwrap_or(NEVER);
         self.wakes_at
     }
 
-    /// Whether the timer thread still has to offer it.
+    /// Returns whether the timer thread still has to offer the schedule.
     pub(crate) fn is_offered(&self, id: EntryId) -> bool {
         matches!(self.heap.get(id), Some(record) if matches!(record.at, At::Offered))
     }
 
-    /// Step 5. The ticket comes back, to be dropped, if the schedule is no longer offered.
+    /// Step 5. Returns the ticket, for the caller to drop, if the schedule is no longer offered.
     pub(crate) fn record_offer(&mut self, id: EntryId, at: At<S::Ticket>) -> Option<At<S::Ticket>> {
         match self.heap.get_mut(id) {
-            // Only this thread marks entries offered, and it records one offer before the next: so
-            // this mark is of this offer. An entry without it has run since, and may be pending again.
+            // Only this thread marks entries offered, and it records each offer before the next one, so the
+            // mark belongs to this offer. An entry without it has run since, and may be pending again.
             Some(record) if matches!(record.at, At::Offered) => {
                 record.at = at;
                 None
@@ -292,7 +291,7 @@ impl<S: Executor> State<S> {
         }
     }
 
-    /// Step 7. The ticket of the run that has ended comes back, to be dropped.
+    /// Step 7. Returns the ticket of the ended run, for the caller to drop.
     pub(crate) fn reschedule(
         &mut self,
         id: EntryId,
@@ -301,8 +300,8 @@ impl<S: Executor> State<S> {
         effects: &mut Effects,
     ) -> Result<Option<At<S::Ticket>>, NoNextRun> {
         self.count(report);
-        // After a release a run that is never due would keep the pool open for ever. After the pool's
-        // release no run comes ("A run that was under way then").
+        // After a release, a run that is never due would keep the pool open for ever. After the pool's
+        // release there is no further run ("A run that was under way then").
         let no_next = !self.is_open() && due == NEVER;
         if no_next || self.life == Life::PoolReleased {
             return Err(NoNextRun);
@@ -318,7 +317,7 @@ impl<S: Executor> State<S> {
         Ok(Some(was))
     }
 
-    /// Step 11. `set_due` says whether the schedule is still there to be given that time.
+    /// Step 11. `set_due` gives the schedule the new time; `false` if a party has claimed its body.
     pub(crate) fn reset(
         &mut self,
         id: EntryId,
@@ -329,7 +328,7 @@ impl<S: Executor> State<S> {
         let record = self.heap.get(id).ok_or(ResetError::Ended)?;
         let is_pending = matches!(record.at, At::Pending);
         if !self.is_open() {
-            // What a release has let go on ends when it is due; with a later time the pool would stay
+            // A schedule that outlives the release ends when it is due. A later time would keep the pool
             // open for longer, perhaps for ever.
             return Err(ResetError::Released);
         }
@@ -337,7 +336,7 @@ impl<S: Executor> State<S> {
             return Err(ResetError::Due);
         }
         if !set_due() {
-            return Err(ResetError::Ended); // "Cancel against fire": it is claimed, and about to go.
+            return Err(ResetError::Ended); // "Cancel against fire": claimed, and about to be removed.
         }
         self.heap.reset(id, due);
         self.wake_by(due, effects);
@@ -345,7 +344,7 @@ impl<S: Executor> State<S> {
         Ok(())
     }
 
-    /// Step 8. `publish` makes the outcome visible. The record comes back, to be dropped.
+    /// Step 8. `publish` makes the outcome visible. Returns the record, for the caller to drop.
     pub(crate) fn remove(
         &mut self,
         id: EntryId,
@@ -354,8 +353,8 @@ impl<S: Executor> State<S> {
         effects: &mut Effects,
         publish: impl FnOnce(),
     ) -> Option<Record<S>> {
-        // "A wait for the end against the last end": in this section, so that every outcome is visible
-        // once the heap is seen to be empty.
+        // "A wait for the end against the last end": in this section, so that a thread that finds the heap
+        // empty sees every outcome.
         publish();
         let record = self.heap.remove(id)?.value;
         self.stats.pending -= usize::from(matches!(record.at, At::Pending));
@@ -371,9 +370,9 @@ impl<S: Executor> State<S> {
         Some(record)
     }
 
-    /// Gives memory back if little of it is in use. The cost is amortised over the schedules that have
-    /// ended since the last time. The heap cannot shrink past an entry that stays, so after an attempt
-    /// that freed nothing the next comes when a quarter of the schedules is left.
+    /// Shrinks the heap if little of it is in use. The cost is amortised over the schedules that ended since
+    /// the last attempt. The heap cannot shrink past an entry that stays, so after an attempt that freed no
+    /// memory the next one is made when a quarter of the schedules is left.
     fn trim(&mut self) {
         self.ended_since_trim += 1;
         let (left, room) = (self.heap.len(), self.heap.capacity());
@@ -393,8 +392,8 @@ impl<S: Executor> State<S> {
         self.max_lateness = self.max_lateness.max(report.lateness);
     }
 
-    /// Called in every section that may have ended the last schedule: then it wakes the timer thread
-    /// and the waiters for the end, and takes `keep`.
+    /// If the last schedule has ended, wakes the timer thread and the waiters for the end, and takes `keep`.
+    /// Called in every section that may have ended it.
     pub(crate) fn settle(&mut self, effects: &mut Effects) {
         if self.is_over() {
             effects.wake_timer = true; // "The last one ends while the timer sleeps".
@@ -405,11 +404,11 @@ impl<S: Executor> State<S> {
         }
     }
 
-    /// Step 9: accepts no more, and lists the schedules that end by it.
+    /// Step 9: accepts no more schedules, and lists those that the release ends.
     pub(crate) fn close(&mut self, policy: ReleasePolicy, now: u64) -> Vec<Arc<dyn Entry>> {
         self.shut();
         self.select(|record, due| match record.at {
-            // One that is never due would keep the pool open for ever.
+            // A schedule that is never due would keep the pool open for ever.
             At::Pending if due == NEVER => true,
             _ if record.series => !policy.continue_series,
             At::Pending => !policy.run_pending && due > now,
@@ -417,7 +416,7 @@ impl<S: Executor> State<S> {
         })
     }
 
-    /// Step 10: nothing can be offered any more. What the pool has accepted runs.
+    /// Step 10: lists the schedules that the pool has not accepted. The accepted ones still run.
     pub(crate) fn pool_released(&mut self) -> Vec<Arc<dyn Entry>> {
         self.life = Life::PoolReleased;
         self.select(|record, _| match &record.at {
@@ -427,7 +426,7 @@ impl<S: Executor> State<S> {
         })
     }
 
-    /// Step 9, of everything that has not ended.
+    /// Step 9 of `release_now`: lists every schedule that has not ended.
     pub(crate) fn close_now(&mut self) -> Vec<Arc<dyn Entry>> {
         self.shut();
         self.select(|_, _| true)
@@ -450,11 +449,11 @@ impl<S: Executor> State<S> {
     }
 }
 
-/// What goes on after a release.
+/// Which schedules continue after a release.
 #[derive(Clone, Copy, Debug)]
 pub struct ReleasePolicy {
-    /// Tasks that are scheduled once and pending run at their time.
+    /// Pending tasks with one run still run.
     pub run_pending: bool,
-    /// Series go on.
+    /// Series continue.
     pub continue_series: bool,
 }

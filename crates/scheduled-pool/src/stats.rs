@@ -1,10 +1,10 @@
-//! What the scheduled pool counts.
+//! Statistics of a scheduled pool.
 
 use std::time::Duration;
 
-/// One snapshot of a scheduled pool, taken at one instant.
+/// A consistent snapshot of a scheduled pool's statistics.
 ///
-/// `scheduled = unended + ended + cancelled + released`, always.
+/// In every snapshot `scheduled = unended + ended + cancelled + released`.
 ///
 /// ```
 /// # use pool_core::Pool;
@@ -22,28 +22,28 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Schedules whose time has not come.
+    /// Number of schedules that are not due yet.
     pub pending: usize,
-    /// Schedules that have not ended: pending, waiting for room in the pool, accepted by it, or
+    /// Number of schedules that have not ended: pending, waiting for room in the pool, queued in it, or
     /// running.
     pub unended: usize,
-    /// Schedules accepted so far; a series is one.
+    /// Number of accepted schedules. A series counts once.
     pub scheduled: u64,
-    /// Schedules that ended by themselves: with a value, with a panic, or after their last run.
+    /// Number of schedules that ended by themselves: with a value, with a panic, or after the last run.
     pub ended: u64,
     /// Number of cancelled schedules.
     pub cancelled: u64,
-    /// Number of schedules that a release ended.
+    /// Number of schedules ended by a release.
     pub released: u64,
-    /// Runs that have ended, those that panicked included.
+    /// Number of ended runs, including runs that panicked.
     pub runs: u64,
-    /// Runs that panicked.
+    /// Number of runs that panicked.
     pub panicked: u64,
-    /// Ticks of series at which the run before had not ended.
+    /// Number of missed ticks: the previous run of the series had not ended.
     pub missed: u64,
-    /// How often a due task found the pool without a worker, and the operating system refused to
-    /// start one. The task was offered again.
+    /// Number of times that a due task found the pool without a worker and the operating system failed to
+    /// start one. The timer retries such a task.
     pub thread_failures: u64,
-    /// From when a task was due to when it began to run: the longest so far.
+    /// Longest delay from a due time to the start of the run.
     pub max_lateness: Duration,
 }

@@ -1,32 +1,27 @@
-//! What a scheduled task may be given beside its closure, and the calls that hand it over so.
-//!
-//! Not for: a priority, nor a time to be started by. A due task waits for room in the pool's line, and
-//! the pool keeps it whatever happens.
+//! The calls that schedule a task with options.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use pool_core::CancelToken;
-use pool_core::internals::TaskOptions;
+use pool_core::TaskBuilder;
 
 use crate::base::Base;
-use crate::body::Paced;
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
-use crate::plan::Plan;
 use crate::pool::ScheduledPool;
-use crate::retry::{Retry, Retrying};
+use crate::request::{First, Request};
+use crate::retry::Retry;
 use crate::series::Series;
 
-/// Gives a scheduled task a name, and a token that cancels it; then hands it over. Made by
-/// [`ScheduledPool::task`].
+/// Schedules the task of a [`TaskBuilder`] returned by [`ScheduledPool::task`].
+///
+/// A start deadline and a priority are not available: a due task waits for room in the pool's wait
+/// queue, and the pool runs it however late it is.
 ///
 /// ```
 /// use std::time::Duration;
 /// use pool_core::{CancelToken, JoinError, Pool};
-/// use scheduled_pool::ScheduledPool;
+/// use scheduled_pool::{ScheduledPool, TaskBuilderExt};
 ///
 /// let scheduled = ScheduledPool::new(Pool::builder().capacity(2).build()?);
 /// let shutdown = CancelToken::new();
@@ -38,45 +33,13 @@ use crate::series::Series;
 /// assert!(matches!(heart.join(), Err(JoinError::Cancelled)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// Costs one allocation more than a task without options.
-#[must_use = "a task builder does nothing until a task is handed over"]
-pub struct ScheduledTaskBuilder<'p, P> {
-    pool: &'p ScheduledPool<P>,
-    options: TaskOptions,
-}
-
-impl<P: Base> ScheduledPool<P> {
-    /// Sets a single task or series up: its name, a token that cancels it.
-    pub fn task(&self) -> ScheduledTaskBuilder<'_, P> {
-        ScheduledTaskBuilder {
-            pool: self,
-            options: TaskOptions::default(),
-        }
-    }
-}
-
-#[expect(clippy::missing_errors_doc, reason = "said by the calls they refer to")]
-impl<P: Base> ScheduledTaskBuilder<'_, P> {
-    /// What the task is called, in reports of its panics, to task hooks, and by
-    /// [`current`](pool_core::current).
-    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
-        self.options.name = Some(name.into());
-        self
-    }
-
-    /// The token cancels the task; of several, each does. A run that is under way is asked to stop
-    /// ([`current`](pool_core::current)`().is_cancelled()`), and is the last. A run that is not due yet
-    /// keeps its time: then the task is dropped unrun, and its handle ends with
-    /// [`JoinError::Cancelled`](pool_core::JoinError::Cancelled). The handle's own `cancel` does not wait
-    /// for that.
-    pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
-        self.options.tokens.push(token.clone());
-        self
-    }
-
+#[expect(
+    clippy::missing_errors_doc,
+    reason = "the calls of the pool document them"
+)]
+pub trait TaskBuilderExt<'p>: sealed::Sealed<'p> {
     /// See [`ScheduledPool::spawn_after`].
-    pub fn spawn_after<F, R>(
+    fn spawn_after<F, R>(
         self,
         delay: Duration,
         task: F,
@@ -85,26 +48,20 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        let due = self.pool.core().after(delay);
-        self.pool.spawn_once(due, Some(self.options), task)
+        self.into_request().once(First::After(delay), task)
     }
 
     /// See [`ScheduledPool::spawn_at`].
-    pub fn spawn_at<F, R>(
-        self,
-        when: Instant,
-        task: F,
-    ) -> Result<ScheduledHandle<R>, ScheduleError<F>>
+    fn spawn_at<F, R>(self, when: Instant, task: F) -> Result<ScheduledHandle<R>, ScheduleError<F>>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        let due = self.pool.core().at(when);
-        self.pool.spawn_once(due, Some(self.options), task)
+        self.into_request().once(First::At(when), task)
     }
 
     /// See [`ScheduledPool::spawn_at_fixed_rate`].
-    pub fn spawn_at_fixed_rate<F>(
+    fn spawn_at_fixed_rate<F>(
         self,
         first: Duration,
         period: Duration,
@@ -117,7 +74,7 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
     }
 
     /// See [`ScheduledPool::spawn_with_fixed_delay`].
-    pub fn spawn_with_fixed_delay<F>(
+    fn spawn_with_fixed_delay<F>(
         self,
         first: Duration,
         delay: Duration,
@@ -130,7 +87,7 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
     }
 
     /// See [`ScheduledPool::spawn_series`].
-    pub fn spawn_series<F>(
+    fn spawn_series<F>(
         self,
         first: Duration,
         series: &Series,
@@ -139,12 +96,11 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
     where
         F: FnMut() + Send + 'static,
     {
-        self.pool
-            .spawn_many(first, series, Some(self.options), task)
+        self.into_request().series(first, series, task)
     }
 
     /// See [`ScheduledPool::spawn_series_until`].
-    pub fn spawn_series_until<F>(
+    fn spawn_series_until<F>(
         self,
         first: Duration,
         series: &Series,
@@ -153,12 +109,11 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
     where
         F: FnMut() -> ControlFlow<()> + Send + 'static,
     {
-        self.pool
-            .spawn_many(first, series, Some(self.options), task)
+        self.into_request().series(first, series, task)
     }
 
     /// See [`ScheduledPool::spawn_self_paced`].
-    pub fn spawn_self_paced<F, R>(
+    fn spawn_self_paced<F, R>(
         self,
         first: Duration,
         task: F,
@@ -167,13 +122,11 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
         F: FnMut() -> ControlFlow<R, Duration> + Send + 'static,
         R: Send + 'static,
     {
-        let (options, body) = (Some(self.options), Paced::new(task));
-        self.pool
-            .spawn_body(first, Plan::UNTIL_SAID, options, body, Paced::into_task)
+        self.into_request().self_paced(first, task)
     }
 
     /// See [`ScheduledPool::spawn_retrying`].
-    pub fn spawn_retrying<F, T, E>(
+    fn spawn_retrying<F, T, E>(
         self,
         policy: &Retry,
         task: F,
@@ -183,21 +136,23 @@ impl<P: Base> ScheduledTaskBuilder<'_, P> {
         T: Send + 'static,
         E: Send + 'static,
     {
-        let (options, body) = (Some(self.options), Retrying::new(task, policy.clone()));
-        self.pool.spawn_body(
-            Duration::ZERO,
-            Plan::UNTIL_SAID,
-            options,
-            body,
-            Retrying::into_task,
-        )
+        self.into_request().retrying(policy, task)
     }
 }
 
-impl<P> fmt::Debug for ScheduledTaskBuilder<'_, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduledTaskBuilder")
-            .field("options", &self.options)
-            .finish_non_exhaustive()
+impl<'p, P: Base> TaskBuilderExt<'p> for TaskBuilder<'p, ScheduledPool<P>> {}
+
+mod sealed {
+    use super::Request;
+
+    pub trait Sealed<'p>: Sized {
+        fn into_request(self) -> Request<'p>;
+    }
+}
+
+impl<'p, P: Base> sealed::Sealed<'p> for TaskBuilder<'p, ScheduledPool<P>> {
+    fn into_request(self) -> Request<'p> {
+        let (scheduled, options) = self.into_parts();
+        Request::new(&scheduled.owner, Some(options))
     }
 }

@@ -1,19 +1,18 @@
-//! The timer: one lock, one thread, and an executor of what falls due.
+//! The timer: one lock, one thread, and an executor of due tasks.
 //!
-//! Not for: what a schedule is (`schedule.rs`), or the public calls (`pool.rs`). The steps, which the
-//! comments name by their number, and why no due schedule is missed: `PROTOCOL.md`.
+//! Not for: schedules (`schedule.rs`) and the public calls (`pool.rs`). `PROTOCOL.md` defines the numbered
+//! steps and explains why no due schedule is missed.
 //!
-//! # What always holds
-//! 1. No user code runs on the timer thread, but for a clock's, and the pool's thread gate when the
-//!    pool's first worker is started there. It ends no schedule, so it drops no captures and calls no
-//!    wakers.
-//! 2. It sleeps until the earliest time or for ever, and is woken for an earlier one and for the
-//!    end only.
+//! # Invariants
+//! 1. The only user code on the timer thread is the clock, and the pool's thread gate when the timer
+//!    starts a worker. The timer thread ends no schedule, so it drops no captures and calls no wakers.
+//! 2. It sleeps until the earliest due time, or for ever, and is woken only for an earlier due time and
+//!    for the end.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use delay_queue::EntryId;
 use delay_queue::epoch::Epoch;
@@ -27,24 +26,24 @@ use crate::state::{
 };
 use crate::stats::Stats;
 
-/// The timer thread's name, unless the builder says otherwise.
+/// Default name of the timer thread.
 pub const DEFAULT_THREAD_NAME: &str = "anthill-timer";
-/// The most due tasks that one section takes out of the heap.
+/// Maximum number of due tasks that one section takes from the heap.
 const BATCH: usize = 32;
-/// The first delay before the timer offers a task again that was refused because no worker could be
-/// started; twice as long after each refusal.
+/// First delay before the timer retries a task for which no worker could be started. The delay doubles with
+/// each failure.
 pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(1);
-/// The longest of these delays.
+/// Longest of these delays.
 pub(crate) const LAST_RETRY: Duration = Duration::from_secs(1);
 
-/// What is fixed when a scheduled pool is made.
+/// Settings of a scheduled pool.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What goes on after a release.
+    /// Which schedules continue after a release.
     pub release_policy: ReleasePolicy,
     /// The timer thread's name.
     pub thread_name: String,
-    /// Bytes of its stack; the platform's default if absent.
+    /// Stack size of the timer thread in bytes; `None` for the platform's default.
     pub stack_size: Option<usize>,
 }
 
@@ -61,14 +60,14 @@ impl Default for Config {
     }
 }
 
-/// Everything that the handles of one scheduled pool, its schedules and its timer thread share.
+/// State shared by the handles of a scheduled pool, its schedules and its timer thread.
 #[expect(
     missing_debug_implementations,
     reason = "the handles print its figures"
 )]
 pub struct Core<S: Executor> {
     pub(crate) state: Mutex<State<S>>,
-    /// The timer thread's.
+    /// Parker of the timer thread.
     parker: Parker,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) epoch: Epoch,
@@ -77,7 +76,8 @@ pub struct Core<S: Executor> {
 }
 
 impl<S: Executor> Core<S> {
-    /// A timer without schedules, whose thread is not started. `keep` keeps the executor open.
+    /// Creates a timer without schedules; the first schedule starts its thread. `keep` keeps the executor
+    /// open.
     pub fn new(executor: S, clock: Arc<dyn Clock>, config: Config, keep: Keep) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State::new(keep)),
@@ -94,18 +94,13 @@ impl<S: Executor> Core<S> {
         self.epoch.nanos(self.clock.now())
     }
 
-    /// The time `delay` from now.
+    /// Returns the due time `delay` from now.
     pub fn after(&self, delay: Duration) -> u64 {
         self.epoch.after(self.clock.now(), delay)
     }
 
-    /// That time. One that has passed is due, before those that are later.
-    pub(crate) fn at(&self, when: Instant) -> u64 {
-        self.epoch.nanos(when)
-    }
-
-    /// Step 1, and starts the timer thread if there is none yet. `set_id` is called with the
-    /// schedule's id in the section that makes it visible to the timer thread.
+    /// Step 1, preceded by the start of the timer thread if there is none. Calls `set_id` with the
+    /// schedule's id in the section that makes the schedule visible to the timer thread.
     pub(crate) fn push(
         self: &Arc<Self>,
         entry: Arc<dyn Entry>,
@@ -115,13 +110,13 @@ impl<S: Executor> Core<S> {
     ) -> Result<(), Reason> {
         let mut effects = Effects::new();
         let mut state = self.state.lock();
-        // "Schedule against release": in the section that pushes, so that a release meets what is
-        // accepted before it.
+        // "Schedule against release": checked in the section that pushes, so that a release finds every
+        // schedule accepted before it.
         if !state.is_open() {
             return Err(Reason::Released);
         }
         if state.thread.is_none() {
-            // Under the lock, so that there is never a second one; it runs no user code.
+            // Under the lock, so that only one thread is ever started. The start runs no user code.
             state.thread = Some(self.start().map_err(Reason::NoThread)?);
         }
         let id = state
@@ -159,7 +154,7 @@ impl<S: Executor> Core<S> {
         was.map(drop) // A ticket's drop takes the pool's lock: the timer's is free.
     }
 
-    /// Step 11. `set_due` gives the schedule its time, unless a party has claimed it.
+    /// Step 11. `set_due` gives the schedule the new time, unless a party has claimed its body.
     pub(crate) fn reset(
         &self,
         id: EntryId,
@@ -172,8 +167,8 @@ impl<S: Executor> Core<S> {
         reset
     }
 
-    /// Step 8. `publish` makes the end visible to the handle, in the section in which the figures show
-    /// it. The caller drops the record, and performs `effects`.
+    /// Step 8. `publish` makes the end visible to the handle, in the section that counts it. The caller drops
+    /// the record and performs `effects`.
     pub(crate) fn remove(
         &self,
         id: EntryId,
@@ -186,7 +181,7 @@ impl<S: Executor> Core<S> {
         state.remove(id, kind, report, effects, publish)
     }
 
-    /// Runs deferred effects. May release the pool, which runs user code. The caller drops the result
+    /// Performs deferred effects. May release the pool, which runs user code. The caller drops the result
     /// last.
     pub(crate) fn perform(&self, mut effects: Effects) -> Option<Kept> {
         // Threads first: they run no user code, and user code may wait for them.
@@ -200,7 +195,7 @@ impl<S: Executor> Core<S> {
         kept
     }
 
-    /// All figures.
+    /// Returns a snapshot of the statistics.
     pub fn stats(&self) -> Stats {
         self.state.lock().stats()
     }
@@ -214,9 +209,9 @@ impl<S: Executor> Core<S> {
     }
 }
 
-/// When the timer offers a task again that was refused because no worker could be started.
+/// Back-off after a failure to start a worker.
 struct Retry {
-    /// Not before then.
+    /// Earliest time of the next attempt.
     at: u64,
     wait: Duration,
 }
@@ -242,26 +237,26 @@ fn serve<S: Executor>(core: &Core<S>) {
     loop {
         let now = core.now();
         let mut state = core.state.lock();
-        // Step 2. From here on no party wakes this thread: it looks at the heap before it sleeps.
+        // Step 2. From here on no party wakes this thread, because it checks the heap before it sleeps.
         state.woke();
-        // "No thread for a worker": those that were ended while they were held.
+        // "No thread for a worker": drops tasks that ended while they were held.
         due.retain(|due: &Due| state.is_offered(due.id));
         if due.is_empty() {
             state.take_due(now, BATCH, &mut due);
         }
         if due.is_empty() {
             if state.is_over() {
-                return; // It stays so: nothing is accepted any more.
+                return; // Final: no schedule is accepted any more.
             }
-            // Step 3, in the section that found nothing due: a later push that is earlier sees
-            // `wakes_at`, and leaves a token in the parker, which the sleep finds.
+            // Step 3, in the section that found no due schedule: a later push of an earlier time sees
+            // `wakes_at` and leaves a token in the parker, which ends the sleep.
             let until = state.sleep();
             drop(state);
             core.sleep(until);
         } else {
             drop(state);
             if now < retry.at {
-                // "No thread for a worker": `wakes_at` stays 0, so only the end of all wakes it.
+                // "No thread for a worker": `wakes_at` stays 0, so only the end of the last schedule wakes it.
                 core.sleep(retry.at);
             } else {
                 offer_all(core, &mut due, &mut retry);
@@ -270,14 +265,14 @@ fn serve<S: Executor>(core: &Core<S>) {
     }
 }
 
-/// Steps 4 and 5 of each that is due, until one is refused because no worker could be started: that
-/// one, and those after it, are offered again.
+/// Steps 4 and 5 of each due task, until the pool can start no worker for one: that task and the tasks after
+/// it stay in `due`, to be offered again.
 fn offer_all<S: Executor>(core: &Core<S>, due: &mut VecDeque<Due>, retry: &mut Retry) {
     while let Some(next) = due.front() {
         let at = match core.executor.offer(Arc::clone(&next.entry) as _) {
             Offer::Accepted => Some(At::Accepted),
             Offer::Queued(ticket) => Some(At::Queued(ticket)),
-            // "The pool is released elsewhere": step 10 ends it, or has ended it by now.
+            // "The pool is released elsewhere": step 10 ends the schedule, or has done so.
             Offer::Released => None,
             Offer::NoThread => {
                 core.state.lock().stats.thread_failures += 1;
@@ -287,7 +282,7 @@ fn offer_all<S: Executor>(core: &Core<S>, due: &mut VecDeque<Due>, retry: &mut R
         };
         *retry = Retry::new();
         if let Some(at) = at {
-            // Step 5. "The note comes late": it may have run, or ended, since the offer.
+            // Step 5. "The note comes late": the task may have run or ended since the offer.
             let unneeded = core.state.lock().record_offer(next.id, at);
             drop(unneeded); // A ticket's drop takes the pool's lock: the timer's is free.
         }

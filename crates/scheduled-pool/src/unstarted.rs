@@ -1,10 +1,10 @@
-//! What a release took out before it started: it goes back to the caller, who may run it, or schedule it
-//! elsewhere.
+//! Schedules that `release_now` removed. The caller can run them or schedule them elsewhere.
 //!
-//! # What always holds
-//! 1. The schedule has ended with `Released` before its task is here: what the task returns goes to no
+//! # Invariants
+//! 1. The schedule has ended with `Released` before its task is returned, so the task's value goes to no
 //!    handle.
-//! 2. A task that is not taken is dropped with its place here, and a panic of that ends there.
+//! 2. A task that the caller does not take is dropped with its [`UnstartedSchedule`]; a panic of that drop
+//!    is caught.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,13 +16,13 @@ use sync_shim::foreign::drop_quietly;
 
 use crate::series::Series;
 
-/// What [`ScheduledPool::release_now`](crate::ScheduledPool::release_now) took out: the schedules, which
-/// it gives back, and how many tasks were the pool's own.
+/// Result of [`ScheduledPool::release_now`](crate::ScheduledPool::release_now): the schedules that it
+/// removed, and the number of unstarted tasks that were the pool's own.
 ///
 /// ```
 /// use std::time::Duration;
 /// use pool_core::Pool;
-/// use scheduled_pool::{ScheduledPool, UnstartedTask};
+/// use scheduled_pool::{ScheduledPool, TaskBuilderExt, UnstartedTask};
 ///
 /// let scheduled = ScheduledPool::new(Pool::builder().capacity(1).build()?);
 /// let hour = Duration::from_secs(3600);
@@ -33,8 +33,8 @@ use crate::series::Series;
 /// for schedule in unstarted {
 ///     assert_eq!(schedule.name(), Some("bill"));
 ///     match schedule.into_task() {
-///         UnstartedTask::Once(task) => task(), // Here and now, rather than not at all.
-///         other => println!("{other:?} goes on elsewhere, or not"),
+///         UnstartedTask::Once(task) => task(), // On this thread.
+///         other => println!("{other:?} is dropped"),
 ///     }
 /// }
 /// assert_eq!(sent.recv()?, 42);
@@ -51,28 +51,28 @@ impl Unstarted {
         Self { schedules, tasks }
     }
 
-    /// How many tasks and series never started, or not again, those that were the pool's own included.
+    /// Returns the number of removed schedules and of the pool's own unstarted tasks.
     pub fn len(&self) -> usize {
         self.schedules.len() + self.tasks
     }
 
-    /// Whether everything had started.
+    /// Returns whether nothing was removed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many of them were the pool's own: submitted or spawned, and dropped by its `release_now`.
+    /// Returns the number of the pool's own tasks, submitted or spawned, that its `release_now` dropped.
     pub fn tasks(&self) -> usize {
         self.tasks
     }
 
-    /// The schedules, in no particular order.
+    /// Returns the schedules, in no particular order.
     pub fn schedules(&self) -> &[UnstartedSchedule] {
         &self.schedules
     }
 }
 
-/// The schedules, in no particular order.
+/// Iterates over the schedules, in no particular order.
 impl IntoIterator for Unstarted {
     type Item = UnstartedSchedule;
     type IntoIter = IntoIter<UnstartedSchedule>;
@@ -82,15 +82,15 @@ impl IntoIterator for Unstarted {
     }
 }
 
-/// A schedule that a release ended before its task started, or between two runs of it.
+/// A schedule that a release removed before its task started, or between two runs of a series.
 ///
-/// Its handle says [`Released`](pool_core::JoinError::Released). Dropped, it drops the task with what
-/// that captured.
+/// Its handle has ended with [`Released`](pool_core::JoinError::Released). Dropping the schedule drops
+/// the task and its captures.
 pub struct UnstartedSchedule {
     name: Option<Cow<'static, str>>,
     type_name: &'static str,
     due: Option<Instant>,
-    /// `None` once it was taken.
+    /// `None` after `into_task`.
     task: Option<UnstartedTask>,
 }
 
@@ -109,33 +109,34 @@ impl UnstartedSchedule {
         }
     }
 
-    /// The name that it [was given](crate::ScheduledTaskBuilder::name).
+    /// Returns the task's [name](pool_core::TaskBuilder::name), if it has one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The type name of its closure.
+    /// Returns the type name of the closure.
     pub fn task(&self) -> &'static str {
         self.type_name
     }
 
-    /// When it was due; past if it waited for room, or for a worker. `None` if it was never.
+    /// Returns the due time, in the past if the task waited for room or for a worker. `None` for a time too
+    /// far away to express.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Whether it was a series.
+    /// Returns whether the schedule was a series.
     pub fn is_series(&self) -> bool {
         !matches!(self.task, Some(UnstartedTask::Once(_)))
     }
 
-    /// What it was to run.
+    /// Returns the task.
     ///
     /// # Panics
-    /// Never: it is taken once, with the schedule.
+    /// Never: the call consumes the schedule, so the task is there.
     pub fn into_task(mut self) -> UnstartedTask {
         let task = self.task.take();
-        task.expect("only this takes it, and it takes all")
+        task.expect("only this call takes the task")
     }
 }
 
@@ -157,8 +158,8 @@ impl fmt::Debug for UnstartedSchedule {
     }
 }
 
-/// What a schedule was to run, in the form of the call that schedules it again, in another scheduled
-/// pool. Values are dropped: there is no handle any more.
+/// The task of a removed schedule, in the form that the calls of another scheduled pool accept. Its
+/// values are dropped, since its handle has ended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -180,11 +181,12 @@ impl fmt::Debug for UnstartedSchedule {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub enum UnstartedTask {
-    /// To run once.
+    /// A task with one run: see [`spawn_after`](crate::ScheduledPool::spawn_after).
     Once(Box<dyn FnOnce() + Send>),
-    /// To run as the series says, with the runs that were left, until it breaks.
+    /// A series with the runs that were left: see
+    /// [`spawn_series_until`](crate::ScheduledPool::spawn_series_until).
     Series(Box<dyn FnMut() -> ControlFlow<()> + Send>, Series),
-    /// To run when it says, until it breaks.
+    /// A task that paces itself: see [`spawn_self_paced`](crate::ScheduledPool::spawn_self_paced).
     SelfPaced(Box<dyn FnMut() -> ControlFlow<(), Duration> + Send>),
 }
 

@@ -1,7 +1,7 @@
-//! Waiting for the end as a future, and the future that waits for rest, too (`rest.rs`).
+//! Async waits for the end, and the future behind async waits for rest (`rest.rs`).
 //!
-//! Not for: joining the timer thread, which blocks (`life.rs`). It has nothing to do any more when a
-//! future here is ready, and ends by itself.
+//! Not for: joining the timer thread, which blocks (`life.rs`). When a wait for the end is ready, the timer
+//! thread has no work left and exits by itself.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,16 +17,16 @@ use crate::pool::ScheduledPool;
 use crate::state::State;
 use crate::timer::Core;
 
-/// What a future waits for.
+/// The state that a future waits for.
 #[derive(Clone, Copy)]
 pub(crate) enum Awaited {
-    /// Nothing is accepted, and every schedule has ended.
+    /// The scheduled pool is released and every schedule has ended.
     End,
-    /// Nothing that is due is left to end.
+    /// Every due schedule has ended.
     Quiet,
 }
 
-/// Resolves once it has come, or at the deadline.
+/// Resolves when the state is reached, or at the deadline.
 pub(crate) struct StateFuture {
     core: Arc<Core<Members>>,
     members: Members,
@@ -51,7 +51,7 @@ impl StateFuture {
         }
     }
 
-    /// Whether it has come. If not, an event is entered for it, in the same section.
+    /// Returns whether the state is reached. If not, enters an event for it in the same section.
     fn look(&mut self) -> bool {
         let (mut event, now) = (EventFuture::new(), self.core.now());
         let mut state = self.core.state.lock();
@@ -67,7 +67,7 @@ impl StateFuture {
         has_come
     }
 
-    /// Takes the event back: whether it has come all the same.
+    /// Removes the event. Returns whether the state was reached in the meantime.
     fn leave(&mut self) -> bool {
         let Some(event) = self.event.take() else {
             return false;
@@ -100,7 +100,7 @@ impl Future for StateFuture {
                 continue;
             };
             if event.poll(context.waker()) {
-                this.event = None; // Of what is awaited, or of the timer thread's join: looks again.
+                this.event = None; // Set for this state or for the join of the timer thread, so check again.
             } else if !this.deadline.has_passed(&*this.core.clock, context.waker()) {
                 return Poll::Pending;
             } else if !this.leave() {
@@ -113,21 +113,20 @@ impl Future for StateFuture {
 impl Drop for StateFuture {
     fn drop(&mut self) {
         if self.members.process().is_current() {
-            self.leave(); // Its drop leaves nothing behind.
+            self.leave();
         }
     }
 }
 
-/// Waiting as a future, under any runtime: nothing here blocks, and dropping a future leaves nothing
-/// behind. Unlike the calls that block, it does not wait for the threads that have nothing to do any
-/// more: the timer's, and those of the pool's workers (see
+/// Async waits, for any runtime. The futures never block and can be dropped at any time. Unlike the blocking
+/// calls they do not wait until the timer thread and the pool's worker threads have exited (see
 /// [`WorkerPool::release_async`](pool_core::WorkerPool::release_async)).
 impl<P: Base> ScheduledPool<P> {
-    /// Resolves once it is released (by any handle, of it or of the pool), every schedule has ended,
-    /// and the pool has. It keeps nothing open.
+    /// Resolves when the scheduled pool is released (by any handle of it or of the pool), and every schedule
+    /// and the pool have ended. The future does not keep the scheduled pool open.
     ///
     /// # Errors
-    /// [`Rebooted`](WaitError::Rebooted) if the pool was, since it was released;
+    /// [`Rebooted`](WaitError::Rebooted) if the pool was rebooted after its release;
     /// [`Forked`](WaitError::Forked) in a forked child.
     pub fn wait_released_async(
         &self,
@@ -135,16 +134,16 @@ impl<P: Base> ScheduledPool<P> {
         self.end_async(false, None)
     }
 
-    /// [Releases](ScheduledPool::release), at the first poll, and resolves once every schedule and
-    /// the pool have ended; or at the deadline, by the pool's clock.
+    /// [Releases](ScheduledPool::release) the scheduled pool at the first poll. Resolves when every schedule
+    /// and the pool have ended, or at the deadline on the pool's clock.
     ///
-    /// Tasks scheduled once still run at their time, and are waited for: cancel them, or build with
-    /// another policy, to end earlier.
+    /// Pending tasks with one run still run when they are due, and the future waits for them. To end earlier,
+    /// cancel them or build with `run_pending(false)`.
     ///
     /// # Errors
-    /// Those of [`wait_released_async`](ScheduledPool::wait_released_async), and
-    /// [`TimedOut`](WaitError::TimedOut): also if the clock has no thread to wake the future at the
-    /// deadline. It is released all the same.
+    /// The errors of [`wait_released_async`](ScheduledPool::wait_released_async), and
+    /// [`TimedOut`](WaitError::TimedOut), also if the clock has no thread to wake the future at the deadline.
+    /// The scheduled pool is released in any case.
     pub fn release_async(
         &self,
         deadline: Option<Instant>,
@@ -168,7 +167,7 @@ impl<P: Base> ScheduledPool<P> {
     }
 }
 
-/// Every schedule has ended, and the pools have.
+/// Waits until every schedule and the pools have ended.
 async fn wait_for_end(
     core: Arc<Core<Members>>,
     members: Members,

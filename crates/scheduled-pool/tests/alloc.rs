@@ -1,4 +1,4 @@
-//! What schedules leave behind in memory. A binary of its own, for an allocator of its own.
+//! Memory left behind by schedules. A separate binary, because it replaces the allocator.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,

@@ -39,8 +39,8 @@
 //! ```
 //!
 //! - **An error that no retry cures** is a value: return `Ok(Err(..))`, and join with `???`.
-//! - **To cancel**: the handle's `cancel`, or a token, `scheduled.task().cancelled_by(&token)`. An attempt that
-//!   runs is asked to stop, and is the last.
+//! - **To cancel**: the handle's `cancel`, or a token, `scheduled.task().cancelled_by(&token)` with
+//!   [`TaskBuilderExt`](crate::scheduled_pool::TaskBuilderExt). A running attempt is asked to stop, and is the last.
 //! - **A release** ends it between two attempts, like a series; the builder's `continue_series(true)` lets it go
 //!   on. [`release_now`](crate::ScheduledPool::release_now) returns it.
 //! - **A panic is no failure**: it ends the task, and the handle has it.

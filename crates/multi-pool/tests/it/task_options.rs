@@ -193,10 +193,13 @@ fn a_task_that_blocks_in_any_pool_has_another_worker_there_meanwhile() {
         .max_compensation(1)
         .keep_alive(None);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
-    let (mut waits, mut senders) = (Vec::new(), Vec::new());
+    let (mut waits, mut senders, gate) = (Vec::new(), Vec::new(), Gate::new());
     for _ in 0..2 {
-        let (sender, receiver) = mpsc::channel();
-        let task = move || (here(), blocking(|| receiver.recv()));
+        let ((sender, receiver), held) = (mpsc::channel(), gate.clone());
+        let task = move || {
+            held.wait();
+            (here(), blocking(|| receiver.recv()))
+        };
         waits.push(pool.spawn(task).unwrap());
         senders.push(sender);
     }
@@ -204,6 +207,7 @@ fn a_task_that_blocks_in_any_pool_has_another_worker_there_meanwhile() {
     for sender in senders {
         pool.submit(move || sender.send(here())).unwrap();
     }
+    gate.open();
     for waits in waits {
         let (at, received) = waits.join().unwrap();
         assert_eq!(received, Ok(at));

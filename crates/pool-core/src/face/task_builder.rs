@@ -1,10 +1,12 @@
-//! Options of a single task, and the calls that hand it over with them.
+//! The builder of a single task: its options, and the calls that submit or spawn it with them.
 //!
-//! [`WorkerPool::submit`] and its variants bypass this file, so that tasks without options cost
-//! nothing extra.
+//! Not for: tasks without options. [`WorkerPool::submit`] and the other calls of a pool do not pay for
+//! options.
 //!
-//! An option is a field of [`TaskOptions`] and a setter of [`TaskBuilder`]. Its effect on an
-//! accepted task is in [`TaskRecord`](crate::task::record::TaskRecord).
+//! An option is a field of [`TaskOptions`] and a setter of [`TaskBuilder`]. Its effect on the accepted
+//! task is in [`TaskRecord`](crate::task::record::TaskRecord). The host decides how a task is accepted: a
+//! host implements [`SpawnWithOptions`] and [`SubmitWithOptions`], or takes the builder apart
+//! ([`TaskBuilder::into_parts`]).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,8 +27,9 @@ use crate::task::cancel::CancelToken;
 use crate::task::handle::JoinHandle;
 use crate::task::options::TaskOptions;
 
-/// Builder of a single task with options: a name, cancellation tokens, a latest start, a priority.
-/// Made by [`WorkerPool::task`].
+/// Sets the options of a single task (name, cancel tokens, start deadline, priority), then submits or
+/// spawns it. Returned by [`WorkerPool::task`] and by the `task` calls of groups, scopes and scheduled
+/// pools.
 ///
 /// ```
 /// use pool_core::{CancelToken, Pool};
@@ -42,15 +45,16 @@ use crate::task::options::TaskOptions;
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// The task costs one allocation, both for submit and spawn.
-#[must_use = "a task builder does nothing until a task is handed over"]
+/// On a pool, a task with options costs one allocation, whether submitted or spawned. On a scope or a
+/// scheduled pool it costs one allocation more than a task without options.
+#[must_use = "a task builder does nothing until its task is submitted or spawned"]
 pub struct TaskBuilder<'p, P> {
     host: &'p P,
     options: TaskOptions,
 }
 
 impl<'p, P> TaskBuilder<'p, P> {
-    /// Returns a builder of a task of this pool or group.
+    /// A builder of a task for `host`.
     pub fn of(host: &'p P) -> Self {
         Self {
             host,
@@ -58,35 +62,46 @@ impl<'p, P> TaskBuilder<'p, P> {
         }
     }
 
-    /// Names the task in reports of its panic, for task hooks, and for
-    /// [`current`](crate::current()).
+    /// The host and the options, for a host whose calls are in another crate.
+    #[doc(hidden)]
+    pub fn into_parts(self) -> (&'p P, TaskOptions) {
+        (self.host, self.options)
+    }
+
+    /// Sets the task's name, for reports of its panic, task hooks, and
+    /// [`current`](crate::current).
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.options.name = Some(name.into());
         self
     }
 
-    /// Adds a token that cancels the task. If there are several, each one cancels it.
+    /// Adds a token that cancels the task. Any of several tokens cancels it.
     ///
-    /// A cancelled task that has not started is not run. It stays in the queue until a worker takes
-    /// and drops it; its handle ends with [`JoinError::Cancelled`](crate::JoinError::Cancelled). A
-    /// running task can check [`current`](crate::current())`().is_cancelled()`. A call that
-    /// waits for room fails with [`SubmitError::Cancelled`].
+    /// A cancelled task that has not started is never run. It keeps its place in the queue (and, in a
+    /// scheduled pool, its due time) until a worker dequeues and drops it; then its handle ends with
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled). A running task is asked to stop:
+    /// [`current`](crate::current)`().is_cancelled()` returns `true`, and the run of a series is
+    /// its last. A call that waits for room fails with [`SubmitError::Cancelled`].
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.options.tokens.push(token.clone());
         self
     }
+}
 
-    /// Sets the latest start, by the pool's clock. A task that no worker has started by then is not
-    /// run: its handle ends with [`JoinError::Expired`](crate::JoinError::Expired), and it is
-    /// counted in [`Stats::expired`](crate::Stats::expired) when a worker takes it. A blocking call
-    /// waits for room at most until then; a future does not apply this limit.
+impl<P: OptionsHost> TaskBuilder<'_, P> {
+    /// Sets the time by which a worker must have started the task.
+    ///
+    /// A task that has not started at `when`, by the pool's clock, is never run: its handle ends with
+    /// [`JoinError::Expired`](crate::JoinError::Expired), and [`Stats::expired`](crate::Stats::expired)
+    /// counts it when a worker dequeues it. A blocking call waits for room until `when` at the latest;
+    /// an async call is not limited by it.
     pub fn start_before(mut self, when: Instant) -> Self {
         self.options.start_before = Some(when);
         self
     }
 
-    /// Sets the priority among queued tasks. It has no effect in a pool built without
-    /// [`priorities`](crate::Builder::priorities).
+    /// Sets the task's priority among queued tasks, in a pool built with
+    /// [`priorities`](crate::Builder::priorities). Other pools and scopes ignore it.
     ///
     /// ```
     /// use pool_core::{Pool, Priority};
@@ -107,11 +122,12 @@ impl<'p, P> TaskBuilder<'p, P> {
         self
     }
 
-    /// Hands over the task without a handle: see [`WorkerPool::submit`].
+    /// Submits the task, without a handle: see [`WorkerPool::submit`]. A scope returns `()`, since it
+    /// never rejects a task.
     ///
     /// # Errors
-    /// [`SubmitError`], which returns the task.
-    pub fn submit<T>(self, task: T) -> Result<(), SubmitError<T>>
+    /// Returns the task if it is rejected: see [`SubmitError`].
+    pub fn submit<T>(self, task: T) -> P::Submitted
     where
         P: SubmitWithOptions<T>,
     {
@@ -119,30 +135,30 @@ impl<'p, P> TaskBuilder<'p, P> {
         self.host.submit_with_options(task, self.options, on_full)
     }
 
-    /// As [`submit`](Self::submit), but refuses at a full pool: see [`WorkerPool::try_submit`].
+    /// Submits the task unless the pool is full: see [`WorkerPool::try_submit`].
     ///
     /// # Errors
-    /// [`SubmitError`], which returns the task.
+    /// Returns the task if it is rejected: see [`SubmitError`].
     pub fn try_submit<T>(self, task: T) -> Result<(), SubmitError<T>>
     where
-        P: SubmitWithOptions<T>,
+        P: SubmitWithOptions<T, Submitted = Result<(), SubmitError<T>>>,
     {
         self.host
             .submit_with_options(task, self.options, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most for a timeout: see
+    /// Submits the task, and waits for room until the timeout has passed: see
     /// [`WorkerPool::submit_timeout`].
     ///
     /// # Errors
-    /// [`SubmitError`], which returns the task.
+    /// Returns the task if it is rejected: see [`SubmitError`].
     pub fn submit_timeout<T>(
         self,
         task: T,
         timeout: impl Into<Timeout>,
     ) -> Result<(), SubmitError<T>>
     where
-        P: SubmitWithOptions<T>,
+        P: SubmitWithOptions<T, Submitted = Result<(), SubmitError<T>>>,
     {
         let on_full = OnFull::Wait(self.host.after(timeout.into()));
         self.host.submit_with_options(task, self.options, on_full)
@@ -151,23 +167,24 @@ impl<'p, P> TaskBuilder<'p, P> {
     /// Async version of [`submit`](Self::submit): see [`WorkerPool::submit_async`].
     ///
     /// # Errors
-    /// [`SubmitError`], which returns the task.
+    /// Returns the task if it is rejected: see [`SubmitError`].
     pub fn submit_async<T>(
         self,
         task: T,
-    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<P, T>
+    ) -> impl Future<Output = P::Submitted> + Send + Unpin + use<P, T>
     where
         P: AwaitWithOptions<T>,
     {
         self.host.submit_with_options_async(task, self.options)
     }
 
-    /// Hands over the task and returns a handle to its value: see [`WorkerPool::spawn`]. A task
-    /// group (`pool_util::TaskGroup`) keeps the handle itself.
+    /// Spawns the task and returns the handle of its value: see [`WorkerPool::spawn`]. A group keeps
+    /// the handle and returns `()` in its place. A scope returns the handle itself, since it never
+    /// rejects a task.
     ///
     /// # Errors
-    /// [`SubmitError`], which returns the task.
-    pub fn spawn<T>(self, task: T) -> Result<P::Handle, SubmitError<T>>
+    /// Returns the task if it is rejected: see [`SubmitError`].
+    pub fn spawn<T>(self, task: T) -> P::Spawned
     where
         P: SpawnWithOptions<T>,
     {
@@ -175,30 +192,30 @@ impl<'p, P> TaskBuilder<'p, P> {
         self.host.spawn_with_options(task, self.options, on_full)
     }
 
-    /// As [`spawn`](Self::spawn), but refuses at a full pool: see [`WorkerPool::try_spawn`].
+    /// Spawns the task unless the pool is full: see [`WorkerPool::try_spawn`].
     ///
     /// # Errors
-    /// [`SubmitError`], which returns the task.
-    pub fn try_spawn<T>(self, task: T) -> Result<P::Handle, SubmitError<T>>
+    /// Returns the task if it is rejected: see [`SubmitError`].
+    pub fn try_spawn<T, H>(self, task: T) -> Result<H, SubmitError<T>>
     where
-        P: SpawnWithOptions<T>,
+        P: SpawnWithOptions<T, Spawned = Result<H, SubmitError<T>>>,
     {
         self.host
             .spawn_with_options(task, self.options, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most for a timeout: see
+    /// Spawns the task, and waits for room until the timeout has passed: see
     /// [`WorkerPool::spawn_timeout`].
     ///
     /// # Errors
-    /// [`SubmitError`], which returns the task.
-    pub fn spawn_timeout<T>(
+    /// Returns the task if it is rejected: see [`SubmitError`].
+    pub fn spawn_timeout<T, H>(
         self,
         task: T,
         timeout: impl Into<Timeout>,
-    ) -> Result<P::Handle, SubmitError<T>>
+    ) -> Result<H, SubmitError<T>>
     where
-        P: SpawnWithOptions<T>,
+        P: SpawnWithOptions<T, Spawned = Result<H, SubmitError<T>>>,
     {
         let on_full = OnFull::Wait(self.host.after(timeout.into()));
         self.host.spawn_with_options(task, self.options, on_full)
@@ -207,11 +224,11 @@ impl<'p, P> TaskBuilder<'p, P> {
     /// Async version of [`spawn`](Self::spawn): see [`WorkerPool::spawn_async`].
     ///
     /// # Errors
-    /// [`SubmitError`], which returns the task.
+    /// Returns the task if it is rejected: see [`SubmitError`].
     pub fn spawn_async<T>(
         self,
         task: T,
-    ) -> impl Future<Output = Result<P::Handle, SubmitError<T>>> + Send + Unpin + use<P, T>
+    ) -> impl Future<Output = P::Spawned> + Send + Unpin + use<P, T>
     where
         P: AwaitWithOptions<T>,
     {
@@ -219,54 +236,50 @@ impl<'p, P> TaskBuilder<'p, P> {
     }
 }
 
-/// A pool or group that a [`TaskBuilder`] hands its task to.
+/// A host of a [`TaskBuilder`] whose tasks may have a start deadline and a priority.
 pub trait OptionsHost {
-    /// Policy of calls without a timeout at a full pool.
+    /// The host's policy for a full pool.
     fn usual(&self) -> OnFull;
-    /// The deadline of a wait that starts now, by the pool's clock; `None` if it has no limit.
+    /// When `timeout` has passed on the pool's clock; `None` if never.
     fn after(&self, timeout: Timeout) -> Option<Instant>;
 }
 
 /// Spawns tasks with options.
-#[expect(clippy::missing_errors_doc, reason = "documented on the builder")]
 pub trait SpawnWithOptions<T>: OptionsHost {
-    /// The caller's handle of the task.
-    type Handle;
+    /// What [`TaskBuilder::spawn`] returns: a handle, or an error with the task if the host may reject
+    /// it.
+    type Spawned;
     /// See [`TaskBuilder::spawn`].
-    fn spawn_with_options(
-        &self,
-        task: T,
-        options: TaskOptions,
-        on_full: OnFull,
-    ) -> Result<Self::Handle, SubmitError<T>>;
+    fn spawn_with_options(&self, task: T, options: TaskOptions, on_full: OnFull) -> Self::Spawned;
 }
 
 /// Submits tasks with options.
-#[expect(clippy::missing_errors_doc, reason = "documented on the builder")]
 pub trait SubmitWithOptions<T>: OptionsHost {
+    /// What [`TaskBuilder::submit`] returns.
+    type Submitted;
     /// See [`TaskBuilder::submit`].
     fn submit_with_options(
         &self,
         task: T,
         options: TaskOptions,
         on_full: OnFull,
-    ) -> Result<(), SubmitError<T>>;
+    ) -> Self::Submitted;
 }
 
-/// Async versions of [`SubmitWithOptions`] and [`SpawnWithOptions`].
-pub trait AwaitWithOptions<T>: SpawnWithOptions<T> {
+/// Submits and spawns tasks with options, asynchronously.
+pub trait AwaitWithOptions<T>: SpawnWithOptions<T> + SubmitWithOptions<T> {
     /// See [`TaskBuilder::submit_async`].
     fn submit_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<Self, T>;
+    ) -> impl Future<Output = Self::Submitted> + Send + Unpin + use<Self, T>;
     /// See [`TaskBuilder::spawn_async`].
     fn spawn_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Result<Self::Handle, SubmitError<T>>> + Send + Unpin + use<Self, T>;
+    ) -> impl Future<Output = Self::Spawned> + Send + Unpin + use<Self, T>;
 }
 
 impl<P: AdmitHandle> OptionsHost for P {
@@ -282,14 +295,9 @@ impl<T, P> SpawnWithOptions<T> for P
 where
     P: AdmitHandle<Runner: Accepts<T>>,
 {
-    type Handle = JoinHandle<<P::Runner as Accepts<T>>::Value>;
+    type Spawned = Result<JoinHandle<<P::Runner as Accepts<T>>::Value>, SubmitError<T>>;
 
-    fn spawn_with_options(
-        &self,
-        task: T,
-        options: TaskOptions,
-        on_full: OnFull,
-    ) -> Result<Self::Handle, SubmitError<T>> {
+    fn spawn_with_options(&self, task: T, options: TaskOptions, on_full: OnFull) -> Self::Spawned {
         self.admit().spawn_task(task, Some(options), on_full)
     }
 }
@@ -298,12 +306,14 @@ impl<T, P> SubmitWithOptions<T> for P
 where
     P: AdmitHandle<Runner: Accepts<T>>,
 {
+    type Submitted = Result<(), SubmitError<T>>;
+
     fn submit_with_options(
         &self,
         task: T,
         options: TaskOptions,
         on_full: OnFull,
-    ) -> Result<(), SubmitError<T>> {
+    ) -> Self::Submitted {
         self.admit().submit_recorded(task, options, on_full)
     }
 }
@@ -316,21 +326,21 @@ where
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<P, T> {
+    ) -> impl Future<Output = Self::Submitted> + Send + Unpin + use<P, T> {
         Arc::clone(self.admit()).submit_task_async(task, Some(options))
     }
     fn spawn_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
-    ) -> impl Future<Output = Result<Self::Handle, SubmitError<T>>> + Send + Unpin + use<P, T> {
+    ) -> impl Future<Output = Self::Spawned> + Send + Unpin + use<P, T> {
         Arc::clone(self.admit()).spawn_task_async(task, Some(options))
     }
 }
 
-/// Tasks with options.
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// Returns a builder of a single task with options: see [`TaskBuilder`].
+    /// Returns a builder that sets the options of a single task: name, cancel tokens, start deadline,
+    /// priority.
     pub fn task(&self) -> TaskBuilder<'_, Self> {
         TaskBuilder::of(self)
     }

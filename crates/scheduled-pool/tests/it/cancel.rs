@@ -1,4 +1,4 @@
-//! Cancelling: who wins, and what is freed when.
+//! Cancelling: the winner of races, and when memory is freed.
 
 use pool_core::JoinError;
 use scheduled_pool::{Missed, ScheduledHandle, Series};
@@ -92,7 +92,7 @@ fn a_task_that_runs_or_has_run_cannot_be_cancelled() {
 }
 
 #[testkit::test]
-fn three_hundred_thousand_cancelled_schedules_leave_nothing_behind() {
+fn three_hundred_thousand_cancelled_schedules_leave_no_memory_behind() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let third = 100_000;

@@ -1,4 +1,4 @@
-//! The pool under a scheduled pool is released, rebooted or dropped by others.
+//! Release, reboot and drop of the underlying pool by other handles.
 
 use pool_core::{JoinError, ManualClock, WaitError};
 use scheduled_pool::{ScheduledPool, Series};
@@ -7,7 +7,7 @@ use testkit::DropCounter;
 use crate::support::{Gates, Rig, SECOND, every_second, hold, secs, until, untimed};
 
 #[testkit::test]
-fn a_pool_released_elsewhere_ends_what_is_pending_at_once() {
+fn a_pool_released_elsewhere_ends_pending_schedules_at_once() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let (one, other) = (drops.token(), drops.token());
@@ -32,7 +32,7 @@ fn a_pool_released_elsewhere_ends_what_is_pending_at_once() {
 }
 
 #[testkit::test]
-fn a_pool_released_elsewhere_ends_what_waits_in_the_line_and_runs_what_it_accepted() {
+fn a_pool_released_elsewhere_ends_waiting_schedules_and_runs_accepted_ones() {
     let clock = ManualClock::new();
     let pool = untimed(1, &clock).queue_depth(1).build().unwrap();
     let rig = Rig::over(pool, clock);
@@ -56,7 +56,7 @@ fn a_pool_released_elsewhere_ends_what_waits_in_the_line_and_runs_what_it_accept
 }
 
 #[testkit::test]
-fn what_got_out_of_the_line_before_the_release_elsewhere_runs() {
+fn a_task_that_found_room_before_the_release_elsewhere_runs() {
     let clock = ManualClock::new();
     let pool = untimed(1, &clock).build().unwrap();
     let rig = Rig::over(pool, clock);
@@ -161,7 +161,7 @@ fn a_wait_for_the_end_does_not_wait_for_a_pool_that_was_rebooted_since() {
 }
 
 #[testkit::test]
-fn a_released_scheduled_pool_leaves_a_pool_alone_that_was_rebooted_since() {
+fn a_released_scheduled_pool_does_not_touch_a_rebooted_pool() {
     for now in [false, true] {
         let rig = Rig::new(1);
         let gates = Gates::new(1);
@@ -186,7 +186,7 @@ fn a_released_scheduled_pool_leaves_a_pool_alone_that_was_rebooted_since() {
 }
 
 #[testkit::test]
-fn over_a_released_pool_it_is_born_released() {
+fn a_scheduled_pool_over_a_released_pool_is_released() {
     let clock = ManualClock::new();
     let pool = untimed(1, &clock).build().unwrap();
     pool.release();
@@ -202,7 +202,7 @@ fn over_a_released_pool_it_is_born_released() {
 }
 
 #[testkit::test]
-fn two_scheduled_pools_over_one_pool_are_both_ended_by_its_release() {
+fn the_release_of_a_pool_ends_both_scheduled_pools_over_it() {
     let rig = Rig::new(1);
     let other = ScheduledPool::new(rig.pool.clone());
     let one = rig.scheduled.spawn_after(SECOND, || ()).unwrap();

@@ -1,4 +1,4 @@
-//! Times at the edges of what can be expressed.
+//! Extreme times and durations.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn a_delay_too_long_to_express_is_never_and_starves_nobody() {
         .map(|_| rig.scheduled.spawn_after(Duration::MAX, || ()).unwrap())
         .collect();
     let soon = rig.scheduled.spawn_after(TICK, || 1).unwrap();
-    assert!(never.iter().all(|handle| handle.due().is_none()));
+    assert!(never.iter().all(|handle| handle.next_due().is_none()));
     rig.clock.advance(TICK);
     assert_eq!(soon.join().unwrap(), 1);
     rig.clock.advance(secs(100 * 365 * 86_400));
@@ -32,7 +32,7 @@ fn a_delay_too_long_to_express_is_never_and_starves_nobody() {
     }
 }
 
-/// What Java's scheduler got wrong by an overflow: the head of its queue was compared with a time
+/// A bug of Java's scheduler, caused by an overflow: the head of its queue was compared with a time
 /// that had wrapped.
 #[testkit::test]
 fn every_kind_of_endless_delay_beside_an_expired_head_leaves_the_order_right() {

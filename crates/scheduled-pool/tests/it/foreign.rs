@@ -1,4 +1,4 @@
-//! Code that is not ours, in every place where it may run.
+//! User code in every place where it may run.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 }
 
 #[testkit::test]
-fn captures_whose_drop_panics_harm_nobody_however_their_schedule_ends() {
+fn a_panic_in_the_drop_of_captures_is_caught_however_the_schedule_ends() {
     let rig = Rig::new(1);
     let bomb = || {
         let bomb = PanicOnDrop::nested(3);
@@ -186,7 +186,7 @@ fn a_release_from_within_a_task_of_a_series_ends_it() {
 /// The pool is closed, but its releasing thread has not come to say so: what the timer offers in
 /// that moment is refused, and left to be ended by the releasing thread.
 #[testkit::test]
-fn what_a_released_pool_refuses_is_ended_by_who_released_it() {
+fn the_releasing_thread_ends_tasks_that_the_released_pool_rejects() {
     let rig = Rig::new(1);
     let (held, gate) = (hold(&rig.pool, 1), Gate::new());
     let mut waits = rig.pool.submit_async(|| ());
@@ -218,7 +218,7 @@ fn what_a_released_pool_refuses_is_ended_by_who_released_it() {
 }
 
 #[testkit::test]
-fn captures_that_are_released_may_wait_for_one_another_as_they_are_dropped() {
+fn destructors_of_released_captures_may_wait_for_each_other() {
     for elsewhere in [false, true] {
         let rig = Rig::new(1);
         let drops = DropCounter::new();
@@ -251,7 +251,7 @@ fn captures_that_are_released_may_wait_for_one_another_as_they_are_dropped() {
 }
 
 #[testkit::test]
-fn what_was_captured_may_wait_for_the_end_as_it_is_dropped() {
+fn destructors_of_captures_may_wait_for_the_end() {
     for cancels in [false, true] {
         let rig = Rig::new(1);
         let (scheduled, waited) = (rig.scheduled.downgrade(), Arc::new(Mutex::new(None)));
@@ -332,7 +332,7 @@ fn the_last_handle_of_a_pool_that_waits_for_its_end_is_dropped_after_the_handles
     let scheduled = ScheduledPool::new(pool);
     let mut task = scheduled.spawn_after(SECOND, || ()).unwrap();
     drop(scheduled);
-    // It lets the pool's task go on, which the drop of the pool's last handle waits for.
+    // Unblocks the pool's task, for whose end the drop of the pool's last handle waits.
     let opens = gate.clone();
     let waker = waker_fn(move || opens.open());
     let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));

@@ -1,4 +1,4 @@
-//! Scheduled pools in a forked child: no call waits there for threads that stayed behind.
+//! Scheduled pools in a forked child: no call waits for threads that do not exist there.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "an answer is looked at where the call is made"
@@ -13,6 +13,7 @@ use std::time::Instant;
 use pool_core::{JoinError, Pool, WaitError};
 use scheduled_pool::{
     ResetError, Retry, ScheduleError, ScheduledHandle, ScheduledPool, Series, SeriesHandle,
+    TaskBuilderExt,
 };
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
 
@@ -23,9 +24,9 @@ const STAYED: Result<(), WaitError> = Err(WaitError::Forked);
 /// A wait that has begun before the fork.
 type Started = Pin<Box<dyn Future<Output = Result<(), WaitError>>>>;
 
-/// What a child inherits.
+/// State that a child inherits.
 struct Inherited {
-    /// Its worker is busy, and its timer thread sleeps.
+    /// The worker is busy, and the timer thread sleeps.
     scheduled: ScheduledPool,
     later: Instant,
     once: Option<ScheduledHandle<()>>,
@@ -59,21 +60,21 @@ fn retry() -> Retry {
 
 const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "ScheduledPool::spawn_after" => refused(it.scheduled.spawn_after(SECOND, || ()));
-    "ScheduledTaskBuilder::spawn_after" => refused(it.scheduled.task().name("n").spawn_after(SECOND, || ()));
+    "TaskBuilderExt::spawn_after" => refused(it.scheduled.task().name("n").spawn_after(SECOND, || ()));
     "ScheduledPool::spawn_at" => refused(it.scheduled.spawn_at(it.later, || ()));
-    "ScheduledTaskBuilder::spawn_at" => refused(it.scheduled.task().name("n").spawn_at(it.later, || ()));
+    "TaskBuilderExt::spawn_at" => refused(it.scheduled.task().name("n").spawn_at(it.later, || ()));
     "ScheduledPool::spawn_at_fixed_rate" => refused(it.scheduled.spawn_at_fixed_rate(SECOND, SECOND, || ()));
-    "ScheduledTaskBuilder::spawn_at_fixed_rate" => refused(it.scheduled.task().name("n").spawn_at_fixed_rate(SECOND, SECOND, || ()));
+    "TaskBuilderExt::spawn_at_fixed_rate" => refused(it.scheduled.task().name("n").spawn_at_fixed_rate(SECOND, SECOND, || ()));
     "ScheduledPool::spawn_with_fixed_delay" => refused(it.scheduled.spawn_with_fixed_delay(SECOND, SECOND, || ()));
-    "ScheduledTaskBuilder::spawn_with_fixed_delay" => refused(it.scheduled.task().name("n").spawn_with_fixed_delay(SECOND, SECOND, || ()));
+    "TaskBuilderExt::spawn_with_fixed_delay" => refused(it.scheduled.task().name("n").spawn_with_fixed_delay(SECOND, SECOND, || ()));
     "ScheduledPool::spawn_series" => refused(it.scheduled.spawn_series(SECOND, &series(), || ()));
-    "ScheduledTaskBuilder::spawn_series" => refused(it.scheduled.task().name("n").spawn_series(SECOND, &series(), || ()));
+    "TaskBuilderExt::spawn_series" => refused(it.scheduled.task().name("n").spawn_series(SECOND, &series(), || ()));
     "ScheduledPool::spawn_series_until" => refused(it.scheduled.spawn_series_until(SECOND, &series(), || ControlFlow::Continue(())));
-    "ScheduledTaskBuilder::spawn_series_until" => refused(it.scheduled.task().name("n").spawn_series_until(SECOND, &series(), || ControlFlow::Continue(())));
+    "TaskBuilderExt::spawn_series_until" => refused(it.scheduled.task().name("n").spawn_series_until(SECOND, &series(), || ControlFlow::Continue(())));
     "ScheduledPool::spawn_self_paced" => refused(it.scheduled.spawn_self_paced(SECOND, || ControlFlow::<(), _>::Continue(SECOND)));
-    "ScheduledTaskBuilder::spawn_self_paced" => refused(it.scheduled.task().name("n").spawn_self_paced(SECOND, || ControlFlow::<(), _>::Continue(SECOND)));
+    "TaskBuilderExt::spawn_self_paced" => refused(it.scheduled.task().name("n").spawn_self_paced(SECOND, || ControlFlow::<(), _>::Continue(SECOND)));
     "ScheduledPool::spawn_retrying" => refused(it.scheduled.spawn_retrying(&retry(), || Ok::<(), u8>(())));
-    "ScheduledTaskBuilder::spawn_retrying" => refused(it.scheduled.task().name("n").spawn_retrying(&retry(), || Ok::<(), u8>(())));
+    "TaskBuilderExt::spawn_retrying" => refused(it.scheduled.task().name("n").spawn_retrying(&retry(), || Ok::<(), u8>(())));
     "ScheduledHandle::join" => lost(it.once.take().expect("it is there").join());
     "ScheduledHandle::join_timeout" => it.once.take().expect("it is there").join_timeout(SECOND).is_ok_and(lost);
     "ScheduledHandle::join_timeout" => it.once.take().expect("it is there").join_timeout(it.later).is_ok_and(lost);
@@ -82,14 +83,14 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "ScheduledHandle::cancel" => !it.once.as_ref().expect("it is there").cancel() && it.once.as_ref().expect("it is there").is_finished();
     "ScheduledHandle::reset_after" => it.once.as_ref().expect("it is there").reset_after(SECOND) == Err(ResetError::Forked);
     "ScheduledHandle::reset_at" => it.once.as_ref().expect("it is there").reset_at(it.later) == Err(ResetError::Forked);
-    "SeriesHandle::join" => lost(it.series.take().expect("it is there").join());
-    "SeriesHandle::join_timeout" => it.series.take().expect("it is there").join_timeout(SECOND).is_ok_and(lost);
-    "SeriesHandle::join_timeout" => it.series.take().expect("it is there").join_timeout(it.later).is_ok_and(lost);
-    "SeriesHandle::try_join" => it.series.take().expect("it is there").try_join().is_ok_and(lost);
-    "SeriesHandle::poll" => lost(ready(it.series.as_mut().expect("it is there")));
-    "SeriesHandle::cancel" => !it.series.as_ref().expect("it is there").cancel() && it.series.as_ref().expect("it is there").is_finished();
-    "SeriesHandle::reset_after" => it.series.as_ref().expect("it is there").reset_after(SECOND) == Err(ResetError::Forked);
-    "SeriesHandle::reset_at" => it.series.as_ref().expect("it is there").reset_at(it.later) == Err(ResetError::Forked);
+    "ScheduledHandle::join" => lost(it.series.take().expect("it is there").join());
+    "ScheduledHandle::join_timeout" => it.series.take().expect("it is there").join_timeout(SECOND).is_ok_and(lost);
+    "ScheduledHandle::join_timeout" => it.series.take().expect("it is there").join_timeout(it.later).is_ok_and(lost);
+    "ScheduledHandle::try_join" => it.series.take().expect("it is there").try_join().is_ok_and(lost);
+    "ScheduledHandle::poll" => lost(ready(it.series.as_mut().expect("it is there")));
+    "ScheduledHandle::cancel" => !it.series.as_ref().expect("it is there").cancel() && it.series.as_ref().expect("it is there").is_finished();
+    "ScheduledHandle::reset_after" => it.series.as_ref().expect("it is there").reset_after(SECOND) == Err(ResetError::Forked);
+    "ScheduledHandle::reset_at" => it.series.as_ref().expect("it is there").reset_at(it.later) == Err(ResetError::Forked);
     "ScheduledPool::wait_idle" => it.scheduled.wait_idle() == STAYED;
     "ScheduledPool::wait_idle_timeout" => it.scheduled.wait_idle_timeout(SECOND) == STAYED;
     "ScheduledPool::wait_idle_timeout" => it.scheduled.wait_idle_timeout(it.later) == STAYED;

@@ -1,4 +1,4 @@
-//! Handles that come and go, and who keeps what alive.
+//! Lifetimes: clones, weak handles, and drops of scheduled pools.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ fn sole(policy: DropPolicy) -> (ManualClock, ScheduledPool, pool_core::WeakPool)
 }
 
 #[testkit::test]
-fn clones_are_one_scheduled_pool() {
+fn clones_share_one_scheduled_pool() {
     let rig = Rig::new(1);
     let clone = rig.scheduled.clone();
     let handle = clone.spawn_after(SECOND, || ()).unwrap();
@@ -29,7 +29,7 @@ fn clones_are_one_scheduled_pool() {
 }
 
 #[testkit::test]
-fn what_is_pending_still_comes_after_the_last_handle_is_dropped() {
+fn pending_tasks_still_run_after_the_last_handle_is_dropped() {
     for policy in [DropPolicy::Drain, DropPolicy::Join, DropPolicy::Discard] {
         let (clock, scheduled, pool) = sole(policy);
         let handles: Vec<_> = (1..=3)
@@ -98,7 +98,7 @@ fn a_cancel_after_the_last_handles_drop_lets_the_pool_go() {
 }
 
 #[testkit::test]
-fn a_weak_handle_keeps_nothing_open() {
+fn a_weak_handle_does_not_keep_the_pool_open() {
     let (clock, scheduled, pool) = sole(DropPolicy::Drain);
     let weak = scheduled.downgrade();
     let handle = weak
@@ -171,7 +171,7 @@ fn a_task_that_holds_its_scheduled_pool_is_no_leak_once_it_is_released() {
 }
 
 #[testkit::test]
-fn nothing_is_in_memory_after_the_end() {
+fn no_memory_is_left_after_the_end() {
     let drops = DropCounter::new();
     let clock = ManualClock::new();
     let token = drops.token();

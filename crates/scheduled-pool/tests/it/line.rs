@@ -1,4 +1,4 @@
-//! How a due task gets into the pool.
+//! Admission of due tasks into the pool.
 
 use std::thread;
 
@@ -76,7 +76,7 @@ fn a_due_task_waits_though_the_pool_lets_nobody_wait() {
 }
 
 #[testkit::test]
-fn due_tasks_take_no_place_of_those_who_may_wait() {
+fn due_tasks_do_not_count_against_max_waiting() {
     let clock = ManualClock::new();
     let pool = untimed(1, &clock).max_waiting(1).build().unwrap();
     let rig = Rig::over(pool, clock);

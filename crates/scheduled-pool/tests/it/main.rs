@@ -1,4 +1,4 @@
-//! The scheduled pool's behaviour, on threads and a clock moved by hand.
+//! Tests of the scheduled pool with threads and a manual clock.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,

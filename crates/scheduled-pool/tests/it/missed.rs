@@ -1,4 +1,4 @@
-//! What becomes of ticks at which the run before has not ended.
+//! Policies for missed ticks.
 
 use scheduled_pool::{Missed, SeriesHandle};
 
@@ -28,7 +28,7 @@ fn slow_first(missed: Missed) -> (Rig, SeriesHandle, Stamps) {
 #[testkit::test]
 fn skip_drops_missed_ticks_and_goes_on_at_the_next() {
     let (rig, series, stamps) = slow_first(Missed::Skip);
-    // It ended at 5, so the tick at 5 is not missed: those at 2, 3 and 4 are.
+    // The run ended at 5, so it missed the ticks at 2, 3 and 4, but not the tick at 5.
     until(|| series.runs() == 2);
     assert_eq!((series.missed(), stamps.seconds()), (3, vec![1, 5]));
     rig.walk(3, || series.runs());

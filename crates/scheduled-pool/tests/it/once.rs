@@ -1,4 +1,4 @@
-//! Tasks with one run: when they come, in which order, and what their handles say.
+//! Tasks with one run: due times, order, and outcomes.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn a_task_runs_when_it_is_due_and_not_a_nanosecond_before() {
     // Something else makes the timer look at the time once more.
     let other = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
     other.join().unwrap();
-    assert_eq!(handle.due(), Some(rig.start + SECOND));
+    assert_eq!(handle.next_due(), Some(rig.start + SECOND));
     assert_eq!((rig.scheduled.pending(), stamps.len()), (1, 0));
     rig.clock.advance(TICK);
     handle.join().unwrap();

@@ -1,4 +1,4 @@
-//! Series that end themselves, or choose when they go on.
+//! Series that end themselves or set their own pace.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn a_series_that_does_not_break_has_its_runs_and_outlives_a_panic() {
 }
 
 #[testkit::test]
-fn a_self_paced_series_runs_after_the_delays_that_it_names_and_gives_a_value() {
+fn a_self_paced_series_runs_after_the_delays_it_returns_and_ends_with_a_value() {
     let rig = Rig::new(1);
     let stamps = rig.stamps();
     let (log, mut delay) = (stamps.clone(), SECOND);
@@ -86,7 +86,7 @@ fn a_self_paced_series_runs_after_the_delays_that_it_names_and_gives_a_value() {
 }
 
 #[testkit::test]
-fn a_delay_of_nothing_is_the_next_place_in_the_queue() {
+fn a_delay_of_zero_queues_the_next_run_behind_due_schedules() {
     let rig = Rig::new(1);
     let order = crate::support::Journal::new();
     let (log, mut runs) = (order.clone(), 0);
@@ -153,7 +153,7 @@ fn a_panic_ends_a_self_paced_series() {
 }
 
 #[testkit::test]
-fn a_refused_series_comes_back_unrun_whichever_kind_it_is() {
+fn every_kind_of_rejected_series_is_returned_unrun() {
     let rig = Rig::new(1);
     let until = |break_at: u32| {
         move || {

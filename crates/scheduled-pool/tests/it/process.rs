@@ -1,4 +1,4 @@
-//! Processes: how one ends, and what a fork may have left locked.
+//! Process exit, and locks held during a fork.
 #![cfg(unix)]
 
 use std::future::Future;

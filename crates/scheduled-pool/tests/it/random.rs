@@ -1,5 +1,5 @@
-//! Random programs of schedules, cancels, time and releases: every handle ends, every run is
-//! counted, nothing is early, nothing is left.
+//! Random programs of schedules, cancels, clock steps and releases: every handle ends, every run is
+//! counted, no run is early, and no schedule is left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -150,7 +150,7 @@ impl Program {
 }
 
 #[testkit::test]
-fn random_programs_end_with_every_handle_told_and_nothing_left() {
+fn random_programs_end_every_handle_and_leave_no_schedule() {
     let mut rng = Rng::from_env();
     for _ in 0..400 {
         let mut program = Program::new(rng.split());

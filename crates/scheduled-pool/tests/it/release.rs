@@ -1,4 +1,4 @@
-//! The release of a scheduled pool: what still comes, what ends, and when the pool follows.
+//! Releasing a scheduled pool: which schedules still run, which end, and when the pool is released.
 
 use pool_core::{JoinError, ManualClock, WaitError};
 use scheduled_pool::{Builder, ScheduleError, ScheduledPool};
@@ -102,7 +102,7 @@ fn a_run_that_is_under_way_at_the_release_is_the_last_of_its_series() {
 }
 
 #[testkit::test]
-fn without_run_pending_what_is_not_due_ends_and_what_is_due_still_runs() {
+fn without_run_pending_a_release_ends_pending_tasks_and_due_tasks_still_run() {
     let rig = built(|builder| builder.run_pending(false));
     let gate = hold(&rig.pool, 1);
     let drops = DropCounter::new();
@@ -186,7 +186,7 @@ fn release_now_may_follow_a_release() {
 }
 
 #[testkit::test]
-fn the_shutdown_matrix_keeps_and_ends_what_it_was_told_to() {
+fn each_release_policy_keeps_and_ends_the_right_schedules() {
     for (keep, go_on) in [(true, true), (true, false), (false, true), (false, false)] {
         let rig = built(|builder| builder.run_pending(keep).continue_series(go_on));
         let now = rig.scheduled.spawn_after(secs(0), || 1).unwrap();
@@ -257,7 +257,7 @@ fn a_wait_that_came_before_the_release_of_an_unused_pool_ends_with_it() {
 }
 
 #[testkit::test]
-fn what_is_due_in_the_line_at_the_release_runs_before_the_pool_follows() {
+fn due_tasks_in_the_wait_queue_run_before_the_pool_is_released() {
     let rig = Rig::new(1);
     let gate = hold(&rig.pool, 1);
     let due = rig.scheduled.spawn_after(SECOND, || 1).unwrap();

@@ -1,4 +1,4 @@
-//! Another time for a run that is pending.
+//! Resetting pending runs.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ fn a_task_that_is_reset_runs_at_its_new_time_and_not_at_the_old_one() {
     rig.clock.advance(SECOND);
     assert_eq!(later.reset_after(secs(4)), Ok(()));
     assert_eq!(earlier.reset_at(rig.start + secs(3)), Ok(()));
-    assert_eq!(later.due(), Some(rig.start + secs(5)));
-    assert_eq!(earlier.due(), Some(rig.start + secs(3)));
+    assert_eq!(later.next_due(), Some(rig.start + secs(5)));
+    assert_eq!(earlier.next_due(), Some(rig.start + secs(3)));
     rig.clock.advance(secs(2));
     earlier.join().unwrap();
     rig.clock.advance(SECOND + BUT_A_TICK);
@@ -35,7 +35,7 @@ fn a_task_that_is_reset_runs_at_its_new_time_and_not_at_the_old_one() {
 }
 
 #[testkit::test]
-fn a_task_whose_time_has_come_keeps_it_while_it_waits_for_room_and_while_it_runs() {
+fn a_due_or_running_task_cannot_be_reset() {
     let rig = Rig::new(1);
     let held = hold(&rig.pool, 1);
     let gates = Gates::new(1);
@@ -63,9 +63,9 @@ fn a_schedule_that_has_ended_has_no_other_time() {
     rig.end();
 }
 
-/// It would keep the pool open for longer, perhaps for ever.
+/// A reset would keep the pool open for longer, perhaps for ever.
 #[testkit::test]
-fn what_goes_on_after_a_release_keeps_its_time() {
+fn schedules_that_outlive_a_release_cannot_be_reset() {
     let rig = Rig::new(1);
     let pending = rig.scheduled.spawn_after(SECOND, || 7).unwrap();
     rig.scheduled.release();
@@ -86,12 +86,12 @@ fn what_goes_on_after_a_release_keeps_its_time() {
 fn a_task_that_is_never_due_can_be_given_a_time_and_the_other_way_round() {
     let rig = Rig::new(1);
     let task = rig.scheduled.spawn_after(Duration::MAX, || 7).unwrap();
-    assert_eq!(task.due(), None);
+    assert_eq!(task.next_due(), None);
     assert_eq!(task.reset_after(SECOND), Ok(()));
     rig.sleeps_until(SECOND);
     assert_eq!(task.reset_after(Duration::MAX), Ok(()));
     rig.clock.advance(secs(100));
-    assert_eq!((task.due(), task.is_finished()), (None, false));
+    assert_eq!((task.next_due(), task.is_finished()), (None, false));
     assert_eq!(
         task.reset_at(rig.start),
         Ok(()),
@@ -102,7 +102,7 @@ fn a_task_that_is_never_due_can_be_given_a_time_and_the_other_way_round() {
 }
 
 #[testkit::test]
-fn the_ticks_of_a_series_are_counted_from_the_time_that_it_was_given() {
+fn a_reset_series_counts_its_ticks_from_the_new_time() {
     let rig = Rig::new(1);
     let stamps = rig.stamps();
     let task = stamps.clone();
@@ -141,7 +141,7 @@ fn a_series_in_a_run_is_not_given_another_time() {
 }
 
 #[testkit::test]
-fn a_pool_released_elsewhere_has_ended_what_would_be_reset() {
+fn schedules_of_a_pool_released_elsewhere_cannot_be_reset() {
     let rig = Rig::new(1);
     let task = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
     rig.pool.release();
@@ -152,7 +152,7 @@ fn a_pool_released_elsewhere_has_ended_what_would_be_reset() {
 
 /// The case that it is for: a connection is idle until there is no sign of life for so long.
 #[testkit::test]
-fn a_time_out_that_is_put_off_again_and_again_costs_one_schedule() {
+fn a_time_out_postponed_repeatedly_costs_one_schedule() {
     let rig = Rig::new(1);
     let scheduled: &ScheduledPool = &rig.scheduled;
     let idle = scheduled.spawn_after(secs(3), || "hang up").unwrap();

@@ -1,4 +1,4 @@
-//! Waiting for rest: nothing that is due is left to end, and the pool is idle.
+//! Waiting for rest: every due schedule has ended, and the pool is idle.
 
 use std::io;
 use std::pin::pin;
@@ -33,7 +33,7 @@ fn waits(rig: &Rig) -> (thread::JoinHandle<Result<(), WaitError>>, Arc<AtomicBoo
 }
 
 #[testkit::test]
-fn what_is_due_later_holds_no_wait_for_rest_up() {
+fn a_wait_for_rest_ignores_schedules_that_are_due_later() {
     let rig = Rig::new(1);
     assert_eq!(rig.scheduled.wait_idle(), Ok(()), "nothing was scheduled");
     let later = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
@@ -45,7 +45,7 @@ fn what_is_due_later_holds_no_wait_for_rest_up() {
 }
 
 #[testkit::test]
-fn a_wait_for_rest_waits_for_what_is_due_wherever_it_is() {
+fn a_wait_for_rest_waits_for_due_schedules_in_any_place() {
     let rig = Rig::new(1);
     let gates = Gates::new(2);
     let runs = rig
@@ -53,7 +53,7 @@ fn a_wait_for_rest_waits_for_what_is_due_wherever_it_is() {
         .spawn_after(secs(0), gates.task(|| ()))
         .unwrap();
     gates.reached(0);
-    // It waits for room.
+    // The due task waits for room.
     let waiting = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
     until(|| rig.pool.waiting() == 1);
     let (waiter, returned) = waits(&rig);
@@ -138,7 +138,7 @@ fn a_wait_for_rest_ends_at_its_deadline_and_is_refused_on_a_worker() {
 }
 
 #[testkit::test]
-fn a_wait_for_rest_as_a_future_is_woken_for_it_and_leaves_nothing_behind() {
+fn an_async_wait_for_rest_is_woken_and_leaves_no_event_behind() {
     let rig = Rig::new(1);
     let gates = Gates::new(1);
     let due = rig
@@ -162,7 +162,7 @@ fn a_wait_for_rest_as_a_future_is_woken_for_it_and_leaves_nothing_behind() {
 }
 
 #[testkit::test]
-fn a_release_ends_a_wait_for_rest_that_it_takes_the_tasks_of() {
+fn a_release_that_removes_the_due_tasks_ends_a_wait_for_rest() {
     let rig = Rig::new(1);
     let gate = hold(&rig.pool, 1);
     let due = rig.scheduled.spawn_after(secs(0), || ()).unwrap();

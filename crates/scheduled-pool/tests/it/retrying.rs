@@ -1,4 +1,4 @@
-//! Tasks that are tried again after a failure.
+//! Retrying of failed tasks.
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow::{Break, Continue};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use pool_core::{CancelToken, Clock, JoinError};
-use scheduled_pool::{Retry, ScheduleError, SeriesHandle, UnstartedTask};
+use scheduled_pool::{Retry, ScheduleError, SeriesHandle, TaskBuilderExt, UnstartedTask};
 use testkit::Gate;
 
 use crate::support::{BUT_A_TICK, Rig, SECOND, TICK, secs, until};
@@ -83,7 +83,7 @@ fn the_last_error_is_in_the_handle_once_the_policy_gives_up() {
 }
 
 #[testkit::test]
-fn an_attempt_with_jitter_comes_between_one_half_of_the_delay_and_all_of_it() {
+fn jitter_keeps_each_delay_between_half_and_all_of_it() {
     let rig = Rig::new(1);
     let policy = Retry::exponential(secs(2));
     let series = rig

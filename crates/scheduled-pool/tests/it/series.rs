@@ -1,4 +1,4 @@
-//! Series: their rhythm, their runs, their ends.
+//! Series: due times, runs and ends.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -108,7 +108,7 @@ fn a_series_never_overlaps_with_itself() {
 }
 
 #[testkit::test]
-fn a_series_holds_one_place_in_the_line_at_most() {
+fn a_series_holds_at_most_one_place_in_the_wait_queue() {
     let rig = Rig::new(1);
     let gate = hold(&rig.pool, 1);
     let series = rig
@@ -182,7 +182,7 @@ fn a_series_told_to_continue_survives_its_panics() {
 }
 
 #[testkit::test]
-fn a_series_ends_after_as_many_runs_as_it_was_given() {
+fn a_series_ends_after_its_maximum_number_of_runs() {
     let rig = Rig::new(1);
     let (drops, most) = (DropCounter::new(), NonZeroU64::new(2).unwrap());
     let token = drops.token();

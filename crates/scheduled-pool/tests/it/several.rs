@@ -1,4 +1,4 @@
-//! Schedules over several pools that are one.
+//! Scheduled pools over a multi-pool.
 
 use std::sync::Arc;
 use std::thread;
@@ -32,7 +32,7 @@ fn a_due_task_goes_to_the_pool_that_has_a_worker_free() {
     let (scheduled, _clock) = two();
     let held = hold(scheduled.pool());
     for number in 0..6 {
-        // One that went to the other pool would wait for the gate.
+        // A task in the other pool would wait for the gate.
         let task = scheduled
             .spawn_after(Duration::ZERO, move || number)
             .unwrap();
@@ -82,7 +82,7 @@ fn a_series_runs_on_all_of_them_and_ends_with_the_release() {
 }
 
 #[testkit::test]
-fn pools_that_are_released_elsewhere_end_what_is_pending_and_what_waits() {
+fn pools_released_elsewhere_end_pending_and_waiting_schedules() {
     let (scheduled, clock) = two();
     let gates = [hold(scheduled.pool()), hold(scheduled.pool())];
     let due = [(); 2].map(|()| scheduled.spawn_after(SECOND, || ()).unwrap());
@@ -100,7 +100,7 @@ fn pools_that_are_released_elsewhere_end_what_is_pending_and_what_waits() {
 }
 
 #[testkit::test]
-fn a_release_now_counts_what_was_scheduled_and_what_was_the_pools() {
+fn release_now_counts_schedules_and_the_pools_own_tasks() {
     let clock = ManualClock::new();
     let pools = MultiPool::builder(untimed(1, &clock).queue_depth(4)).pools(2);
     let scheduled = ScheduledPool::new(pools.build().unwrap());
@@ -122,7 +122,7 @@ fn a_release_now_counts_what_was_scheduled_and_what_was_the_pools() {
 }
 
 #[testkit::test]
-fn a_worker_of_either_pool_may_not_wait_for_the_end_nor_join_what_has_not_begun() {
+fn workers_of_either_pool_may_not_wait_for_the_end_nor_join_unstarted_tasks() {
     let (scheduled, _clock) = two();
     for _ in 0..2 {
         let weak: WeakScheduledPool<MultiPool> = scheduled.downgrade();

@@ -1,4 +1,4 @@
-//! What several modules of these tests need. Nothing here waits for time.
+//! Helpers shared by the tests. None of them waits for real time.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -20,7 +20,7 @@ pub(crate) fn until(condition: impl Fn() -> bool) {
     }
 }
 
-/// So many seconds.
+/// Returns a duration in seconds.
 pub(crate) fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -132,7 +132,7 @@ impl Stamps {
     }
 }
 
-/// What happened, in order. Clones write into the same one.
+/// A log of events in order. Clones share it.
 #[derive(Debug)]
 pub(crate) struct Journal<T>(Arc<Mutex<Vec<T>>>);
 

@@ -1,4 +1,4 @@
-//! Scheduled tasks with a name and a token.
+//! Scheduled tasks with names and cancel tokens.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pool_core::{CancelToken, JoinError, Pool, current};
-use scheduled_pool::{ScheduledPool, Series};
+use scheduled_pool::{ScheduledPool, Series, TaskBuilderExt};
 use testkit::Gate;
 
 use crate::support::{Rig, SECOND, until, untimed};

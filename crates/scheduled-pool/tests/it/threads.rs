@@ -1,4 +1,4 @@
-//! The timer thread, and threads that cannot be had.
+//! The timer thread, and failures to start threads.
 
 use std::io;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ fn watched() -> (Rig, Arc<Counts>) {
 }
 
 #[testkit::test]
-fn one_thread_waits_for_all_schedules_and_is_called_what_it_is() {
+fn one_named_thread_waits_for_all_schedules() {
     let (rig, counts) = watched();
     let handles: Vec<_> = (0..100)
         .map(|number| {
@@ -136,7 +136,7 @@ fn a_sleeping_timer_waits_once_for_each_time_and_does_not_poll() {
             rig.sleeps_until(secs(second as u64 + 1));
         }
     }
-    // It asks the time when it wakes, after each batch, and at each run's start and end.
+    // The clock is read when the timer wakes, after each batch, and at each run's start and end.
     assert!(counts.reads.load(SeqCst) < 20 * 8);
     rig.end();
 }
@@ -162,7 +162,7 @@ fn a_later_schedule_and_a_cancel_wake_nobody() {
 }
 
 #[testkit::test]
-fn nobody_waits_on_the_clock_while_nothing_is_pending() {
+fn no_thread_waits_on_the_clock_while_no_schedule_is_pending() {
     let rig = Rig::new(1);
     assert_eq!(rig.clock.sleepers(), 0);
     let handle = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
@@ -171,7 +171,7 @@ fn nobody_waits_on_the_clock_while_nothing_is_pending() {
     handle.join().unwrap();
     rig.clock.advance(secs(1000));
     assert_eq!(rig.clock.sleepers(), 0);
-    // It is woken from there, too.
+    // A wake-up ends this sleep as well.
     assert_eq!(
         rig.scheduled
             .spawn_after(secs(0), || 5)
@@ -307,7 +307,7 @@ fn a_task_held_for_want_of_a_thread_can_be_cancelled_and_released() {
 }
 
 #[testkit::test]
-fn what_comes_after_a_held_task_that_was_cancelled_is_offered_in_its_turn() {
+fn tasks_behind_a_cancelled_held_task_are_offered_in_order() {
     let clock = ManualClock::new();
     let rig = Rig::over(refusing(1, &clock), clock);
     let first = rig.scheduled.spawn_after(SECOND, || 1).unwrap();
@@ -354,7 +354,7 @@ fn points_of_time_before_the_pools_making_keep_their_order_and_their_due_times()
     let held = schedule(9);
     rig.sleeps_until(MILLI);
     let handles = [1, 5, 3, 4, 2].map(schedule);
-    let dues = handles.each_ref().map(ScheduledHandle::due);
+    let dues = handles.each_ref().map(ScheduledHandle::next_due);
     assert_eq!(dues, [1, 5, 3, 4, 2].map(|seconds| Some(ago(seconds))));
     rig.clock.advance(MILLI);
     held.join().unwrap();

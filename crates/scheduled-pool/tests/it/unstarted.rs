@@ -6,13 +6,13 @@ use std::ops::ControlFlow::Break;
 use std::sync::Arc;
 
 use pool_core::{JoinError, current};
-use scheduled_pool::{Missed, OnPanic, Series, UnstartedTask};
+use scheduled_pool::{Missed, OnPanic, Series, TaskBuilderExt, UnstartedTask};
 use testkit::{DropCounter, Gate};
 
 use crate::support::{Journal, Rig, SECOND, every_second, hold, secs, until};
 
 #[testkit::test]
-fn a_release_now_gives_each_schedule_back_with_its_name_its_time_and_what_it_was_to_run() {
+fn release_now_returns_each_schedule_with_its_name_due_time_and_task() {
     let rig = Rig::new(1);
     let gate = hold(&rig.pool, 1);
     let journal = Journal::new();
@@ -108,7 +108,7 @@ fn a_series_comes_back_with_its_rhythm_and_the_runs_that_were_left_and_goes_on_e
 }
 
 #[testkit::test]
-fn a_series_whose_run_is_under_way_does_not_come_back_and_is_asked_to_stop() {
+fn release_now_does_not_return_a_running_series_and_asks_it_to_stop() {
     let rig = Rig::new(1);
     let (gate, asked) = (Gate::new(), Journal::new());
     let (held, entries) = (gate.clone(), asked.clone());
@@ -127,7 +127,7 @@ fn a_series_whose_run_is_under_way_does_not_come_back_and_is_asked_to_stop() {
 }
 
 #[testkit::test]
-fn what_is_not_taken_is_dropped_with_the_answer_and_a_panic_of_that_ends_there() {
+fn untaken_tasks_are_dropped_with_their_result_and_panics_of_that_are_caught() {
     struct Panics(#[expect(dead_code, reason = "for its drop")] Arc<()>);
     impl Drop for Panics {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! The end of a scheduled pool as a future.
+//! Async waits for the end of a scheduled pool.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

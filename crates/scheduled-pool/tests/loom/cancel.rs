@@ -1,5 +1,4 @@
-//! Models of cancelling: a cancel and what it races have one winner, and no place in the wait queue is
-//! left behind.
+//! Models of cancelling: exactly one party wins each race, and no place in the wait queue is left behind.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Models of handles: an end is shown to each that waits for it, and its value is taken, or dropped, once.
+//! Models of handles: every waiter sees the end, and the value is taken or dropped once.
 
 use std::sync::Arc;
 use std::task::Poll;

@@ -1,8 +1,8 @@
-//! Models of the timer's protocol: each names the racing parties and the harm they must not do.
+//! Models of the timer's protocol. Each model names the racing parties and the failure to rule out.
 //!
-//! A simple twin stands in the pool's place. Every model waits for its work *before* it releases,
-//! so that no closing broadcast rescues a lost wake-up, and time stands still unless a model moves
-//! it, so that no time-out does.
+//! A simplified pool replaces the pool. Every model waits for its work *before* it releases, so that the
+//! wake-ups of the release cannot hide a lost wake-up, and only models move the clock, so that no time-out
+//! can.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]

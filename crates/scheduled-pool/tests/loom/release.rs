@@ -1,4 +1,4 @@
-//! Models of releases, of the timer's own and of the pool's elsewhere: no task is stranded, and every handle
+//! Models of releases, by the timer and by other handles of the pool: no task is stranded, and every handle
 //! ends.
 
 use pool_core::JoinError;

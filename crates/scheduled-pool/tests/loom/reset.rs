@@ -1,4 +1,4 @@
-//! Models of resets: a task whose time is moved runs at one time, and never after its end.
+//! Models of resets: a reset task runs once, and never after its end.
 
 use pool_core::JoinError;
 use scheduled_pool::ResetError;

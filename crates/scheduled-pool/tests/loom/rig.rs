@@ -1,4 +1,4 @@
-//! The parties of a model, and what each does in a thread of its own.
+//! The parties of a model and their threads.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Models of series: what races the end of a run ends the series once, and leaves no ticket behind.
+//! Models of series: a party that races the end of a run ends the series once, and leaves no ticket behind.
 
 use std::time::Duration;
 

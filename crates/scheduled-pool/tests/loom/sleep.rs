@@ -1,4 +1,4 @@
-//! Models of the timer's sleep: nothing that falls due, or ends, is slept over.
+//! Models of the timer's sleep: it misses no due schedule and no end.
 
 use crate::rig::{Rig, join};
 use crate::{LATE, NOW, SOON};

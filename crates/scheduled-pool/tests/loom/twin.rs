@@ -1,4 +1,4 @@
-//! A simple twin of a pool, for the models of the timer: what the timer knows of a pool, and no more.
+//! A simplified pool for the models of the timer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ struct Pool {
     stopped: bool,
 }
 
-/// What becomes of an offer to an open pool.
+/// Outcome of an offer to an open pool.
 enum Offers {
     Accepted,
     Queued,

@@ -1,5 +1,5 @@
-//! Models of user code that waits: threads are woken before it runs, and what it waits for is not
-//! mistaken for its caller's own.
+//! Models of user code that blocks: threads are woken before it runs, and its wake-ups are not mistaken
+//! for those of its caller.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn wait_beside_user_code(wait: impl FnOnce(&Rig) -> Box<dyn FnOnce() + Send>) {
     rig.end();
 }
 
-/// What is done when the last waker of it is dropped.
+/// Runs a closure when the last clone of the waker is dropped.
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {

@@ -1,4 +1,4 @@
-//! Models of waits for the timer's end: each returns, none too early, and one whose time is up says so.
+//! Models of waits for the timer's end: each wait returns, not too early, or times out.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The timer beside its model. The fuzzer compiles this, too.
+//! Compares the timer with its reference model. The fuzzer compiles this module as well.
 
 pub(crate) mod model;
 mod pool;

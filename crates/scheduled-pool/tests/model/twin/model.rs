@@ -1,4 +1,4 @@
-//! Where each schedule is, in plain lists.
+//! The reference model: the location of each schedule, in plain lists.
 
 use std::collections::VecDeque;
 
@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    /// What `end` says of a schedule: whether it was ended, or will be after its run.
+    /// Returns whether `end` ends the schedule, now or after its run.
     fn end(&mut self, id: usize, end: End) -> bool {
         let schedule = &mut self.all[id];
         match schedule.at {

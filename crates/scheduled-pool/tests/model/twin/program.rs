@@ -1,4 +1,4 @@
-//! Programs: what is done to the timer, step by step. Any bytes are one.
+//! Programs of steps for the timer, decoded from arbitrary bytes.
 
 /// How a timer is set up.
 #[derive(Clone, Copy, Debug)]
@@ -7,11 +7,11 @@ pub(crate) struct Settings {
     pub(crate) room: usize,
     /// Series outlive the release.
     pub(crate) continue_series: bool,
-    /// What is pending outlives the release.
+    /// Pending schedules outlive the release.
     pub(crate) run_pending: bool,
 }
 
-/// What a task does as it runs, or what a waker or a destructor does.
+/// Action of a task, a waker or a destructor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Nothing,
@@ -23,7 +23,7 @@ pub(crate) enum Deed {
     Release,
 }
 
-/// One step. A `usize` picks among the schedules there are, round and round.
+/// A step. A `usize` selects one of the existing schedules, modulo their number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Once {
@@ -69,7 +69,7 @@ pub(crate) const HEAD: usize = 1;
 pub(crate) const STEP: usize = 3;
 pub(crate) const LONGEST: usize = 60;
 
-/// What any bytes mean.
+/// Decodes arbitrary bytes.
 pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
     let head = bytes.first().copied().unwrap_or(0);
     let settings = Settings {

@@ -1,4 +1,4 @@
-//! Walks a program: each step on the timer and on its model, which then are in the same place.
+//! Runs a program: each step on the timer and on the model, then compares the two.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -15,7 +15,7 @@ use super::program::{Deed, Op, Settings};
 
 type Handle = Arc<dyn Joinable<()>>;
 
-/// What tasks reach.
+/// State shared with the tasks.
 struct Shared {
     core: Arc<Core<Pool>>,
     /// By the order of scheduling; `None` once dropped.
@@ -186,7 +186,7 @@ impl Walk {
                 let run = self.model.begin();
                 if let Some((id, deed)) = run {
                     self.model_deed(deed);
-                    // What the run has scheduled is due, and offered before it ends or after.
+                    // A schedule made by the run is due, and offered before or after the run ends.
                     self.model.settle();
                     self.model.finish(id, deed == Deed::Panic);
                 }
