@@ -11,11 +11,11 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use delay_queue::wait::{Driver as _, Waiter};
 use sync_shim::foreign::drop_quietly;
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, Timeout};
 
 use crate::core::{Core, DefaultClock, Hasher, Key};
 use crate::drain_waiters::DrainId;
@@ -119,7 +119,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.core().drain_until(None)
     }
 
-    /// Like [`drain`](KeyQueue::drain), but waits for at most `timeout`.
+    /// Like [`drain`](KeyQueue::drain), but waits for at most `timeout`. Delivery then stops for
+    /// all: `get` returns [`GetError::Closed`](crate::GetError::Closed), every drain ends, and the
+    /// leftovers are returned. With an instant in the past, the call does not block.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -130,22 +132,16 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// assert_eq!(drained.leftovers.map(|left| left.ready), Some(vec!["a"]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn drain_timeout(&self, timeout: Duration) -> Drained<K> {
-        self.core().drain_until(self.core().clock.after(timeout))
-    }
-
-    /// Like [`drain`](KeyQueue::drain), but waits until `deadline` at most. Delivery then stops for
-    /// all: `get` returns [`GetError::Closed`](crate::GetError::Closed), every drain ends, and the
-    /// leftovers are returned. With a deadline in the past, the call does not block.
-    pub fn drain_deadline(&self, deadline: Instant) -> Drained<K> {
-        self.core().drain_until(Some(deadline))
+    pub fn drain_timeout(&self, timeout: impl Into<Timeout>) -> Drained<K> {
+        self.core()
+            .drain_until(timeout.into().deadline(self.clock()))
     }
 
     /// Async version of [`drain`](KeyQueue::drain). Starts with the first poll.
     ///
     /// A future that is dropped stops waiting; adds are still rejected. It may be dropped at any
     /// moment, for example by a runtime's time-out: its leftovers stay in the queue for the next
-    /// drain, and `drain_deadline` with the current time fetches them at once.
+    /// drain, and `drain_timeout(Duration::ZERO)` fetches them at once.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;

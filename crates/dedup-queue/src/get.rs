@@ -4,14 +4,14 @@
 //! protocol; this file has the steps of the waiting parties.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use delay_queue::wait::{Driver, Unavailable, WaitError, WaiterId};
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, Timeout};
 
 use crate::core::{Core, DefaultClock, Hasher, Key};
 use crate::error::GetError;
@@ -50,7 +50,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         }
     }
 
-    /// Like [`get`](KeyQueue::get), but waits for at most `timeout`.
+    /// Like [`get`](KeyQueue::get), but waits for at most `timeout`: for that long,
+    /// or until that instant.
     ///
     /// ```
     /// use dedup_queue::{DedupQueue, GetError};
@@ -62,22 +63,11 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///
     /// # Errors
     /// [`GetError::TimedOut`] and [`GetError::Closed`].
-    pub fn get_timeout(&self, timeout: Duration) -> Result<Held<'_, K, L>, GetError> {
-        let deadline = self.core().clock.after(timeout);
+    pub fn get_timeout(&self, timeout: impl Into<Timeout>) -> Result<Held<'_, K, L>, GetError> {
+        let deadline = timeout.into().deadline(self.clock());
         match self.core().take() {
             Ok(taken) => Ok(self.held(taken)),
             Err(_) => Ok(self.held(self.core().take_late(deadline)?)),
-        }
-    }
-
-    /// Like [`get`](KeyQueue::get), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`GetError::TimedOut`] and [`GetError::Closed`].
-    pub fn get_deadline(&self, deadline: Instant) -> Result<Held<'_, K, L>, GetError> {
-        match self.core().take() {
-            Ok(taken) => Ok(self.held(taken)),
-            Err(_) => Ok(self.held(self.core().take_late(Some(deadline))?)),
         }
     }
 
@@ -131,9 +121,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     pub fn get_batch_timeout(
         &self,
         most: NonZeroUsize,
-        timeout: Duration,
+        timeout: impl Into<Timeout>,
     ) -> Result<Vec<Held<'_, K, L>>, GetError> {
-        let deadline = self.core().clock.after(timeout);
+        let deadline = timeout.into().deadline(self.clock());
         let batch = self.core().wait_for(deadline, up_to(most))?;
         Ok(self.held_all(batch))
     }
@@ -176,6 +166,23 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
             queue: self.clone(),
             id: None,
         }
+    }
+
+    /// Async version of [`get_batch`](KeyQueue::get_batch). The future behaves as that of
+    /// [`get_async`](KeyQueue::get_async).
+    pub fn get_batch_async(
+        &self,
+        most: NonZeroUsize,
+    ) -> impl Future<Output = Result<Vec<Held<'static, K, L>>, GetError>> + Send + Unpin + use<K, S, C, L>
+    {
+        let mut wait = self.get_async();
+        poll_fn(move |context| {
+            let polled = wait.poll_for(context, up_to(most));
+            polled.map(|batch| {
+                let batch = wait.queue.held_all(batch?).into_iter();
+                Ok(batch.map(Held::into_owned).collect())
+            })
+        })
     }
 
     #[inline]
@@ -265,10 +272,19 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for GetFuture<K, S, C, L> {
     type Output = Result<Held<'static, K, L>, GetError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { queue, id } = &mut *self;
-        let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(Keys::take);
-        let polled = queue.core().poll_wait(id, context, look);
-        polled.map(|taken| Ok(queue.held_noted(taken?).into_owned()))
+        let polled = self.poll_for(context, Keys::take);
+        polled.map(|taken| Ok(self.queue.held_noted(taken?).into_owned()))
+    }
+}
+
+impl<K: Key, S: Hasher, C: Clock, L: Layer> GetFuture<K, S, C, L> {
+    fn poll_for<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        mut take: impl FnMut(&mut Keys<K>) -> Option<T>,
+    ) -> Poll<Result<T, WaitError>> {
+        let look = |state: &mut State<K>, _: &mut Effects<K>| state.look(&mut take);
+        self.queue.core().poll_wait(&mut self.id, context, look)
     }
 }
 

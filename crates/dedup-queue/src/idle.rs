@@ -6,11 +6,11 @@
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use delay_queue::wait::{Driver as _, Waiter};
 use sync_shim::foreign::drop_quietly;
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, Timeout};
 
 use crate::core::{Hasher, Key};
 use crate::drain_waiters::DrainId;
@@ -58,15 +58,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use = "the wait may have timed out"]
-    pub fn wait_idle_timeout(&self, timeout: Duration) -> bool {
-        self.wait_idle_until(self.core().clock.after(timeout))
-    }
-
-    /// Like [`wait_idle`](KeyQueue::wait_idle), but waits until `deadline` at most. Returns `false`
-    /// on time-out.
-    #[must_use = "the wait may have timed out"]
-    pub fn wait_idle_deadline(&self, deadline: Instant) -> bool {
-        self.wait_idle_until(Some(deadline))
+    pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> bool {
+        self.wait_idle_until(timeout.into().deadline(self.clock()))
     }
 
     /// Async version of [`wait_idle`](KeyQueue::wait_idle). Starts with the first poll, and may be

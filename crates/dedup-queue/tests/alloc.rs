@@ -79,7 +79,7 @@ fn nothing_stays(what: &str, metered: bool, run: fn(&Queue, &ManualClock)) {
     run(&queue, &clock);
     let kept = IN_USE.get() - before;
     assert!(kept < LITTLE, "{what}: {kept} bytes are kept");
-    drop(queue.drain_deadline(clock.now()));
+    drop(queue.drain_timeout(clock.now()));
 }
 
 /// Adds this many keys, and one more after half of them, which stays.
@@ -144,7 +144,7 @@ fn keys_returned_by_a_drain_leave_no_memory_behind() {
         add_all(queue, |key| _ = queue.add(key).unwrap());
         (0..MANY).for_each(|key| _ = queue.add_after(key + MANY, MS).unwrap());
         let held = queue.get().unwrap();
-        let left = queue.drain_deadline(clock.now()).leftovers.unwrap();
+        let left = queue.drain_timeout(clock.now()).leftovers.unwrap();
         assert_eq!(left.ready.len(), MANY as usize - 1);
         drop(held);
     });
@@ -186,7 +186,7 @@ fn waits_that_were_given_up_leave_no_memory_behind() {
     });
     nothing_stays("threads at their deadlines", false, |queue, clock| {
         for _ in 0..MANY {
-            let timed_out = queue.get_deadline(clock.now());
+            let timed_out = queue.get_timeout(clock.now());
             assert!(matches!(timed_out, Err(GetError::TimedOut)));
         }
     });

@@ -6,10 +6,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sync_shim::foreign::drop_quietly;
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, Timeout};
 
 use crate::DelayQueue;
 use crate::builder::DefaultClock;
@@ -91,15 +91,9 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// Like [`wait_idle`](DelayQueue::wait_idle), but waits for at most `timeout`. Returns `false`
     /// on time-out.
     #[must_use = "it tells whether the queue was idle"]
-    pub fn wait_idle_timeout(&self, timeout: Duration) -> bool {
-        self.0.wait_idle(self.0.config.clock.after(timeout))
-    }
-
-    /// Like [`wait_idle`](DelayQueue::wait_idle), but waits until `deadline` at most. Returns
-    /// `false` on time-out.
-    #[must_use = "it tells whether the queue was idle"]
-    pub fn wait_idle_deadline(&self, deadline: Instant) -> bool {
-        self.0.wait_idle(Some(deadline))
+    pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> bool {
+        self.0
+            .wait_idle(timeout.into().deadline(&self.0.config.clock))
     }
 
     /// Async version of [`wait_idle`](DelayQueue::wait_idle). A future that is polled after it was

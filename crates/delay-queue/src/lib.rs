@@ -121,7 +121,7 @@ pub use heap::{
 #[cfg(all(feature = "std", not(anthill_loom)))]
 pub use sync_shim::MonotonicClock;
 #[cfg(feature = "std")]
-pub use sync_shim::{Alarm, Clock, ManualClock, Parker};
+pub use sync_shim::{Alarm, Clock, ManualClock, Parker, Timeout};
 
 // The README's examples are compiled and run.
 #[cfg(all(doctest, feature = "std", not(anthill_loom)))]

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use sync_shim::foreign::{discard, drop_quietly, guarded};
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, Timeout};
 
 use crate::builder::DefaultClock;
 use crate::error::PushError;
@@ -75,25 +75,30 @@ impl<T, C: Clock> DelayQueue<T, C> {
         &self,
         value: T,
         delay: Duration,
-        timeout: Duration,
+        timeout: impl Into<Timeout>,
     ) -> Result<EntryId, PushError<T>> {
         let (due, now) = self.0.due_after(delay);
-        let deadline = self.0.config.clock.after(timeout);
-        self.0.push(value, due, now, deadline)
+        self.0.push(
+            value,
+            due,
+            now,
+            timeout.into().deadline(&self.0.config.clock),
+        )
     }
 
-    /// Like [`push`](DelayQueue::push), but waits for room until `deadline` at most.
+    /// Like [`push_at`](DelayQueue::push_at), but waits for room for at most `timeout`.
     ///
     /// # Errors
     /// [`PushError::TimedOut`] and [`PushError::Closed`], with the value.
-    pub fn push_deadline(
+    pub fn push_at_timeout(
         &self,
         value: T,
-        delay: Duration,
-        deadline: Instant,
+        due: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<EntryId, PushError<T>> {
-        let (due, now) = self.0.due_after(delay);
-        self.0.push(value, due, now, Some(deadline))
+        let due = self.0.epoch.nanos(due);
+        self.0
+            .push(value, due, 0, timeout.into().deadline(&self.0.config.clock))
     }
 
     /// Async version of [`push`](DelayQueue::push).
@@ -123,6 +128,16 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// ```
     pub fn push_async(&self, value: T, delay: Duration) -> PushFuture<T, C> {
         let (due, _) = self.0.due_after(delay);
+        self.push_later(value, due)
+    }
+
+    /// Async version of [`push_at`](DelayQueue::push_at). The future behaves as that of
+    /// [`push_async`](DelayQueue::push_async).
+    pub fn push_at_async(&self, value: T, due: Instant) -> PushFuture<T, C> {
+        self.push_later(value, self.0.epoch.nanos(due))
+    }
+
+    fn push_later(&self, value: T, due: u64) -> PushFuture<T, C> {
         PushFuture {
             shared: Arc::clone(&self.0),
             stage: Stage::Outside(value, due),

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::thread::spin_loop;
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, Timeout};
 
 use crate::builder::DefaultClock;
 use crate::expired::Expired;
@@ -63,7 +63,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.take(None)
     }
 
-    /// Like [`take`](DelayQueue::take), but waits for at most `timeout`.
+    /// Like [`take`](DelayQueue::take), but waits for at most `timeout`: for
+    /// that long, or until that instant.
     ///
     /// ```
     /// use std::time::Duration;
@@ -78,16 +79,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
     ///
     /// # Errors
     /// [`TakeError::TimedOut`] and [`TakeError::Closed`].
-    pub fn take_timeout(&self, timeout: Duration) -> Result<Expired<T>, TakeError> {
-        self.0.take(self.0.config.clock.after(timeout))
-    }
-
-    /// Like [`take`](DelayQueue::take), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`TakeError::TimedOut`] and [`TakeError::Closed`].
-    pub fn take_deadline(&self, deadline: Instant) -> Result<Expired<T>, TakeError> {
-        self.0.take(Some(deadline))
+    pub fn take_timeout(&self, timeout: impl Into<Timeout>) -> Result<Expired<T>, TakeError> {
+        self.0.take(timeout.into().deadline(&self.0.config.clock))
     }
 
     /// Async version of [`take`](DelayQueue::take). Needs no particular runtime: the clock wakes

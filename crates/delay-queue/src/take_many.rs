@@ -10,9 +10,9 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, Timeout};
 
 use crate::builder::DefaultClock;
 use crate::queue::Shared;
@@ -77,23 +77,10 @@ impl<T, C: Clock> DelayQueue<T, C> {
         &self,
         into: &mut Vec<Expired<T>>,
         most: NonZeroUsize,
-        timeout: Duration,
+        timeout: impl Into<Timeout>,
     ) -> Result<usize, TakeError> {
-        let deadline = self.0.config.clock.after(timeout);
-        self.0.take_many(into, most, deadline)
-    }
-
-    /// Like [`take_many`](DelayQueue::take_many), but waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// As [`take_deadline`](DelayQueue::take_deadline); `into` is unchanged.
-    pub fn take_many_deadline(
-        &self,
-        into: &mut Vec<Expired<T>>,
-        most: NonZeroUsize,
-        deadline: Instant,
-    ) -> Result<usize, TakeError> {
-        self.0.take_many(into, most, Some(deadline))
+        self.0
+            .take_many(into, most, timeout.into().deadline(&self.0.config.clock))
     }
 
     /// Like [`take_many`](DelayQueue::take_many), but never blocks.

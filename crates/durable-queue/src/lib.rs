@@ -124,6 +124,7 @@ pub use self::schedule::{Schedule, ScheduleError};
 pub use dedup_queue::{
     Exponential, FastSlow, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket, WithMaxWait,
 };
+pub use sync_shim::Timeout;
 
 pub use self::{
     batch::Push,

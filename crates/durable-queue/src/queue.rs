@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_shim::{Clock, Mutex};
+use sync_shim::{Mutex, Timeout};
 
 use crate::clock::SharedClock;
 use crate::combine::Combiner;
@@ -441,14 +441,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// [Closes](Self::close) the queue, and blocks until handlers have settled all their jobs, for at most
     /// `timeout`. Then the pump ends: later settles return
     /// [`SettleError::ShutDown`](crate::SettleError::ShutDown).
-    pub fn shutdown(&self, timeout: Duration) -> ShutDown {
+    pub fn shutdown(&self, timeout: impl Into<Timeout>) -> ShutDown {
         let shared = self.shared();
-        if shared.control.is_forked() {
-            return ShutDown::Forked;
-        }
-        let deadline = shared.control.clock.after(timeout);
-        shared.control.close(deadline);
-        shared.wait_for_end(deadline)
+        shared.shutdown(timeout.into().deadline(&shared.control.clock))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared<S>> {
@@ -462,7 +457,11 @@ pub(crate) fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
 }
 
 impl<S: Store> Shared<S> {
-    fn wait_for_end(&self, deadline: Option<Instant>) -> ShutDown {
+    pub(crate) fn shutdown(&self, deadline: Option<Instant>) -> ShutDown {
+        if self.control.is_forked() {
+            return ShutDown::Forked;
+        }
+        self.control.close(deadline);
         if !self.control.wait_for_end(deadline) {
             return ShutDown::TimedOut;
         }

@@ -8,10 +8,10 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sync_shim::waiter::Waiter;
-use sync_shim::{Clock, Parker};
+use sync_shim::{Clock, Parker, Timeout};
 
 use crate::calls::{Ticket, Wanted};
 use crate::claimed::Claimed;
@@ -40,8 +40,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ///
     /// # Errors
     /// [`TakeError::TimedOut`] too.
-    pub fn take_timeout(&self, timeout: Duration) -> Result<Claimed<T>, TakeError> {
-        let deadline = self.shared().control.clock.after(timeout);
+    pub fn take_timeout(&self, timeout: impl Into<Timeout>) -> Result<Claimed<T>, TakeError> {
+        let deadline = timeout.into().deadline(&self.shared().control.clock);
         self.shared().take_one(Vec::new(), deadline)
     }
 
@@ -61,9 +61,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub fn take_many_timeout(
         &self,
         most: NonZeroUsize,
-        timeout: Duration,
+        timeout: impl Into<Timeout>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
-        let deadline = self.shared().control.clock.after(timeout);
+        let deadline = timeout.into().deadline(&self.shared().control.clock);
         self.shared().take(Vec::new(), most, deadline)
     }
 
@@ -106,9 +106,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         &self,
         done: Vec<Claimed<T>>,
         most: NonZeroUsize,
-        timeout: Duration,
+        timeout: impl Into<Timeout>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
-        let deadline = self.shared().control.clock.after(timeout);
+        let deadline = timeout.into().deadline(&self.shared().control.clock);
         self.shared().take(done, most, deadline)
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pool_core::Pool;
-use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
+use sync_shim::{Clock, Timeout};
 
 use crate::calls::Wanted;
 use crate::claimed::{Claimed, PANICKED};
@@ -73,9 +73,10 @@ impl<T: Payload, S: Store> Worker<T, S> {
     /// Stops taking jobs, and blocks until the running handlers have ended and all jobs are settled, for at
     /// most `timeout`. Handlers that run longer continue; their jobs are handed out again when the leases
     /// expire.
-    pub fn shutdown(&self, timeout: Duration) -> ShutDown {
-        let deadline = self.queue.shared().control.clock.after(timeout);
-        let ended = self.queue.shutdown(timeout);
+    pub fn shutdown(&self, timeout: impl Into<Timeout>) -> ShutDown {
+        let shared = self.queue.shared();
+        let deadline = timeout.into().deadline(&shared.control.clock);
+        let ended = shared.shutdown(deadline);
         if ended == ShutDown::Forked {
             return ended;
         }

@@ -54,6 +54,25 @@
 //! A *section* is one critical section of the scheduler: an access to its state under one of its
 //! two locks, or both.
 //!
+//! # Calls that wait
+//! A call that waits has four forms. A `_timeout` takes a [`Duration`](std::time::Duration) or an
+//! [`Instant`](std::time::Instant), by the pool's clock. An async call returns a future for any
+//! runtime. Multi-pools have the same calls.
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`submit`](WorkerPool::submit) | [`try_submit`](WorkerPool::try_submit) | [`submit_timeout`](WorkerPool::submit_timeout) | [`submit_async`](WorkerPool::submit_async) |
+//! | [`spawn`](WorkerPool::spawn) | [`try_spawn`](WorkerPool::try_spawn) | [`spawn_timeout`](WorkerPool::spawn_timeout) | [`spawn_async`](WorkerPool::spawn_async) |
+//! | [`submit_batch`](WorkerPool::submit_batch) | [`try_submit_batch`](WorkerPool::try_submit_batch) | [`submit_batch_timeout`](WorkerPool::submit_batch_timeout) | [`submit_batch_async`](WorkerPool::submit_batch_async) |
+//! | [`reserve`](WorkerPool::reserve) | [`try_reserve`](WorkerPool::try_reserve) | [`reserve_timeout`](WorkerPool::reserve_timeout) | [`reserve_async`](WorkerPool::reserve_async) |
+//! | [`task()`](WorkerPool::task)'s [`submit`](TaskBuilder::submit), [`spawn`](TaskBuilder::spawn) | [`try_submit`](TaskBuilder::try_submit), [`try_spawn`](TaskBuilder::try_spawn) | [`submit_timeout`](TaskBuilder::submit_timeout), [`spawn_timeout`](TaskBuilder::spawn_timeout) | [`submit_async`](TaskBuilder::submit_async), [`spawn_async`](TaskBuilder::spawn_async) |
+//! | [`keyed()`](WorkerPool::keyed)'s [`submit`](Keyed::submit), [`spawn`](Keyed::spawn) | [`try_submit`](Keyed::try_submit), [`try_spawn`](Keyed::try_spawn) | [`submit_timeout`](Keyed::submit_timeout), [`spawn_timeout`](Keyed::spawn_timeout) | [`submit_async`](Keyed::submit_async), [`spawn_async`](Keyed::spawn_async) |
+//! | [`wait_idle`](WorkerPool::wait_idle) | [`in_flight`](WorkerPool::in_flight) is 0 | [`wait_idle_timeout`](WorkerPool::wait_idle_timeout) | [`wait_idle_async`](WorkerPool::wait_idle_async) |
+//! | [`wait_released`](WorkerPool::wait_released) | [`is_released`](WorkerPool::is_released), and `running` and `ending` of [`stats`](WorkerPool::stats) are 0 | [`wait_released_timeout`](WorkerPool::wait_released_timeout) | [`wait_released_async`](WorkerPool::wait_released_async) |
+//! | `release`, then `wait_released` | [`release`](WorkerPool::release) | [`release_timeout`](WorkerPool::release_timeout) | [`release_async`](WorkerPool::release_async) |
+//! | [`JoinHandle::join`] | [`try_join`](JoinHandle::try_join), [`is_finished`](JoinHandle::is_finished) | [`join_timeout`](JoinHandle::join_timeout) | the handle is a future |
+//! | [`CancelToken::wait`] | [`is_cancelled`](CancelToken::is_cancelled) | [`wait_timeout`](CancelToken::wait_timeout) | [`cancelled`](CancelToken::cancelled) |
+//!
 //! # What blocks, and what it costs
 //! | call | blocks | costs |
 //! |---|---|---|

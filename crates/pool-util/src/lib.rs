@@ -26,6 +26,24 @@
 //! | a mapping's `next`, `for_each`, `try_for_each` | until the next result is ready; an own worker runs items itself | one section per item, shared with the previous one if possible |
 //! | `scope`, `ScopedJoinHandle::join` | until its tasks have ended; the caller runs those that have not started | one or two allocations per task |
 //! | `TaskGroup::next`, `wait`, `try_wait`, `invoke_any` | until one task, or all, have ended; an own worker runs those that have not started | one section of the group's own lock at each task's end |
+//!
+//! # Calls that wait
+//! A `_timeout` takes a [`Duration`](std::time::Duration) or an [`Instant`](std::time::Instant), by
+//! the pool's clock. An async call returns a future for any runtime. Where a form would make no
+//! sense, the table says what to use instead.
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`TaskGroup::spawn`], [`submit`](TaskGroup::submit) | [`try_spawn`](TaskGroup::try_spawn), [`try_submit`](TaskGroup::try_submit) | [`spawn_timeout`](TaskGroup::spawn_timeout), [`submit_timeout`](TaskGroup::submit_timeout) | [`spawn_async`](TaskGroup::spawn_async), [`submit_async`](TaskGroup::submit_async) |
+//! | a group's [`task()`](TaskGroup::task)'s [`submit`](pool_core::TaskBuilder::submit), [`spawn`](pool_core::TaskBuilder::spawn) | [`try_submit`](pool_core::TaskBuilder::try_submit), [`try_spawn`](pool_core::TaskBuilder::try_spawn) | [`submit_timeout`](pool_core::TaskBuilder::submit_timeout), [`spawn_timeout`](pool_core::TaskBuilder::spawn_timeout) | [`submit_async`](pool_core::TaskBuilder::submit_async), [`spawn_async`](pool_core::TaskBuilder::spawn_async) |
+//! | [`TaskGroup::next`] | [`try_next`](TaskGroup::try_next) | [`next_timeout`](TaskGroup::next_timeout) | [`next_async`](TaskGroup::next_async) |
+//! | [`TaskGroup::wait`] | [`is_empty`](TaskGroup::is_empty), after `try_next` | [`wait_timeout`](TaskGroup::wait_timeout) | [`wait_async`](TaskGroup::wait_async) |
+//! | [`TaskGroup::try_wait`] (of tasks that may fail) | as for `wait` | [`cancel_at`](TaskGroup::cancel_at), when the group is made | [`try_wait_async`](TaskGroup::try_wait_async) |
+//! | [`Map`]'s `next` | [`ready`](Map::ready) is not 0 | [`MapCanceller::cancel`], from another thread | `into_stream`, with the feature `stream` |
+//! | [`for_each`](PoolExt::for_each), [`try_for_each`](PoolExt::try_for_each) | `submit_batch` and a group | `try_for_each`: the first error ends it | `into_stream` of a [`map`](PoolExt::map) |
+//! | [`scope`](PoolExt::scope) | a group: a scope's tasks borrow, so it has to wait for them | [`start_before`](ScopedTaskBuilder::start_before), [`cancelled_by`](ScopedTaskBuilder::cancelled_by), for each task | a group |
+//! | [`ScopedJoinHandle::join`] | [`is_finished`](ScopedJoinHandle::is_finished) | as for `scope` | a group's `next_async` |
+//! | [`invoke_any`](PoolExt::invoke_any) | a group | a group with `cancel_at` | [`invoke_any_async`](PoolExt::invoke_any_async) |
 
 mod error;
 mod ext;

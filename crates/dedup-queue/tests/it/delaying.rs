@@ -158,7 +158,7 @@ fn the_longest_delays_never_end_and_block_no_other_key() {
     assert!(is_empty(&queue.try_get()));
     assert!(timed_out(&queue.get_timeout(Duration::ZERO)));
     assert_eq!(queue.add("never"), Ok(MOVED), "it can be had still");
-    let left = queue.drain_deadline(clock.now()).leftovers.unwrap();
+    let left = queue.drain_timeout(clock.now()).leftovers.unwrap();
     assert_eq!(left.ready, ["never"]);
     assert_eq!(left.delayed[0].due, None);
 }

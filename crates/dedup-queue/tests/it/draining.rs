@@ -167,7 +167,7 @@ fn a_drain_with_a_past_deadline_returns_all_keys_at_once() {
     queue.add("a").unwrap();
     queue.add("b").unwrap();
     let held = get(&queue);
-    let drained = queue.drain_deadline(clock.now());
+    let drained = queue.drain_timeout(clock.now());
     assert_eq!(drained.outcome, Outcome::TimedOut);
     let left = drained.leftovers.unwrap();
     assert_eq!(left.ready, ["b"]);
@@ -200,7 +200,7 @@ fn a_retry_after_the_deadline_of_a_drain_is_left_for_the_next_drain() {
     let (queue, clock) = retrying();
     queue.add("a").unwrap();
     let held = get(&queue);
-    let left = queue.drain_deadline(clock.now()).leftovers.unwrap();
+    let left = queue.drain_timeout(clock.now()).leftovers.unwrap();
     assert_eq!(left.held[0].key, "a");
     assert_eq!(held.retry(), dedup_queue::Retried::Left);
     let left = queue.drain().leftovers.unwrap();

@@ -55,10 +55,10 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
         it.queue.add(3).expect("it is open");
         it.queue.get().is_ok() && stayed(&it.queue.get())
     };
-    "KeyQueue::get_timeout" => stayed(&it.queue.get_timeout(MS));
-    "KeyQueue::get_deadline" => stayed(&it.queue.get_deadline(it.later));
+    "KeyQueue::get_timeout" => stayed(&it.queue.get_timeout(MS)) && stayed(&it.queue.get_timeout(it.later));
     "KeyQueue::get_batch" => stayed(&it.queue.get_batch(THREE));
     "KeyQueue::get_batch_timeout" => stayed(&it.queue.get_batch_timeout(THREE, MS));
+    "KeyQueue::get_batch_async" => stayed(&ready(it.queue.get_batch_async(THREE)));
     "KeyQueue::get_async" => stayed(&ready(it.queue.get_async()));
     "GetFuture::poll" => stayed(&ready(&mut it.get));
     "GetFuture::drop" => { drop(std::mem::replace(&mut it.get, it.queue.get_async())); true };
@@ -67,14 +67,13 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
         left_over(&queue.drain()) && queue.drain().outcome == Outcome::Forked
     };
     "KeyQueue::drain_timeout" => left_over(&dirty(it).drain_timeout(MS));
-    "KeyQueue::drain_deadline" => left_over(&dirty(it).drain_deadline(it.later));
+    "KeyQueue::drain_timeout" => left_over(&dirty(it).drain_timeout(it.later));
     "KeyQueue::drain_async" | "DrainFuture::poll" | "DrainFuture::drop" => {
         let drain: DrainFuture<_, _, _, _> = dirty(it).drain_async();
         left_over(&ready(drain))
     };
     "KeyQueue::wait_idle" => !it.queue.wait_idle();
-    "KeyQueue::wait_idle_timeout" => !it.queue.wait_idle_timeout(MS);
-    "KeyQueue::wait_idle_deadline" => !it.queue.wait_idle_deadline(it.later);
+    "KeyQueue::wait_idle_timeout" => !it.queue.wait_idle_timeout(MS) && !it.queue.wait_idle_timeout(it.later);
     "KeyQueue::wait_idle_async" => !ready(it.queue.wait_idle_async());
     // These do not wait, there or elsewhere.
     "KeyQueue::try_get" => matches!(it.queue.try_get(), Err(GetError::Empty));

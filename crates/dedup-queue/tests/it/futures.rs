@@ -71,6 +71,39 @@ fn a_woken_future_that_is_dropped_leaves_the_key_to_another_getter() {
 }
 
 #[test]
+fn a_batch_future_takes_up_to_its_limit_and_none_if_it_is_dropped() {
+    let queue = plain();
+    let two = std::num::NonZeroUsize::new(2).unwrap();
+    let waker = CountingWaker::new();
+    let mut dropped = queue.get_batch_async(two);
+    let mut future = queue.get_batch_async(two);
+    assert!(poll(&mut dropped).is_pending());
+    assert!(poll_with(&mut future, &waker.waker()).is_pending());
+    for key in ["a", "b", "c"] {
+        queue.add(key).unwrap();
+    }
+    drop(dropped);
+    assert_eq!(waker.wakes(), 1);
+    let Poll::Ready(Ok(batch)) = poll(&mut future) else {
+        panic!("keys are ready")
+    };
+    assert_eq!(
+        batch.iter().map(|held| **held).collect::<Vec<_>>(),
+        ["a", "b"]
+    );
+    assert_eq!((queue.stats().held, queue.stats().ready), (2, 1));
+    let Poll::Ready(Ok(rest)) = poll(&mut future) else {
+        panic!("a future that is polled again takes the next batch")
+    };
+    assert_eq!(*rest[0], "c");
+    queue.shut_down();
+    assert!(matches!(
+        poll(&mut future),
+        Poll::Ready(Err(GetError::Closed))
+    ));
+}
+
+#[test]
 fn a_dropped_future_no_longer_counts_as_waiting() {
     let queue = plain();
     let waker = CountingWaker::new();

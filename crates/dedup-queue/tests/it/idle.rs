@@ -13,7 +13,7 @@ fn a_queue_without_keys_is_idle_at_once() {
     let (queue, clock) = delaying();
     queue.wait_idle();
     assert!(queue.wait_idle_timeout(MS));
-    assert!(queue.wait_idle_deadline(clock.now()));
+    assert!(queue.wait_idle_timeout(clock.now()));
     assert!(poll(&mut queue.wait_idle_async()).is_ready());
 }
 
@@ -106,7 +106,7 @@ fn every_waiting_thread_and_future_is_woken_when_a_queue_becomes_idle() {
 fn a_wait_for_idleness_ends_at_its_deadline_and_leaves_no_waiter_behind() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();
-    assert!(!queue.wait_idle_deadline(clock.now()));
+    assert!(!queue.wait_idle_timeout(clock.now()));
     let waker = CountingWaker::new();
     let mut idle = queue.wait_idle_async();
     assert!(poll_with(&mut idle, &waker.waker()).is_pending());

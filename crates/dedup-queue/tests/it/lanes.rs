@@ -161,7 +161,7 @@ fn a_low_key_is_removed_and_left_over_like_any_other() {
     queue.low_priority().add("y").unwrap();
     queue.add("a").unwrap();
     let left = queue
-        .drain_deadline(dedup_queue::Clock::now(&clock))
+        .drain_timeout(dedup_queue::Clock::now(&clock))
         .leftovers
         .unwrap();
     assert_eq!(left.ready, ["a", "y"]);

@@ -143,7 +143,7 @@ fn keys_returned_as_leftovers_are_not_listed() {
     queue.add("held").unwrap();
     let held = get(&queue);
     queue.add("ready").unwrap();
-    queue.drain_deadline(clock.now());
+    queue.drain_timeout(clock.now());
     assert_eq!(queue.entries().count(), 0);
     drop(held);
 }

@@ -113,7 +113,7 @@ fn removed_and_left_over_keys_do_not_count_towards_the_depth() {
     queue.remove(&"a");
     assert_eq!(metrics.of("pods").depth, 1);
     queue.add("a").unwrap();
-    queue.drain_deadline(sync_shim::Clock::now(&clock));
+    queue.drain_timeout(sync_shim::Clock::now(&clock));
     assert_eq!(metrics.of("pods").depth, 0);
     assert_eq!(metrics.of("pods").adds_total, 5);
 }

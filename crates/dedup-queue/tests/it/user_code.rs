@@ -218,7 +218,7 @@ fn a_drain_dropped_in_any_state_leaves_the_rest_to_the_next() {
             2 => drop(held.take()),
             3 => {
                 // At the deadline of another drain: this drain is the first one, so the answer is its own.
-                let other = queue.drain_deadline(clock.now());
+                let other = queue.drain_timeout(clock.now());
                 assert_eq!((other.outcome, other.leftovers), (Outcome::TimedOut, None));
             }
             _ => {}
@@ -248,7 +248,7 @@ fn the_rest_of_several_dropped_drains_is_returned_in_order() {
     for held in [a, b] {
         let mut drain = queue.drain_async();
         assert!(poll(&mut drain).is_pending());
-        assert_eq!(queue.drain_deadline(clock.now()).leftovers, None);
+        assert_eq!(queue.drain_timeout(clock.now()).leftovers, None);
         drop(drain);
         assert_eq!(held.retry_after(MS), Retried::Left);
     }
@@ -392,7 +392,7 @@ fn a_clock_whose_wait_panics_leaves_no_waiter_behind() {
     drop(held);
     assert_eq!(
         queue
-            .drain_deadline(clock.now())
+            .drain_timeout(clock.now())
             .leftovers
             .unwrap()
             .delayed

@@ -69,7 +69,7 @@ fn a_get_ends_at_its_timeout_and_not_before() {
     let deadline = clock.now() + 10 * MS;
     thread::scope(|scope| {
         let timeout = scope.spawn(|| timed_out(&queue.get_timeout(10 * MS)));
-        let until_then = scope.spawn(|| timed_out(&queue.get_deadline(deadline)));
+        let until_then = scope.spawn(|| timed_out(&queue.get_timeout(deadline)));
         let batch = scope.spawn(|| timed_out(&queue.get_batch_timeout(non_zero(2), 10 * MS)));
         clock.wait_for_sleepers(3);
         assert_eq!(clock.next_due(), Some(deadline));
@@ -87,8 +87,8 @@ fn a_get_ends_at_its_timeout_and_not_before() {
 fn a_ready_key_is_taken_although_the_deadline_has_passed() {
     let (queue, clock) = delaying();
     queue.add("a").unwrap();
-    assert_eq!(*queue.get_deadline(clock.now()).unwrap(), "a");
-    assert!(timed_out(&queue.get_deadline(clock.now())));
+    assert_eq!(*queue.get_timeout(clock.now()).unwrap(), "a");
+    assert!(timed_out(&queue.get_timeout(clock.now())));
     assert!(timed_out(&queue.get_timeout(Duration::ZERO)));
     queue.shut_down();
     assert!(is_closed(&queue.get_timeout(MS)));

@@ -72,7 +72,7 @@ fn a_drain_dropped_at_the_deadline_of_another_leaves_the_rest_to_that() {
     assert!(poll(&mut dropped).is_pending());
     let timed = {
         let (queue, now) = (queue.clone(), clock.now());
-        spawn(move || queue.drain_deadline(now))
+        spawn(move || queue.drain_timeout(now))
     };
     drop(dropped);
     let timed = timed.join().unwrap();

@@ -97,7 +97,7 @@ fn a_drains_deadline_racing_the_last_done_returns_the_held_key_or_none() {
     let worker = spawn(move || drop(held));
     let deadline = clock.now() + SECOND;
     let time = spawn(move || clock.advance(SECOND));
-    let drained = queue.drain_deadline(deadline);
+    let drained = queue.drain_timeout(deadline);
     let left = drained.leftovers.unwrap();
     match drained.outcome {
         Outcome::Finished => assert!(left.is_empty()),
@@ -118,7 +118,7 @@ fn a_drains_deadline_ends_the_other_drain_too() {
     let timed = {
         let queue = queue.clone();
         let deadline = clock.now() + SECOND;
-        spawn(move || queue.drain_deadline(deadline).outcome)
+        spawn(move || queue.drain_timeout(deadline).outcome)
     };
     clock.advance(SECOND);
     timed.join().unwrap();
@@ -156,7 +156,7 @@ fn a_shut_down_racing_a_drains_deadline_keeps_or_returns_the_ready_key() {
         queue.shut_down();
     });
     let time = spawn(move || clock.advance(SECOND));
-    let drained = queue.drain_deadline(deadline);
+    let drained = queue.drain_timeout(deadline);
     closer.join().unwrap();
     time.join().unwrap();
     let left = drained.leftovers.is_some_and(|left| left.ready == [1]);

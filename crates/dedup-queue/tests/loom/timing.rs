@@ -86,7 +86,7 @@ fn a_timeout_racing_an_add_loses_no_key() {
     let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
     let deadline = clock.now() + SECOND;
     let time = spawn(move || clock.advance(SECOND));
-    let got = queue.get_deadline(deadline).is_ok();
+    let got = queue.get_timeout(deadline).is_ok();
     time.join().unwrap();
     adder.join().unwrap();
     assert_eq!(queue.try_get().is_ok(), !got);
@@ -101,7 +101,7 @@ fn a_leader_that_times_out_racing_a_sleeper_passes_the_lead_on() {
     let sleeper = beside(&queue, |queue| *queue.get().unwrap());
     let keeper = {
         let (queue, deadline) = (queue.clone(), clock.now() + SECOND);
-        spawn(move || assert!(queue.get_deadline(deadline).is_err()))
+        spawn(move || assert!(queue.get_timeout(deadline).is_err()))
     };
     clock.advance(SECOND);
     keeper.join().unwrap();

@@ -198,15 +198,34 @@ fn a_push_that_times_out_returns_the_value() {
     queue.try_take().unwrap();
     assert!(long.join().unwrap().is_ok());
     assert_eq!(
-        queue.push_deadline(3, NOW, deadline),
+        queue.push_timeout(3, NOW, deadline),
         Err(PushError::TimedOut(3)),
         "the deadline has passed"
     );
     queue.try_take().unwrap();
     assert!(
-        queue.push_deadline(3, NOW, deadline).is_ok(),
+        queue.push_timeout(3, NOW, deadline).is_ok(),
         "there is room"
     );
+}
+
+#[test]
+fn pushes_at_an_instant_wait_for_room_and_keep_their_due_time() {
+    let (queue, clock) = bound(1);
+    queue.push(0, NOW).unwrap();
+    let due = clock.now() + 5 * SECOND;
+    assert_eq!(
+        queue.push_at_timeout(1, due, NOW),
+        Err(PushError::TimedOut(1))
+    );
+    let mut future = queue.push_at_async(2, due);
+    assert!(poll(&mut future).is_pending());
+    queue.try_take().unwrap();
+    assert!(poll(&mut future).is_ready());
+    assert_eq!(queue.peek_due(), Some(Due::At(due)));
+    queue.clear();
+    queue.push_at_timeout(3, due, clock.now()).unwrap();
+    assert_eq!(queue.peek_due(), Some(Due::At(due)));
 }
 
 #[test]

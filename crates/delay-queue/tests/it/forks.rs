@@ -50,20 +50,24 @@ fn batch(
 const CASES: &[testkit::ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "DelayQueue::push" => refused(&it.full.push(9, NOW));
     "DelayQueue::push_at" => refused(&it.full.push_at(9, it.later));
-    "DelayQueue::push_timeout" => refused(&it.full.push_timeout(9, NOW, SECOND));
-    "DelayQueue::push_deadline" => refused(&it.full.push_deadline(9, NOW, it.later));
+    "DelayQueue::push_timeout" => {
+        refused(&it.full.push_timeout(9, NOW, SECOND)) && refused(&it.full.push_timeout(9, NOW, it.later))
+    };
+    "DelayQueue::push_at_timeout" => refused(&it.full.push_at_timeout(9, it.later, SECOND));
     "DelayQueue::push_async" => refused(&ready(it.full.push_async(9, NOW)));
+    "DelayQueue::push_at_async" => refused(&ready(it.full.push_at_async(9, it.later)));
     "PushFuture::poll" => refused(&ready(&mut it.push));
     "PushFuture::drop" => { drop(std::mem::replace(&mut it.push, it.full.push_async(9, NOW))); true };
     "DelayQueue::take" => stayed(&it.full.take());
-    "DelayQueue::take_timeout" => stayed(&it.full.take_timeout(SECOND));
-    "DelayQueue::take_deadline" => stayed(&it.full.take_deadline(it.later));
+    "DelayQueue::take_timeout" => stayed(&it.full.take_timeout(SECOND)) && stayed(&it.full.take_timeout(it.later));
     "DelayQueue::take_async" => stayed(&ready(it.full.take_async()));
     "TakeFuture::poll" => stayed(&ready(&mut it.take));
     "TakeFuture::drop" => { drop(std::mem::replace(&mut it.take, it.full.take_async())); true };
     "DelayQueue::take_many" => batch(|into, most| it.full.take_many(into, most));
-    "DelayQueue::take_many_timeout" => batch(|into, most| it.full.take_many_timeout(into, most, SECOND));
-    "DelayQueue::take_many_deadline" => batch(|into, most| it.full.take_many_deadline(into, most, it.later));
+    "DelayQueue::take_many_timeout" => {
+        batch(|into, most| it.full.take_many_timeout(into, most, SECOND))
+            && batch(|into, most| it.full.take_many_timeout(into, most, it.later))
+    };
     "DelayQueue::take_many_async" | "TakeManyFuture::poll" | "TakeManyFuture::drop" => {
         batch(|into, most| {
             let future: TakeManyFuture<'_, _, _> = it.full.take_many_async(into, most);
@@ -71,8 +75,7 @@ const CASES: &[testkit::ForkCase<Inherited>] = fork_cases! { it: Inherited;
         })
     };
     "DelayQueue::wait_idle" => !it.full.wait_idle();
-    "DelayQueue::wait_idle_timeout" => !it.full.wait_idle_timeout(SECOND);
-    "DelayQueue::wait_idle_deadline" => !it.full.wait_idle_deadline(it.later);
+    "DelayQueue::wait_idle_timeout" => !it.full.wait_idle_timeout(SECOND) && !it.full.wait_idle_timeout(it.later);
     "DelayQueue::wait_idle_async" => !ready(it.full.wait_idle_async());
     "WaitIdleFuture::poll" => !ready(&mut it.idle);
     "WaitIdleFuture::drop" => { drop(std::mem::replace(&mut it.idle, it.full.wait_idle_async())); true };

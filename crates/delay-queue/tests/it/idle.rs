@@ -16,7 +16,7 @@ fn a_wait_for_an_idle_queue_returns_at_once() {
     let (queue, clock) = queue::<u32>();
     queue.wait_idle();
     assert!(queue.wait_idle_timeout(NOW));
-    assert!(queue.wait_idle_deadline(sync_shim::Clock::now(&clock)));
+    assert!(queue.wait_idle_timeout(sync_shim::Clock::now(&clock)));
     let mut future = queue.wait_idle_async();
     assert!(poll(&mut future).is_ready());
     assert!(poll(&mut future).is_ready());

@@ -82,7 +82,7 @@ fn an_entry_due_at_the_deadline_is_taken() {
     queue.push(1, SECOND).unwrap();
     let waiting = {
         let (queue, deadline) = (queue.clone(), clock.now() + SECOND);
-        thread::spawn(move || queue.take_deadline(deadline))
+        thread::spawn(move || queue.take_timeout(deadline))
     };
     clock.wait_for_sleepers(1);
     clock.advance(SECOND);
@@ -99,9 +99,9 @@ fn a_take_with_a_zero_timeout_takes_a_due_entry_or_none() {
     assert_eq!(queue.take_timeout(NOW).unwrap().value, 1);
     queue.push(2, NOW).unwrap();
     let long_past = clock.now() - SECOND;
-    assert_eq!(queue.take_deadline(long_past).unwrap().value, 2);
+    assert_eq!(queue.take_timeout(long_past).unwrap().value, 2);
     assert!(matches!(
-        queue.take_deadline(long_past),
+        queue.take_timeout(long_past),
         Err(TakeError::TimedOut)
     ));
 }

@@ -83,7 +83,7 @@ fn a_batch_ends_empty_at_its_timeout() {
     assert!(matches!(taken, Err(TakeError::TimedOut)));
     let waiting = {
         let (queue, deadline) = (queue.clone(), sync_shim::Clock::now(&clock) + SECOND);
-        thread::spawn(move || queue.take_many_deadline(&mut Vec::new(), most(2), deadline))
+        thread::spawn(move || queue.take_many_timeout(&mut Vec::new(), most(2), deadline))
     };
     clock.wait_for_sleepers(1);
     clock.advance(SECOND);

@@ -62,7 +62,7 @@ fn the_last_thread_that_leaves_racing_a_future_passes_the_lead_to_the_alarm() {
             clock.advance(steps(1));
         })
     };
-    if queue.take_deadline(deadline).is_ok() {
+    if queue.take_timeout(deadline).is_ok() {
         // It started so late that the entry was due.
         queue.push("entry", NOW).unwrap();
     }
@@ -139,7 +139,7 @@ fn a_failed_alarm_racing_a_leaving_thread_is_reported() {
         spawn(move || clock.advance(steps(1)))
     };
     assert!(matches!(
-        queue.take_deadline(deadline),
+        queue.take_timeout(deadline),
         Err(TakeError::TimedOut)
     ));
     assert!(matches!(future.join().unwrap(), Err(TakeError::NoAlarm(_))));

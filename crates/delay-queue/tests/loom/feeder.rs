@@ -305,7 +305,7 @@ struct Waits(Queue, std::time::Instant);
 
 impl Wake for Waits {
     fn wake(self: Arc<Self>) {
-        assert!(self.0.take_deadline(self.1).is_err());
+        assert!(self.0.take_timeout(self.1).is_err());
     }
 }
 

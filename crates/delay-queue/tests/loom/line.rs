@@ -71,7 +71,7 @@ fn a_push_that_times_out_racing_a_freed_place_is_admitted_or_returned() {
     let (queue, clock) = full();
     let deadline = clock.now() + steps(1);
     let pusher = beside(&queue, move |queue| {
-        queue.push_deadline("second", NOW, deadline)
+        queue.push_timeout("second", NOW, deadline)
     });
     let mover = spawn(move || clock.advance(steps(1)));
     assert_eq!(queue.try_take().unwrap().value, "first");

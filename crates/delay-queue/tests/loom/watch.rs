@@ -50,7 +50,7 @@ fn a_leader_that_times_out_racing_a_taker_passes_the_lead_on() {
             clock.advance(steps(1));
         })
     };
-    if queue.take_deadline(deadline).is_ok() {
+    if queue.take_timeout(deadline).is_ok() {
         // It started so late that the entry was due.
         queue.push("entry", NOW).unwrap();
     }

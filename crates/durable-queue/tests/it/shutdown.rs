@@ -10,6 +10,7 @@ use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     FIRST_PAUSE, HORIZON, LEASE, SettleError, ShutDown, Store as _, TakeError, Token, When,
 };
+use sync_shim::Clock as _;
 use testkit::Gate;
 
 use crate::support::{LONG, SECOND, Time, beside, job};
@@ -160,7 +161,8 @@ fn a_later_shutdown_with_an_earlier_deadline_ends_the_wait_of_both() {
     let held = queue.take().unwrap();
     let patient = beside(&queue, |queue| queue.shutdown(LONG));
     time.clock.wait_for_sleepers(2); // With the pump.
-    let hasty = beside(&queue, |queue| queue.shutdown(SECOND));
+    let soon = time.clock.now() + SECOND;
+    let hasty = beside(&queue, move |queue| queue.shutdown(soon));
     time.clock.wait_for_sleepers(3);
     time.clock.advance(SECOND);
     for ender in [patient, hasty] {

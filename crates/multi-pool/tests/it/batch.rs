@@ -6,7 +6,7 @@ use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
 use pool_core::{FuncPool, Pool, QueueDepth, SubmitError};
 use testkit::Gate;
 
-use crate::support::{Journal, end, enter_lines, until};
+use crate::support::{Journal, end, enter_lines, poll, until};
 
 /// Two pools whose workers are held, with so many places each in their queues, and who was called
 /// with what.
@@ -80,4 +80,18 @@ fn a_batch_waits_in_the_lines_of_all_pools_for_what_there_is_no_room_for() {
     let mut called = called.entries();
     called.sort_unstable();
     assert!(called.into_iter().eq(0..=50));
+}
+
+#[testkit::test]
+fn a_batch_as_a_future_waits_in_the_lines_of_all_pools() {
+    let (pool, gate, called) = held(1);
+    let mut batch = Box::pin(pool.submit_batch_async(0..50));
+    assert!(poll(&mut batch).is_pending());
+    assert_eq!((pool.queued(), pool.waiting()), (2, 1));
+    gate.open();
+    assert_eq!(testkit::block_on(batch).unwrap(), 50);
+    end(&pool);
+    let mut called = called.entries();
+    called.sort_unstable();
+    assert!(called.into_iter().eq(0..50));
 }

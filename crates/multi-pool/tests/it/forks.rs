@@ -70,6 +70,10 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::submit_with" => refused(Submit::submit_with(&it.full, || (), wait()));
     "WorkerPool::submit_async" => refused(ready(it.full.submit_async(|| ())));
     "WorkerPool::submit_async" => refused(ready(&mut it.submitting));
+    "WorkerPool::submit_batch_timeout" => batch_refused(it.full.submit_batch_timeout([|| (), || ()], SECOND));
+    "WorkerPool::submit_batch_async" => {
+        batch_refused(ready(it.full.submit_batch_async([|| (), || ()])))
+    };
     "WorkerPool::submit_batch" => batch_refused(it.full.submit_batch([|| (), || ()]));
     "WorkerPool::try_submit" => refused(it.full.try_submit(|| ()));
     "WorkerPool::try_submit_batch" => batch_refused(it.full.try_submit_batch([|| (), || ()]));

@@ -5,16 +5,19 @@
 //! not fit is submitted on its own, so that it waits or is refused as usual.
 
 use std::fmt;
+use std::future::Future;
 use std::iter::Fuse;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+
+use sync_shim::Timeout;
 
 use crate::config::OnFull;
 use crate::engine::admit::{Admit, AdmitHandle};
 use crate::engine::runner::Runner;
 use crate::error::SubmitError;
 use crate::face::pool::WorkerPool;
-use crate::foreign::{drop_quietly, guarded};
+use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::sched::queue::{Chunk, TaskQueue};
 use crate::task::accept::Accepts;
 
@@ -90,6 +93,100 @@ impl<I: Iterator> std::error::Error for BatchError<I> {
     }
 }
 
+/// A batch in progress. Its callers differ only in how they wait for room for a head.
+struct Batch<'p, R: Runner, A, I: Iterator> {
+    pools: &'p Arc<A>,
+    rest: Fuse<I>,
+    chunk: TaskQueue<R::Job>,
+    /// Number of tasks to pull next.
+    size: usize,
+    submitted: usize,
+    /// A panic of the iterator, resumed once the tasks pulled before it are handed over.
+    panic: Option<Payload>,
+}
+
+impl<'p, R, A, I> Batch<'p, R, A, I>
+where
+    A: Admit<R>,
+    I: Iterator,
+    R: Accepts<I::Item>,
+{
+    fn new(pools: &'p Arc<A>, tasks: I) -> Result<Self, BatchError<I>> {
+        // Chunks are sized by the tasks seen so far, so `next` must not be called again after the end.
+        let rest = tasks.fuse();
+        let submitted = 0;
+        // Checks for a fork, which must come before `admit_some`: a lock may have been held at the
+        // fork.
+        if let Err(reason) = pools.refuses(OnFull::Wait(None)) {
+            return Err(BatchError {
+                reason,
+                submitted,
+                refused: Vec::new().into_iter(),
+                rest,
+            });
+        }
+        let size = rest.size_hint().0.clamp(1, FIRST_CHUNK);
+        Ok(Self {
+            pools,
+            rest,
+            chunk: TaskQueue::with_capacity(size),
+            size,
+            submitted,
+            panic: None,
+        })
+    }
+
+    /// Submits as many tasks as there is room for. Returns the first job without room, or `None` at
+    /// the end of the batch.
+    fn head(&mut self) -> Option<R::Job> {
+        loop {
+            while self.chunk.len() > 0 {
+                let before = self.chunk.len();
+                self.pools.admit_some(Chunk(&mut self.chunk));
+                self.submitted += before - self.chunk.len();
+                if let Some(head) = self.chunk.pop() {
+                    return Some(head);
+                }
+            }
+            if let Some(payload) = self.panic.take() {
+                resume_unwind(payload);
+            }
+            let Self {
+                pools, rest, chunk, ..
+            } = self;
+            // USER CODE: the caller's iterator. Its panic is resumed after the pulled tasks are
+            // accepted.
+            let pulled = guarded(|| {
+                for task in rest.by_ref().take(self.size) {
+                    chunk.push(pools.detached_job(task));
+                }
+            });
+            self.panic = pulled.err();
+            self.size = (self.size * 2).min(LARGEST_CHUNK);
+            if chunk.len() == 0 && self.panic.is_none() {
+                return None;
+            }
+        }
+    }
+
+    /// Returns the error of a batch whose head was refused.
+    fn refuse(mut self, head: Option<R::Job>, reason: SubmitError) -> BatchError<I> {
+        let refused = head.into_iter().chain(self.chunk.take_all());
+        let refused: Vec<_> = refused.map(R::unrecorded).map(R::task_of).collect();
+        if let Some(payload) = self.panic {
+            // USER CODE: the drop of a refused task after a panic of the iterator.
+            drop_quietly(refused);
+            resume_unwind(payload);
+        }
+        BatchError {
+            reason,
+            submitted: self.submitted,
+            refused: refused.into_iter(),
+            rest: self.rest,
+        }
+    }
+}
+
 /// Hands over all tasks in as few sections as the pool's room allows; returns their number.
 ///
 /// # Errors
@@ -100,66 +197,15 @@ where
     I: Iterator,
     R: Accepts<I::Item>,
 {
-    // Chunks are sized by the tasks seen so far, so `next` must not be called again after the end.
-    let mut rest = tasks.fuse();
-    let mut size = rest.size_hint().0.clamp(1, FIRST_CHUNK);
-    let mut chunk = TaskQueue::with_capacity(size);
-    let mut submitted = 0;
-    // Checks for a fork, which must come before `admit_some`: a lock may have been held at the
-    // fork.
-    if let Err(reason) = pools.refuses(OnFull::Wait(None)) {
-        return Err(BatchError {
-            reason,
-            submitted,
-            refused: Vec::new().into_iter(),
-            rest,
-        });
-    }
-    loop {
-        // USER CODE: the caller's iterator. Its panic is resumed after the pulled tasks are
-        // accepted.
-        let pulled = guarded(|| {
-            for task in rest.by_ref().take(size) {
-                chunk.push(pools.detached_job(task));
-            }
-        });
-        size = (size * 2).min(LARGEST_CHUNK);
-        if chunk.len() == 0 && pulled.is_ok() {
-            return Ok(submitted);
-        }
-        while chunk.len() > 0 {
-            let before = chunk.len();
-            pools.admit_some(Chunk(&mut chunk));
-            submitted += before - chunk.len();
-            // Submitted alone, because only that waits, refuses, or starts the first worker.
-            let Some(head) = chunk.pop() else {
-                break;
-            };
-            let mut head = Some(head);
-            match pools.admit_job(&mut head, on_full, None) {
-                Ok(_) => submitted += 1,
-                Err(reason) => {
-                    let refused = head.into_iter().chain(chunk.take_all());
-                    let refused: Vec<_> = refused.map(R::unrecorded).map(R::task_of).collect();
-                    if let Err(payload) = pulled {
-                        // USER CODE: the drop of a refused task after a panic of the iterator.
-                        drop_quietly(refused);
-                        resume_unwind(payload);
-                    }
-                    return Err(BatchError {
-                        reason,
-                        submitted,
-                        refused: refused.into_iter(),
-                        rest,
-                    });
-                }
-            }
-        }
-        // Only now, because the tasks pulled before the panic must be handed over.
-        if let Err(payload) = pulled {
-            resume_unwind(payload);
+    let mut batch = Batch::new(pools, tasks)?;
+    while let Some(head) = batch.head() {
+        let mut head = Some(head);
+        match pools.admit_job(&mut head, on_full, None) {
+            Ok(_) => batch.submitted += 1,
+            Err(reason) => return Err(batch.refuse(head, reason)),
         }
     }
+    Ok(batch.submitted)
 }
 
 /// Batches.
@@ -215,5 +261,66 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         R: Accepts<I::Item>,
     {
         self::submit_batch(self.admit(), tasks.into_iter(), OnFull::Refuse)
+    }
+
+    /// As [`submit_batch`](Self::submit_batch), but waits at most that long, or until that instant:
+    /// for all of the batch.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the tasks from the first that was refused on come back, unrun.
+    pub fn submit_batch_timeout<I>(
+        &self,
+        tasks: I,
+        timeout: impl Into<Timeout>,
+    ) -> Result<usize, BatchError<I::IntoIter>>
+    where
+        I: IntoIterator,
+        R: Accepts<I::Item>,
+    {
+        let deadline = self.deadline(timeout);
+        self::submit_batch(self.admit(), tasks.into_iter(), OnFull::Wait(deadline))
+    }
+
+    /// As [`submit_batch`](Self::submit_batch), as a future, which pulls the iterator as it is
+    /// polled. Each task that finds no room waits as [`submit_async`](Self::submit_async) does.
+    ///
+    /// A future that is dropped drops the tasks that have not been accepted.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::{BatchError, Pool};
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// let tasks = (0..100).map(|number| move || println!("{number}"));
+    /// let count = pool.submit_batch_async(tasks).await.map_err(BatchError::without_tasks)?;
+    /// assert_eq!(count, 100);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BatchError`]: the tasks from the first that was refused on come back, unrun.
+    pub fn submit_batch_async<I>(
+        &self,
+        tasks: I,
+    ) -> impl Future<Output = Result<usize, BatchError<I::IntoIter>>> + Send + use<R, A, I>
+    where
+        I: IntoIterator<IntoIter: Send, Item: Send>,
+        R: Accepts<I::Item>,
+    {
+        let (pools, tasks) = (Arc::clone(self.admit()), tasks.into_iter());
+        async move {
+            let mut batch = Batch::new(&pools, tasks)?;
+            while let Some(head) = batch.head() {
+                match Arc::clone(&pools).admit_async(head, None).await {
+                    Ok(_) => batch.submitted += 1,
+                    Err(refused) => {
+                        let (reason, head) = refused.into_parts();
+                        return Err(batch.refuse(Some(head), reason));
+                    }
+                }
+            }
+            Ok(batch.submitted)
+        }
     }
 }

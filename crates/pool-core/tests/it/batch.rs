@@ -3,10 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::task::Poll;
 use std::thread;
+use std::time::Duration;
 
-use pool_core::{FuncPool, Pool, QueueDepth, SubmitError};
+use pool_core::{Clock, FuncPool, ManualClock, Pool, QueueDepth, SubmitError};
 use testkit::Gate;
+
+use crate::support::{Journal, enter_line, hold, poll};
 
 /// A pool with one worker, held by the gate, and room for so many more tasks.
 fn held(depth: usize) -> (Pool, Gate) {
@@ -181,4 +185,83 @@ fn an_iterator_may_submit_to_the_same_pool() {
     pool.wait_idle().expect("it is no worker");
     drop(sender);
     assert_eq!(receiver.iter().count(), 200);
+}
+
+#[testkit::test]
+fn a_batch_whose_time_is_up_returns_the_tasks_without_room() {
+    let clock = ManualClock::new();
+    let pool = Pool::builder().capacity(1).queue_depth(2);
+    let pool = pool.keep_alive(None).clock(clock.clone()).build().unwrap();
+    let gate = hold(&pool, 1);
+    let journal = Journal::new();
+    for round in 0..2 {
+        let tasks: Vec<_> = (0..5).map(|n| journal.writer(n)).collect();
+        let second = Duration::from_secs(1);
+        let deadline = clock.now() + second;
+        let batch = enter_line(&pool, move |pool| match round {
+            0 => pool.submit_batch_timeout(tasks, second),
+            _ => pool.submit_batch_timeout(tasks, deadline),
+        });
+        clock.wait_for_sleepers(1);
+        clock.advance(second);
+        let refused = batch.join().unwrap().unwrap_err();
+        assert!(matches!(refused.reason(), SubmitError::TimedOut(())));
+        assert_eq!(refused.submitted(), 2 - 2 * round); // The first batch fills the queue.
+        assert_eq!((pool.waiting(), pool.queued()), (0, 2));
+        let first = refused.into_refused().next().expect("they come back");
+        first();
+    }
+    gate.open();
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), [2, 0, 0, 1]);
+}
+
+#[testkit::test]
+fn a_batch_as_a_future_waits_for_room_and_keeps_its_order() {
+    let (pool, gate) = held(2);
+    let journal = Journal::new();
+    let tasks = (0..500).map(|n| journal.writer(n));
+    let mut batch = Box::pin(pool.submit_batch_async(tasks));
+    assert!(poll(&mut batch).is_pending());
+    assert_eq!((pool.queued(), pool.waiting()), (2, 1));
+    gate.open();
+    assert_eq!(testkit::block_on(batch).expect("it waits"), 500);
+    pool.wait_idle().expect("it is no worker");
+    assert!(journal.entries().into_iter().eq(0..500));
+}
+
+#[testkit::test]
+fn a_dropped_batch_future_leaves_the_line_and_its_accepted_tasks_run() {
+    let (pool, gate) = held(2);
+    let journal = Journal::new();
+    let tasks = (0..500).map(|n| journal.writer(n));
+    let mut batch = Box::pin(pool.submit_batch_async(tasks));
+    assert!(poll(&mut batch).is_pending());
+    drop(batch);
+    assert_eq!((pool.queued(), pool.waiting()), (2, 0));
+    gate.open();
+    pool.wait_idle().expect("it is no worker");
+    assert_eq!(journal.entries(), [0, 1]);
+}
+
+#[testkit::test]
+fn a_batch_future_of_a_pool_that_is_released_returns_the_rest_in_order() {
+    let gate = Gate::new();
+    let wait = gate.clone();
+    let pool = FuncPool::builder(move |n| (n == 0).then(|| wait.wait()));
+    let pool = pool
+        .capacity(1)
+        .queue_depth(2)
+        .build()
+        .expect("it has a capacity");
+    let mut batch = Box::pin(pool.submit_batch_async(0..500));
+    assert!(poll(&mut batch).is_pending());
+    pool.release();
+    let Poll::Ready(Err(refused)) = poll(&mut batch) else {
+        panic!("a released pool refuses")
+    };
+    assert!(matches!(refused.reason(), SubmitError::Released(())));
+    assert_eq!(refused.submitted(), 3);
+    assert!(refused.into_refused().eq(3..500));
+    gate.open();
 }

@@ -67,6 +67,10 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::submit_with" => refused(it.full.submit_with(|| (), wait()));
     "WorkerPool::submit_async" => refused(ready(it.full.submit_async(|| ())));
     "WorkerPool::submit_async" => refused(ready(&mut it.submitting));
+    "WorkerPool::submit_batch_timeout" => batch_refused(it.full.submit_batch_timeout([|| (), || ()], SECOND));
+    "WorkerPool::submit_batch_async" => {
+        batch_refused(ready(it.full.submit_batch_async([|| (), || ()])))
+    };
     "WorkerPool::submit_batch" => batch_refused(it.full.submit_batch([|| (), || ()]));
     "WorkerPool::try_submit" => refused(it.full.try_submit(|| ()));
     "WorkerPool::try_submit_batch" => batch_refused(it.full.try_submit_batch([|| (), || ()]));

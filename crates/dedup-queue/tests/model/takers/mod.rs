@@ -227,7 +227,7 @@ impl World {
             Op::DrainNow => {
                 let now = self.clock.now();
                 lock(&self.books).is_shut = true;
-                let drained = self.queue.drain_deadline(now);
+                let drained = self.queue.drain_timeout(now);
                 self.claim(drained.leftovers);
             }
             Op::ShutDown => self.shut_down(),
@@ -569,7 +569,7 @@ impl World {
         while let Some(held) = self.pick(0) {
             held.done();
         }
-        let drained = self.queue.drain_deadline(self.clock.now());
+        let drained = self.queue.drain_timeout(self.clock.now());
         self.claim(drained.leftovers);
         let books = lock(&self.books);
         assert_eq!(books.owed, [false; KEYS as usize], "keys were lost");

@@ -180,7 +180,7 @@ impl Pair {
     }
 
     fn drain(&mut self) {
-        let drained = self.queue.drain_deadline(self.clock.now());
+        let drained = self.queue.drain_timeout(self.clock.now());
         let left = drained.leftovers.expect("no drain came before");
         let (finished, expected) = self.model.drain();
         assert_eq!(drained.outcome == Outcome::Finished, finished);
