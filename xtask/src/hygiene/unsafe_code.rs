@@ -313,7 +313,8 @@ mod tests {
     }
 
     fn offences(rows: &[&str]) -> Vec<String> {
-        let tests = test_names("#[test]\nfn it_panics() {}\n#[testkit::test]\n#[cfg(x)]\nfn it_asks() {}");
+        let tests =
+            test_names("#[test]\nfn it_panics() {}\n#[testkit::test]\n#[cfg(x)]\nfn it_asks() {}");
         let tests = tests.into_iter().collect();
         check_page(
             "UNSAFE.md",

@@ -1,7 +1,6 @@
-//! What a task of a scope may be given beside its closure.
+//! Options of a scope's task.
 //!
-//! Not for: a priority. The pool does not queue a scope's tasks, but drain tasks that take one after
-//! the other.
+//! Priorities are not among them: the pool's queue holds drain tasks, not the scope's own tasks.
 
 use std::any::type_name;
 use std::borrow::Cow;
@@ -14,8 +13,8 @@ use pool_core::internals::{Recorded, TaskOptions};
 
 use super::{Scope, ScopedJoinHandle};
 
-/// Gives a single task of a scope a name, a token that cancels it, a time to be started by; then hands
-/// it over. Made by [`Scope::task`].
+/// Builder of a scope's task with options: a name, a token that cancels the task, a latest start. Returned
+/// by [`Scope::task`].
 ///
 /// ```
 /// use pool_core::{CancelToken, JoinError, Pool};
@@ -35,7 +34,8 @@ use super::{Scope, ScopedJoinHandle};
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// Costs one allocation more than a task without options.
+/// # Cost
+/// One allocation more than a task without options.
 #[must_use = "a task builder does nothing until a task is handed over"]
 pub struct ScopedTaskBuilder<'scope, 'env: 'scope> {
     scope: &'scope Scope<'scope, 'env>,
@@ -43,7 +43,7 @@ pub struct ScopedTaskBuilder<'scope, 'env: 'scope> {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Sets a single task up: its name, a token that cancels it, a time by which it is to be started.
+    /// Returns a builder for a task with options: a name, a token that cancels the task, a latest start.
     pub fn task(&'scope self) -> ScopedTaskBuilder<'scope, 'env> {
         ScopedTaskBuilder {
             scope: self,
@@ -53,29 +53,30 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 }
 
 impl<'scope> ScopedTaskBuilder<'scope, '_> {
-    /// What the task is called, in reports of its panic, to task hooks, and by
-    /// [`current`](crate::current).
+    /// Sets the task's name, which is reported by panics, task hooks and [`current`](pool_core::current).
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.options.name = Some(name.into());
         self
     }
 
-    /// The token cancels the task; of several, each does. If it has not started then, it is not run,
-    /// and its handle ends with [`JoinError::Cancelled`](crate::JoinError::Cancelled); one that runs is asked to stop. The scope
-    /// waits for it all the same.
+    /// Adds a token that cancels the task. Each of several tokens does.
+    ///
+    /// If the task has not started, it is not run, and its handle returns
+    /// [`JoinError::Cancelled`](pool_core::JoinError::Cancelled). If it is running, it is asked to stop. The
+    /// scope waits for it either way.
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.options.tokens.push(token.clone());
         self
     }
 
-    /// If the task has not started by then, by the pool's clock, it is not run, and its handle ends with
-    /// [`JoinError::Expired`](crate::JoinError::Expired).
+    /// Sets the latest start by the pool's clock. A task that has not started by then is not run, and its
+    /// handle returns [`JoinError::Expired`](pool_core::JoinError::Expired).
     pub fn start_before(mut self, when: Instant) -> Self {
         self.options.start_before = Some(when);
         self
     }
 
-    /// Hands the task over: see [`Scope::submit`].
+    /// Submits the task without a handle: see [`Scope::submit`].
     pub fn submit<F, T>(self, task: F)
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -83,7 +84,7 @@ impl<'scope> ScopedTaskBuilder<'scope, '_> {
         self.scope.submit_as(Some(self.recorded()), task);
     }
 
-    /// Hands the task over and returns a handle to its value: see [`Scope::spawn`].
+    /// Submits the task and returns a handle to its value: see [`Scope::spawn`].
     pub fn spawn<F, T>(self, task: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
