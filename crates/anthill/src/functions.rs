@@ -89,7 +89,7 @@ pub fn task() -> TaskBuilder<'static, Pool> {
     default_pool().task()
 }
 
-/// Maps an iterator on the default pool, in order. See [`Pool::map`](crate::Pool::map).
+/// Maps an iterator on the default pool, in order. See [`PoolExt::map`](crate::PoolExt::map).
 ///
 /// ```
 /// let lengths: Result<Vec<usize>, _> = anthill::map(["one", "three"], str::len).collect();
@@ -105,7 +105,7 @@ where
     default_pool().map(items, map)
 }
 
-/// As [`map`], with the results as they come. See [`Pool::map_unordered`](crate::Pool::map_unordered).
+/// As [`map`], with the results as they come. See [`PoolExt::map_unordered`](crate::PoolExt::map_unordered).
 pub fn map_unordered<I, F, T>(items: I, map: F) -> Map<I::IntoIter, T>
 where
     I: IntoIterator<Item: Send + 'static>,
@@ -115,7 +115,7 @@ where
     default_pool().map_unordered(items, map)
 }
 
-/// As [`map`], with a function that may fail. See [`Pool::try_map`](crate::Pool::try_map).
+/// As [`map`], with a function that may fail. See [`PoolExt::try_map`](crate::PoolExt::try_map).
 pub fn try_map<I, F, T, E>(items: I, map: F) -> Map<I::IntoIter, T, E>
 where
     I: IntoIterator<Item: Send + 'static>,
@@ -127,7 +127,7 @@ where
 }
 
 /// Calls a function with each item of an iterator, on the default pool. See
-/// [`Pool::for_each`](crate::Pool::for_each).
+/// [`PoolExt::for_each`](crate::PoolExt::for_each).
 pub fn for_each<I, F>(items: I, call: F) -> Result<(), MapError>
 where
     I: IntoIterator<Item: Send + 'static>,
@@ -137,7 +137,7 @@ where
 }
 
 /// As [`for_each`], with a function that may fail. See
-/// [`Pool::try_for_each`](crate::Pool::try_for_each).
+/// [`PoolExt::try_for_each`](crate::PoolExt::try_for_each).
 pub fn try_for_each<I, F, E>(items: I, call: F) -> Result<(), MapError<E>>
 where
     I: IntoIterator<Item: Send + 'static>,
@@ -147,7 +147,7 @@ where
     default_pool().try_for_each(items, call)
 }
 
-/// Runs tasks that borrow, on the default pool. See [`Pool::scope`](crate::Pool::scope).
+/// Runs tasks that borrow, on the default pool. See [`PoolExt::scope`](crate::PoolExt::scope).
 ///
 /// ```
 /// let mut numbers = [3, 1, 2];

@@ -24,7 +24,7 @@ use crate::strategy::{RoundRobin, Strategy};
 /// | `name` | each pool's name is this one with its index |
 ///
 /// ```
-/// use multi_pool::{LeastTasks, MultiPool};
+/// use multi_pool::{LeastTasks, MultiPool, MultiPoolExt};
 /// use pool_core::Pool;
 ///
 /// let each = Pool::builder().name("io").capacity(8).queue_depth(64);

@@ -109,7 +109,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// ```
     /// use pool_core::{JoinError, Pool, current};
     /// use pool_util::PoolExt;
-    /// use std::time::Instant;
+    /// use std::time::{Duration, Instant};
     ///
     /// let pool = Pool::builder().capacity(1).build()?;
     /// let soon = Instant::now() + Duration::from_millis(1);

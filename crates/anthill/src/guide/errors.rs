@@ -101,7 +101,7 @@
 //! # What bites
 //! - **A task's own `Result` is a value.** `submit` drops it. An error that matters goes through a
 //!   handle (`spawn`, then `join()??`), a group's
-//!   [`try_wait`](crate::TaskGroup::try_wait) (and [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure)), or [`try_map`](crate::Pool::try_map).
+//!   [`try_wait`](crate::TaskGroup::try_wait) (and [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure)), or [`try_map`](crate::PoolExt::try_map).
 //! - **A panic is an error at the join**, and without a handle a line on stderr, or your
 //!   [hook](super::panics).
 //! - **`Full` and `TimedOut` may pass, `Released` does not**: [`is_full`](crate::SubmitError::is_full)

@@ -1,6 +1,6 @@
 //! Mapping an iterator: in order, with flat memory.
 //!
-//! [`map`](crate::Pool::map) calls a function with each item, on the pool's workers, and gives the
+//! [`map`](crate::PoolExt::map) calls a function with each item, on the pool's workers, and gives the
 //! results in the items' order. It is an iterator itself, and lazy: it pulls the source as results
 //! are asked for, never more than a [window](crate::Map::window) ahead. So the source may be a file
 //! of any length, a channel, or endless.
@@ -22,10 +22,10 @@
 //!
 //! | you want | call |
 //! |---|---|
-//! | results in the items' order | [`map`](crate::Pool::map) |
-//! | results as they come | [`map_unordered`](crate::Pool::map_unordered) |
-//! | the first error to stop it | [`try_map`](crate::Pool::try_map), [`try_map_unordered`](crate::Pool::try_map_unordered) |
-//! | no results | [`for_each`](crate::Pool::for_each), [`try_for_each`](crate::Pool::try_for_each) |
+//! | results in the items' order | [`map`](crate::PoolExt::map) |
+//! | results as they come | [`map_unordered`](crate::PoolExt::map_unordered) |
+//! | the first error to stop it | [`try_map`](crate::PoolExt::try_map), [`try_map_unordered`](crate::PoolExt::try_map_unordered) |
+//! | no results | [`for_each`](crate::PoolExt::for_each), [`try_for_each`](crate::PoolExt::try_for_each) |
 //! | results as a stream (feature `stream`) | `Map::into_stream` |
 //! | items or results that borrow | [`Scope::map`](crate::Scope::map) |
 //!

@@ -1,7 +1,7 @@
 //! Scopes: tasks that borrow.
 //!
 //! A task of a pool may run after the call that handed it over has returned, so it owns what it works
-//! on. In a [`scope`](crate::Pool::scope) it may borrow: the scope returns when the last of its tasks has
+//! on. In a [`scope`](crate::PoolExt::scope) it may borrow: the scope returns when the last of its tasks has
 //! ended.
 //!
 //! ```
@@ -31,7 +31,7 @@
 //! inside a task, and run on a pool that is full or released, or in a forked child: then the caller does
 //! it all.
 //!
-//! [`join`](crate::pool_core::ScopedJoinHandle::join) runs the joined task if it has not started, and no other one.
+//! [`join`](crate::pool_util::ScopedJoinHandle::join) runs the joined task if it has not started, and no other one.
 //! So tasks may spawn and join others as deep as calls may go.
 //!
 //! A task that was [submitted](crate::Scope::submit) and panics makes the scope panic at its end, as a
