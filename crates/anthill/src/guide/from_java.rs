@@ -63,7 +63,7 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! # What differs, and bites
+//! # Differences
 //! - **Threads first, then the queue.** Java queues first, and starts threads beyond `corePoolSize` only
 //!   when the queue is full: with an unbounded queue, never. A pool here starts threads up to its
 //!   capacity, and queues what comes beyond.
