@@ -1,44 +1,44 @@
-//! The pool of the process: made when it is first used, never at load, and never dropped.
+//! The default pool of the process. Created at its first use, never dropped.
 //!
-//! Not for: a library that others link. What it configures, tunes or releases is shared by the
-//! whole process; a pool of its own is one line more.
+//! Libraries should build their own pool, because the whole process shares the configuration, tuning and
+//! release of this one.
 //!
-//! # What always holds
-//! 1. There is at most one. Every call gets the same, also while it is being made.
-//! 2. Making it starts no thread, unless a builder given to [`configure`] asks for one.
-//! 3. User code (a builder's hooks and gate) runs with no lock held.
+//! # Invariants
+//! 1. There is at most one default pool. All calls use the same one, even if they race to create it.
+//! 2. Creating it starts no thread, unless the builder given to [`configure`] asks for one.
+//! 3. User code (a builder's hooks and gate) runs without a lock.
 
 use std::sync::OnceLock;
 use std::{error, fmt};
 
 use pool_core::{BuildError, Builder, Closures, Pool};
 
-/// The default pool's name, unless [`configure`] gives another.
+/// Name of the default pool, unless [`configure`] sets another.
 pub const DEFAULT_POOL_NAME: &str = "anthill";
 
-/// Its tasks are expected to block, so there may be many more workers than cores.
+/// Many more workers than cores, because the tasks are expected to block.
 const LEAST_CAPACITY: usize = 512;
 const CAPACITY_PER_CORE: usize = 8;
 
 static POOL: OnceLock<Pool> = OnceLock::new();
 
-/// The pool that the functions of this crate use, made now if this is its first use.
+/// Returns the default pool, which the functions of this crate use. The first call creates it.
 ///
-/// Unless [`configure`] said otherwise: a capacity of 512 or eight per core, whichever is more; a
-/// queue depth of 0; [`submit`](crate::submit) waits at a full pool; its threads are called
-/// `anthill-N`. The rest is as in [`Builder`].
+/// Without [`configure`], its capacity is 512 or eight per core, whichever is more, its queue depth is 0,
+/// [`submit`](crate::submit) waits at a full pool, and its threads are named `anthill-N`. The other settings
+/// are the defaults of [`Builder`].
 ///
-/// It is never dropped, so a `main` that returns does not wait for it: call
-/// [`wait_idle`](crate::wait_idle) first. A forked child inherits it without its workers, and its
-/// calls say so: see [`guide::forking`](crate::guide::forking).
+/// The pool is never dropped, so a `main` that returns does not wait for its tasks: call
+/// [`wait_idle`](crate::wait_idle) first. A forked child inherits the pool without its workers: see
+/// [`guide::forking`](crate::guide::forking).
 ///
-/// Does not block, but for a moment if several threads are the first. Starts no thread.
+/// Starts no thread. Blocks only briefly, if several threads race to create the pool.
 pub fn default_pool() -> &'static Pool {
     POOL.get_or_init(usual)
 }
 
-/// Makes the default pool from `builder`. To be called before anything uses it, once, by the
-/// program and not by a library.
+/// Creates the default pool from `builder`. A program calls it once, before the first use of the pool.
+/// Libraries should not call it.
 ///
 /// ```
 /// use anthill::Pool;
@@ -51,29 +51,28 @@ pub fn default_pool() -> &'static Pool {
 /// ```
 ///
 /// # Errors
-/// [`AlreadyMade`](ConfigureError::AlreadyMade), with the builder, if the pool has been used or
-/// configured before; [`Build`](ConfigureError::Build) if the builder fails, and then the pool is
-/// still to be made. If another thread makes the pool during the call, workers that the builder
-/// starts ahead may run for a moment.
+/// [`AlreadyMade`](ConfigureError::AlreadyMade), with the builder, if the pool was used or configured before.
+/// [`Build`](ConfigureError::Build) if the builder fails; the pool can then still be configured. If another
+/// thread creates the pool during the call, workers that the builder starts ahead may run for a moment.
 pub fn configure(builder: Builder<Closures>) -> Result<&'static Pool, ConfigureError> {
     let too_late = |builder| Err(ConfigureError::AlreadyMade(Box::new(builder)));
     if POOL.get().is_some() {
-        return too_late(builder); // Nothing need be built to find that out.
+        return too_late(builder);
     }
-    // Built outside of the cell: a builder may call user code, which may ask for the pool.
+    // Built outside of the cell, because a builder may call user code, which may use the default pool.
     let pool = builder.clone().build().map_err(ConfigureError::Build)?;
     match POOL.set(pool) {
         Ok(()) => Ok(default_pool()),
-        Err(_late) => too_late(builder), // Dropped, and so released.
+        Err(_late) => too_late(builder), // Dropping the new pool releases it.
     }
 }
 
-/// The default pool is not as configured.
+/// Error of [`configure`].
 #[non_exhaustive]
 pub enum ConfigureError {
-    /// The pool was used or configured before, and is as it was. Here is the builder.
+    /// The pool was used or configured before, and is unchanged. Contains the builder.
     AlreadyMade(Box<Builder<Closures>>),
-    /// The builder failed. The pool has not been made.
+    /// The builder failed. The pool was not created.
     Build(BuildError),
 }
 
@@ -104,7 +103,7 @@ impl error::Error for ConfigureError {
     }
 }
 
-/// The pool of a program that configures none.
+/// Builds the default pool of a program that does not call [`configure`].
 fn usual() -> Pool {
     let cores = sync_shim::thread::available_parallelism();
     Pool::builder()

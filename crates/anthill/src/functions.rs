@@ -1,10 +1,9 @@
-//! The default pool's calls as functions. The calls that are not here are on [`default_pool`].
+//! Calls of the default pool as functions. Other calls are methods of [`default_pool`].
 //!
-//! Each makes the pool if it is the first, and is otherwise the method of the same name, with its
-//! errors.
+//! Each function calls the method of the same name, and creates the pool if it does not exist.
 #![expect(
     clippy::missing_errors_doc,
-    reason = "those of the methods, to which the docs lead"
+    reason = "the docs link to the methods, which have them"
 )]
 
 use std::future::Future;
@@ -27,7 +26,7 @@ where
     default_pool().submit(task)
 }
 
-/// As [`submit`], but refuses at a full pool: see [`Pool::try_submit`](crate::Pool::try_submit).
+/// Like [`submit`], but returns an error at a full pool: see [`Pool::try_submit`](crate::Pool::try_submit).
 pub fn try_submit<F>(task: F) -> Result<(), SubmitError<F>>
 where
     Closures: Accepts<F>,
@@ -35,7 +34,7 @@ where
     default_pool().try_submit(task)
 }
 
-/// As [`submit`], but waits at most for so long: see [`Pool::submit_timeout`](crate::Pool::submit_timeout).
+/// Like [`submit`], but waits at most for `timeout`: see [`Pool::submit_timeout`](crate::Pool::submit_timeout).
 pub fn submit_timeout<F>(task: F, timeout: Duration) -> Result<(), SubmitError<F>>
 where
     Closures: Accepts<F>,
@@ -43,7 +42,7 @@ where
     default_pool().submit_timeout(task, timeout)
 }
 
-/// As [`submit`], as a future that resolves once the task is accepted: see
+/// Async version of [`submit`]: see
 /// [`Pool::submit_async`](crate::Pool::submit_async).
 pub fn submit_async<F>(
     task: F,
@@ -64,7 +63,7 @@ where
     default_pool().spawn(task)
 }
 
-/// As [`spawn`], but refuses at a full pool: see [`Pool::try_spawn`](crate::Pool::try_spawn).
+/// Like [`spawn`], but returns an error at a full pool: see [`Pool::try_spawn`](crate::Pool::try_spawn).
 pub fn try_spawn<F, T>(task: F) -> Result<JoinHandle<T>, SubmitError<F>>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -73,8 +72,8 @@ where
     default_pool().try_spawn(task)
 }
 
-/// Sets a single task of the default pool up: its name, a token that cancels it, a time by which it is
-/// to be started. See [`TaskBuilder`].
+/// Returns a builder for a task of the default pool with options: a name, a token that cancels the task, a
+/// latest start. See [`TaskBuilder`].
 ///
 /// ```
 /// let token = anthill::CancelToken::new();
@@ -89,7 +88,7 @@ pub fn task() -> TaskBuilder<'static, Pool> {
     default_pool().task()
 }
 
-/// Maps an iterator on the default pool, in order. See [`Pool::map`](crate::Pool::map).
+/// Maps an iterator on the default pool, in order. See [`PoolExt::map`](crate::PoolExt::map).
 ///
 /// ```
 /// let lengths: Result<Vec<usize>, _> = anthill::map(["one", "three"], str::len).collect();
@@ -105,7 +104,7 @@ where
     default_pool().map(items, map)
 }
 
-/// As [`map`], with the results as they come. See [`Pool::map_unordered`](crate::Pool::map_unordered).
+/// Like [`map`], but returns each result as soon as it is ready. See [`PoolExt::map_unordered`](crate::PoolExt::map_unordered).
 pub fn map_unordered<I, F, T>(items: I, map: F) -> Map<I::IntoIter, T>
 where
     I: IntoIterator<Item: Send + 'static>,
@@ -115,7 +114,7 @@ where
     default_pool().map_unordered(items, map)
 }
 
-/// As [`map`], with a function that may fail. See [`Pool::try_map`](crate::Pool::try_map).
+/// Like [`map`], for a function that returns a `Result`. See [`PoolExt::try_map`](crate::PoolExt::try_map).
 pub fn try_map<I, F, T, E>(items: I, map: F) -> Map<I::IntoIter, T, E>
 where
     I: IntoIterator<Item: Send + 'static>,
@@ -127,7 +126,7 @@ where
 }
 
 /// Calls a function with each item of an iterator, on the default pool. See
-/// [`Pool::for_each`](crate::Pool::for_each).
+/// [`PoolExt::for_each`](crate::PoolExt::for_each).
 pub fn for_each<I, F>(items: I, call: F) -> Result<(), MapError>
 where
     I: IntoIterator<Item: Send + 'static>,
@@ -136,8 +135,8 @@ where
     default_pool().for_each(items, call)
 }
 
-/// As [`for_each`], with a function that may fail. See
-/// [`Pool::try_for_each`](crate::Pool::try_for_each).
+/// Like [`for_each`], for a function that returns a `Result`. See
+/// [`PoolExt::try_for_each`](crate::PoolExt::try_for_each).
 pub fn try_for_each<I, F, E>(items: I, call: F) -> Result<(), MapError<E>>
 where
     I: IntoIterator<Item: Send + 'static>,
@@ -147,7 +146,7 @@ where
     default_pool().try_for_each(items, call)
 }
 
-/// Runs tasks that borrow, on the default pool. See [`Pool::scope`](crate::Pool::scope).
+/// Runs tasks that borrow, on the default pool. See [`PoolExt::scope`](crate::PoolExt::scope).
 ///
 /// ```
 /// let mut numbers = [3, 1, 2];
@@ -161,7 +160,7 @@ where
     default_pool().scope(body)
 }
 
-/// As [`spawn`], as a future that resolves to the handle once the task is accepted: see
+/// Async version of [`spawn`]: see
 /// [`Pool::spawn_async`](crate::Pool::spawn_async). The handle is a future, too.
 ///
 /// ```
@@ -182,31 +181,31 @@ where
     default_pool().spawn_async(task)
 }
 
-/// Live workers of the default pool, idle ones included.
+/// Returns the number of live workers of the default pool, including idle ones.
 #[doc(alias = "Running")]
 pub fn running() -> usize {
     default_pool().running()
 }
 
-/// Workers that the default pool could still start; `None` if unlimited.
+/// Returns the number of workers that the default pool could still start; `None` if it is unlimited.
 #[doc(alias = "Free")]
 pub fn free() -> Option<usize> {
     default_pool().free()
 }
 
-/// Threads and futures that wait for room in the default pool.
+/// Returns the number of threads and futures that wait for room in the default pool.
 #[doc(alias = "Waiting")]
 pub fn waiting() -> usize {
     default_pool().waiting()
 }
 
-/// The most live workers that the default pool may have.
+/// Returns the capacity of the default pool.
 #[doc(alias = "Cap")]
 pub fn capacity() -> Capacity {
     default_pool().capacity()
 }
 
-/// All figures of the default pool, at one instant.
+/// Returns a snapshot of all figures of the default pool.
 pub fn stats() -> Stats {
     default_pool().stats()
 }
@@ -217,33 +216,33 @@ pub fn tune(capacity: impl Into<Capacity>) -> Result<(), TuneError> {
     default_pool().tune(capacity)
 }
 
-/// Waits until nothing is in flight in the default pool. See
+/// Blocks until the default pool has no task in flight. See
 /// [`WorkerPool::wait_idle`](crate::WorkerPool::wait_idle).
 pub fn wait_idle() -> Result<(), WaitError> {
     default_pool().wait_idle()
 }
 
-/// Releases the default pool: it accepts nothing until [`reboot`]. `false` if that was done
-/// before. Does not block. See [`WorkerPool::release`](crate::WorkerPool::release).
+/// Releases the default pool, which accepts no tasks until [`reboot`]. Returns `false` if it was released
+/// already. Does not block. See [`WorkerPool::release`](crate::WorkerPool::release).
 #[doc(alias = "Release")]
 pub fn release() -> bool {
     default_pool().release()
 }
 
-/// Releases the default pool, and waits for its end, at most for so long. See
+/// Releases the default pool, and waits for its end at most for `timeout`. See
 /// [`WorkerPool::release_timeout`](crate::WorkerPool::release_timeout).
 #[doc(alias = "ReleaseTimeout")]
 pub fn release_timeout(timeout: Duration) -> Result<(), WaitError> {
     default_pool().release_timeout(timeout)
 }
 
-/// Waits until the default pool has ended: it is released, and every worker's thread is gone.
+/// Blocks until the default pool is released and all worker threads have ended.
 /// See [`WorkerPool::wait_released`](crate::WorkerPool::wait_released).
 pub fn wait_released() -> Result<(), WaitError> {
     default_pool().wait_released()
 }
 
-/// Opens the released default pool again; `false` if it is open.
+/// Opens the released default pool again. Returns `false` if it is open.
 #[doc(alias = "Reboot")]
 pub fn reboot() -> bool {
     default_pool().reboot()

@@ -1,29 +1,29 @@
-//! How to use a pool well. Each page answers one question, and each example on it is compiled and
-//! run as a test.
+//! How to use pools and queues. Each page answers one question, and its examples are compiled and run as
+//! tests.
 //!
 //! | question | page |
 //! |---|---|
-//! | Which of all this do I want, if any? | [`choosing`] |
+//! | Which part do I need, if any? | [`choosing`] |
 //! | How many workers, how deep a queue? | [`capacity`] |
 //! | What happens at a full pool, and how do I choose? | [`submitting`] |
-//! | How do I get a value back, or take a task back? | [`handles`] |
+//! | How do I get a value, or cancel a task? | [`handles`] |
 //! | How do I map an iterator, in order, with flat memory? | [`mapping`] |
 //! | How do I run tasks that borrow? | [`scopes`] |
-//! | How do I wait for some tasks, take the next that ends, cancel the rest? | [`groups`] |
-//! | How do I cancel, also what runs? | [`cancelling`] |
+//! | How do I join tasks as they end, or cancel them together? | [`groups`] |
+//! | How do I cancel tasks, including running ones? | [`cancelling`] |
 //! | How do I keep tasks in order, or some before others? | [`ordering`] |
 //! | Which errors are there, and how do they go with `?` and anyhow? | [`errors`] |
-//! | What becomes of a panic? | [`panics`] |
+//! | What happens if a task panics? | [`panics`] |
 //! | How do I use it from async code? | [`asynchronous`] |
-//! | How do I stop, and lose nothing? | [`shutdown`] |
-//! | How does a pool grow and shrink, and what may each worker have for itself? | [`tuning`] |
+//! | How do I shut down without losing tasks? | [`shutdown`] |
+//! | How does a pool grow and shrink? How do I keep state per worker? | [`tuning`] |
 //! | May a task submit to its own pool? May it block? | [`nesting`] |
 //! | What if my process forks? | [`forking`] |
 //! | What do the figures mean? | [`numbers`] |
-//! | When do I want several pools? | [`several`] |
-//! | How do I make something fall due later: time-outs, leases? | [`later`] |
+//! | When do I need several pools? | [`several`] |
+//! | How do I use time-outs and leases? | [`later`] |
 //! | How do jobs survive the process? | [`durable`] |
-//! | How do I run a task later, or again and again? | [`schedules`] |
+//! | How do I run a task later, or periodically? | [`schedules`] |
 //! | How do I retry after a failure? | [`retrying`] |
 //! | How do I write a controller? | [`controllers`] |
 //! | How do I test code that uses a pool? | [`testing`] |
@@ -34,17 +34,17 @@
 //! | I come from client-go, controller-runtime, kube | [`from_client_go`] |
 //! | I come from scheduled-thread-pool | [`from_scheduled_thread_pool`] |
 //!
-//! These pages use [a few words](pool_core#the-words), each for one thing.
+//! The [terms](pool_core#the-words) of these pages are defined in `pool_core`.
 //!
 //! # The defaults
 //! | setting | default |
 //! |---|---|
-//! | capacity | none: it, or `unlimited`, has to be said |
+//! | capacity | none: set it, or `unlimited` |
 //! | queue depth | 0 |
 //! | at a full pool | `submit` waits; any number of threads and futures may |
 //! | keep-alive | 10 seconds |
 //! | workers kept, workers started ahead | 0 |
-//! | an idle worker is reused | the one that idled last (with `preallocate`: the longest) |
+//! | reused idle worker | the one that became idle last (with `preallocate`: first) |
 //! | a blocking submit on an own worker of a full pool | runs the task in place |
 //! | nesting limit | [`DEFAULT_NESTING_LIMIT`](crate::DEFAULT_NESTING_LIMIT), 64 |
 //! | a worker without work, a submitter at a full pool, a thread that joins | spins and yields for some microseconds, then parks |
@@ -63,7 +63,7 @@
 //! assert_eq!(anthill::DEFAULT_POOL_NAME, "anthill");
 //! assert_eq!(DropPolicy::default(), DropPolicy::Drain);
 //! assert_eq!(WithinWorker::default(), WithinWorker::RunInPlace);
-//! assert!(Pool::builder().build().is_err(), "a capacity has to be said");
+//! assert!(Pool::builder().build().is_err(), "there is no default capacity");
 //!
 //! let cores = std::thread::available_parallelism()?.get();
 //! assert_eq!(anthill::capacity().limit(), Some(512.max(8 * cores)));

@@ -1,10 +1,10 @@
 //! Bounded, elastic worker pools, delay queues, work queues and scheduled tasks: one crate to depend on, a
 //! default pool, and the [`guide`].
 //!
-//! A pool runs tasks on threads that it starts when there is work and ends when there is none. It
-//! has a capacity that is never exceeded: at a full pool a submit waits, is refused, or times out,
-//! and a refused task comes back. That is what code that blocks (files, databases, DNS, foreign
-//! functions) needs and what an unbounded queue does not give it.
+//! A pool runs tasks on threads that it starts when there is work and ends when there is none. It never
+//! exceeds its capacity: at a full pool a submit waits, is refused, or times out, and a refused task is
+//! returned. So code that blocks (files, databases, DNS, foreign functions) gets backpressure, which an
+//! unbounded queue does not provide.
 //!
 //! # Where to start
 #![cfg_attr(
@@ -16,13 +16,13 @@
     doc = include_str!("guide/choosing.md")
 )]
 //!
-//! The methods of both kinds of pools are listed at [`WorkerPool`], what can be set at [`Builder`]. The
-//! [`guide`] has a page for each question: how to choose a capacity, what happens at a full pool, how to
-//! shut down, nest, test, and how to come from other pools.
+//! [`WorkerPool`] has the methods of all pools, [`PoolExt`] the maps, scopes and groups, and [`Builder`] the
+//! settings. The [`guide`] has a page per question: choosing a capacity, full pools, shutdown, nesting,
+//! testing, migration from other pools.
 //!
 //! # The default pool
-//! [`default_pool`] and the functions of this module use one pool for the whole process, made when it is first
-//! used. [`configure`] says how.
+//! [`default_pool`] and the functions of this module use one pool for the whole process, which is created at
+//! its first use. [`configure`] sets its builder.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -42,17 +42,17 @@
 //! ```
 //!
 //! # The crates
-//! Each crate is a module: [`pool_core`], and with their features `multi_pool`, `delay_queue`, `dedup_queue`,
-//! `scheduled_pool`, and `durable_queue` with its stores. What programs name is at the root as well. Types that only appear in signatures (futures,
-//! markers, parts of hooks) are in the modules alone.
+//! Each crate is a module: [`pool_core`], [`pool_util`], and with their features `multi_pool`, `delay_queue`,
+//! `dedup_queue`, `scheduled_pool`, and `durable_queue` with its stores. The types that programs name are also at
+//! the root. Types that appear only in signatures (futures, markers, parts of hooks) are only in the modules.
 //!
 //! # Features
 //! | feature | default | what it does |
 //! |---|---|---|
-//! | `multi-pool` | yes | several pools behind one interface |
+//! | `multi-pool` | yes | several pools behind one handle |
 //! | `delay-queue` | yes | `DelayHeap`, `DelayQueue` |
 //! | `dedup-queue` | yes | `DedupQueue`, the work queue for controllers |
-//! | `scheduled-pool` | yes | `ScheduledPool`: tasks that run later, or again and again |
+//! | `scheduled-pool` | yes | `ScheduledPool`: tasks that run later, or periodically |
 //! | `durable` | no | `durable_queue`: jobs that survive the process, in a database |
 //! | `durable-sqlite`, `durable-postgres`, `durable-redis` | no | its stores: `durable_queue_sqlite`, `durable_queue_postgres`, `durable_queue_redis` |
 //! | `log` | no | reports panics of tasks through the `log` facade |
@@ -129,7 +129,7 @@ pub mod prelude {
     pub use scheduled_pool::TaskBuilderExt;
 }
 
-// What the READMEs show is compiled and run.
+// Compiles and runs the examples of the READMEs.
 #[cfg(all(doctest, not(anthill_loom)))]
 #[doc = include_str!("../README.md")]
 mod readme {}

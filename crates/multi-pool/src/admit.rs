@@ -1,4 +1,4 @@
-//! Admission to the first of several pools that has room, and what is asked of all of them.
+//! Admission to the first pool that has room, and operations on all pools.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl<R: Runner> Admit<R> for Shared<R> {
         self.first().clone()
     }
 
-    /// Nothing: each pool that is asked says so itself.
+    /// Always `Ok`: each pool checks when a task is offered to it.
     fn refuses(&self, _on_full: OnFull) -> Result<(), SubmitError> {
         Ok(())
     }

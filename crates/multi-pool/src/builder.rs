@@ -11,20 +11,20 @@ use crate::multi::MultiWorkerPool;
 use crate::shared::Shared;
 use crate::strategy::{RoundRobin, Strategy};
 
-/// Sets a multi-pool up: how many pools, and which strategy. The settings of each pool are those of
-/// the [`Builder`] it is made from.
+/// Builder of a multi-pool: the number of pools and the strategy. The [`Builder`] passed to
+/// [`MultiPoolExt::builder`](crate::MultiPoolExt::builder) has the settings of each pool.
 ///
-/// | the pool's setting | what it means here |
+/// | setting of the pool | meaning in a multi-pool |
 /// |---|---|
-/// | `capacity`, `queue_depth`, `min_workers`, `prestart` | for each pool |
-/// | `max_waiting` | for all together: a waiter is enqueued at every pool, and counted once |
-/// | `on_full`, `nonblocking` | what `submit` and `spawn` do if every pool is full; the oldest is discarded in the first pool that has one to give |
-/// | `start_paused` | each pool is paused |
-/// | `within_worker` | on a worker of any pool, if every pool is full |
-/// | `name` | each pool is named after it, with its index |
+/// | `capacity`, `queue_depth`, `min_workers`, `prestart` | per pool |
+/// | `max_waiting` | for all pools together: a waiter is in every pool's queue and counted once |
+/// | `on_full`, `nonblocking` | applies if all pools are full; `DiscardOldest` discards in the first pool that has a task to discard |
+/// | `start_paused` | starts every pool paused |
+/// | `within_worker` | applies on the workers of all pools, if all pools are full |
+/// | `name` | each pool's name is this one with its index |
 ///
 /// ```
-/// use multi_pool::{LeastTasks, MultiPool};
+/// use multi_pool::{LeastTasks, MultiPool, MultiPoolExt};
 /// use pool_core::Pool;
 ///
 /// let each = Pool::builder().name("io").capacity(8).queue_depth(64);
@@ -48,13 +48,13 @@ impl<R: Runner> MultiBuilder<R> {
         }
     }
 
-    /// How many pools. There is no default.
+    /// Sets the number of pools. There is no default.
     pub fn pools(mut self, pools: usize) -> Self {
         self.pools = pools;
         self
     }
 
-    /// Which pool a task is offered to first. [`RoundRobin`] by default.
+    /// Sets the strategy that chooses the pool to offer a task to first. The default is [`RoundRobin`].
     #[doc(alias = "LoadBalancingStrategy")]
     pub fn strategy(mut self, strategy: impl Strategy) -> Self {
         self.strategy = Box::new(strategy);
@@ -64,8 +64,8 @@ impl<R: Runner> MultiBuilder<R> {
     /// Builds the pools.
     ///
     /// # Errors
-    /// If the number of pools is zero, which is checked first, or if one cannot be built: then those
-    /// built before it are released, and their workers have ended.
+    /// If the number of pools is zero, or if a pool cannot be built. Pools built before are then released, and
+    /// their workers have ended.
     #[doc(alias = "NewMultiPool")]
     pub fn build(self) -> Result<MultiWorkerPool<R>, MultiBuildError>
     where

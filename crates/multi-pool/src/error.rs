@@ -1,17 +1,17 @@
-//! What may go wrong with several pools that cannot with one.
+//! Errors of multi-pools that a single pool does not have.
 
 use std::{error, fmt};
 
 use pool_core::{BuildError, WaitError};
 
-/// A multi-pool cannot be built as asked.
+/// Error of [`MultiBuilder::build`](crate::MultiBuilder::build).
 #[doc(alias = "ErrInvalidMultiPoolSize")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MultiBuildError {
-    /// There is to be at least one pool.
+    /// The number of pools is zero.
     NoPools,
-    /// One of the pools could not be built. Those built before it have been released, and have ended.
+    /// A pool could not be built. The pools built before were released and have ended.
     Pool(BuildError),
 }
 
@@ -28,7 +28,7 @@ impl error::Error for MultiBuildError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Self::NoPools => None,
-            Self::Pool(error) => error.source(), // Its own text is shown already, by `Display`.
+            Self::Pool(error) => error.source(), // `Display` prints the error itself.
         }
     }
 }
@@ -39,12 +39,12 @@ impl From<BuildError> for MultiBuildError {
     }
 }
 
-/// There is no pool of this index.
+/// Error of a call with an index: there is no such pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexError {
-    /// What was asked for.
+    /// The requested index.
     pub index: usize,
-    /// How many pools there are.
+    /// The number of pools.
     pub pools: usize,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for IndexError {
 
 impl error::Error for IndexError {}
 
-/// A wait ended before every pool had reached the state that was waited for.
+/// Error of a wait that ended before all pools had reached the awaited state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MultiWaitError {
     /// By index, ascending; never empty.
@@ -64,7 +64,6 @@ pub struct MultiWaitError {
 }
 
 impl MultiWaitError {
-    /// All pools' answers.
     pub(crate) fn gather(answers: impl Iterator<Item = Result<(), WaitError>>) -> Result<(), Self> {
         let refusals = answers.enumerate();
         let pools: Vec<_> = refusals
@@ -77,19 +76,19 @@ impl MultiWaitError {
         }
     }
 
-    /// The pools for which the wait failed, by index, and why.
+    /// Returns the index and the error of each pool for which the wait failed.
     pub fn pools(&self) -> &[(usize, WaitError)] {
         &self.pools
     }
 
-    /// Whether the time was up for one of them.
+    /// Returns whether the wait timed out for at least one pool.
     pub fn any_timed_out(&self) -> bool {
         self.pools
             .iter()
             .any(|&(_, error)| error == WaitError::TimedOut)
     }
 
-    /// Whether for each of them it failed only because the time was up: to wait again may help.
+    /// Returns whether the wait failed only by time-outs, so that waiting again may succeed.
     pub fn all_timed_out(&self) -> bool {
         self.pools
             .iter()
@@ -109,7 +108,7 @@ impl fmt::Display for MultiWaitError {
 
 impl error::Error for MultiWaitError {}
 
-/// One answer for all: the first that is not a time-out, if there is one.
+/// The first error that is not a time-out, or else the time-out.
 impl From<MultiWaitError> for WaitError {
     fn from(error: MultiWaitError) -> Self {
         let mut errors = error.pools.into_iter().map(|(_, error)| error);

@@ -1,4 +1,4 @@
-//! Tasks with keys on a multi-pool: each key has its place in one of the pools.
+//! Tasks with keys on a multi-pool. Each key belongs to one of the pools.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -9,11 +9,11 @@ use pool_core::{JoinHandle, Keyed, SubmitError, Timeout};
 
 use crate::multi::{MultiPool, MultiPoolExt};
 
-/// Runs the tasks of one key in their order and one at a time, as [`Keyed`] does; the keys are spread
-/// over the pools. Made by [`MultiPool::keyed`].
+/// Runs the tasks of each key in order and one at a time, like [`Keyed`], with the keys spread over the
+/// pools. Returned by [`MultiPoolExt::keyed`].
 ///
 /// ```
-/// use multi_pool::MultiPool;
+/// use multi_pool::{MultiPool, MultiPoolExt};
 /// use pool_core::Pool;
 ///
 /// let each = Pool::builder().capacity(2).queue_depth(100);
@@ -27,20 +27,19 @@ use crate::multi::{MultiPool, MultiPoolExt};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A key's hash says which pool it is, and no strategy is asked: a key's tasks find room in that pool or
-/// wait for it, also while another has some. (What has to come after another task cannot go where there
-/// happens to be room.) All else is as with one pool's [`Keyed`].
+/// The hash of a key selects its pool; the strategy is not used. The tasks of a key wait for room in that
+/// pool even while another pool has room, because they have to stay in order.
 ///
-/// A handle: clones have the same keys. It keeps the multi-pool open.
+/// Clones share the keys. Each clone keeps the multi-pool open.
 pub struct MultiKeyed<K, S = RandomState> {
-    /// Before the others: it is to be the last handle of the pools that releases them.
+    /// Declared first, so that it is dropped before the handles of single pools.
     pool: MultiPool,
     each: Arc<[Keyed<K, S>]>,
     hasher: S,
 }
 
 impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
-    /// As [`MultiPool::keyed`], with another hasher.
+    /// Like [`MultiPoolExt::keyed`], with another hasher.
     pub fn with_hasher(pool: &MultiPool, hasher: S) -> Self {
         let each = pool.members().iter();
         let each = each.map(|member| Keyed::with_hasher(&pool.member(member), hasher.clone()));
@@ -51,10 +50,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         }
     }
 
-    /// Lets up to this many tasks of a key run at the same time, 1 by default: see [`Keyed::limit`].
+    /// Sets the most tasks of a key that run at the same time. The default is 1. See [`Keyed::limit`].
     ///
     /// ```
-    /// use multi_pool::MultiPool;
+    /// use multi_pool::{MultiPool, MultiPoolExt};
     /// use pool_core::Pool;
     ///
     /// let each = Pool::builder().capacity(4).queue_depth(100);
@@ -71,29 +70,31 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         }
     }
 
-    /// The pools that run the tasks.
+    /// Returns the multi-pool.
     pub fn pool(&self) -> &MultiPool {
         &self.pool
     }
 
-    /// Keys with a task that has not ended.
+    /// Returns the number of keys with a task that has not ended.
     pub fn keys(&self) -> usize {
         self.each.iter().map(Keyed::keys).sum()
     }
 
-    /// Where the tasks of that key go. It is to be given that very key: another one's tasks would run here
-    /// beside those that go where they belong. A clone of it keeps the multi-pool from nothing.
+    /// Returns the [`Keyed`] of the pool to which `key` belongs.
+    ///
+    /// Use it for this key only: tasks of another key would run at the same time as those that are submitted
+    /// to that key's own pool. A clone of the returned value does not keep the multi-pool open.
     pub fn of(&self, key: &K) -> &Keyed<K, S> {
-        // Bits of the middle: a set of lanes goes by the lowest, the highest and the upper half.
+        // The middle bits, because `Keyed` uses the lowest, the highest and the upper half of the same hash.
         let [_, _, low, high, ..] = self.hasher.hash_one(key).to_le_bytes();
         let bits = u16::from_le_bytes([low, high]);
         &self.each[usize::from(bits) % self.each.len()]
     }
 
-    /// Hands a task over, to be run and forgotten, after those of its key: see [`Keyed::submit`].
+    /// Submits a task without a handle, after the earlier tasks of its key: see [`Keyed::submit`].
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// Returns key and task: see [`SubmitError`].
     pub fn submit<F, T>(&self, key: K, task: F) -> Result<(), SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -102,10 +103,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).submit(key, task)
     }
 
-    /// As [`submit`](Self::submit), but refuses if the key's pool is full.
+    /// Like [`submit`](Self::submit), but returns an error if the key's pool is full.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// Returns key and task: see [`SubmitError`].
     pub fn try_submit<F, T>(&self, key: K, task: F) -> Result<(), SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -114,10 +115,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).try_submit(key, task)
     }
 
-    /// As [`submit`](Self::submit), but waits for room at most that long, or until that instant.
+    /// Like [`submit`](Self::submit), but waits for room at most for a duration, or until an instant.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// Returns key and task: see [`SubmitError`].
     pub fn submit_timeout<F, T>(
         &self,
         key: K,
@@ -131,10 +132,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).submit_timeout(key, task, timeout)
     }
 
-    /// As [`submit`](Self::submit), as a future: see [`Keyed::submit_async`].
+    /// Async version of [`submit`](Self::submit): see [`Keyed::submit_async`].
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// Returns key and task: see [`SubmitError`].
     pub fn submit_async<F, T>(
         &self,
         key: K,
@@ -147,11 +148,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).submit_async(key, task)
     }
 
-    /// Hands a task over, after those of its key, and returns a handle to its value: see
+    /// Submits a task after the earlier tasks of its key, and returns a handle to its value: see
     /// [`Keyed::spawn`].
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// Returns key and task: see [`SubmitError`].
     pub fn spawn<F, T>(&self, key: K, task: F) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -160,10 +161,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).spawn(key, task)
     }
 
-    /// As [`spawn`](Self::spawn), but refuses if the key's pool is full.
+    /// Like [`spawn`](Self::spawn), but returns an error if the key's pool is full.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// Returns key and task: see [`SubmitError`].
     pub fn try_spawn<F, T>(&self, key: K, task: F) -> Result<JoinHandle<T>, SubmitError<(K, F)>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -172,10 +173,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).try_spawn(key, task)
     }
 
-    /// As [`spawn`](Self::spawn), but waits for room at most that long, or until that instant.
+    /// Like [`spawn`](Self::spawn), but waits for room at most for a duration, or until an instant.
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// Returns key and task: see [`SubmitError`].
     pub fn spawn_timeout<F, T>(
         &self,
         key: K,
@@ -189,10 +190,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher + Clone> MultiKeyed<K, S> {
         self.of(&key).spawn_timeout(key, task, timeout)
     }
 
-    /// As [`spawn`](Self::spawn), as a future: see [`Keyed::spawn_async`].
+    /// Async version of [`spawn`](Self::spawn): see [`Keyed::spawn_async`].
     ///
     /// # Errors
-    /// Key and task come back: see [`SubmitError`].
+    /// Returns key and task: see [`SubmitError`].
     pub fn spawn_async<F, T>(
         &self,
         key: K,

@@ -1,12 +1,13 @@
 //! Several pools behind one interface: round robin, least tasks, or a strategy of your own.
 //!
-//! A pool has one lock at each end of its queue. Where many threads submit many short tasks, several
-//! pools have several of them. A multi-pool spreads tasks over pools of one configuration and is used
-//! like one.
+//! A multi-pool spreads tasks over several pools of one configuration. Each pool has locks of its own, so
+//! many threads that submit many short tasks contend less. [`MultiPool`] and [`MultiFuncPool`] are aliases
+//! of [`pool_core::WorkerPool`] and have all of its methods. [`MultiPoolExt`] adds the builder, tasks with
+//! keys, and the figures of single members.
 //!
 //! # When not to use it
-//! - If one pool is not measured to be too slow: it is simpler, and cheaper where submitters wait.
-//! - To keep tasks apart: every pool runs whatever comes.
+//! - Unless one pool was measured to be too slow. One pool is simpler, and cheaper if submitters wait.
+//! - To keep tasks apart: every member runs every kind of task.
 //! - For pools of different configurations.
 //!
 //! # Example
@@ -23,31 +24,49 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What always holds
-//! 1. A task is offered to every pool before a submit waits or is refused, and a refused task comes
-//!    back unrun.
-//! 2. A waiter waits for all pools at once: the first that frees room takes its task. Waiters are
-//!    served first come, first served, and no later submit passes them.
-//! 3. A worker of any pool is an own worker of the multi-pool.
-//! 4. Releases, reboots and tunings are of all pools: after any race, all are in the same state.
-//! 5. No user code (tasks, hooks, wakers, strategies) runs under a lock.
+//! # Differences from one pool
+//! 1. **Admission.** The [`Strategy`] chooses the member that a task is offered to first. If that member has
+//!    no room, the task is offered to every other one before the submit waits or is refused. A refused task
+//!    is returned unrun.
+//! 2. **Waiters.** A waiter waits for all members at once, and the first member that frees room takes its
+//!    task. Threads and futures are served first come, first served. `max_waiting` counts a waiter once.
+//! 3. **Own workers.** The workers of all members are own workers of the multi-pool: their tasks may submit
+//!    to it and join its tasks, whichever member runs them.
+//! 4. **Lifecycle.** Releases, reboots and tunings apply to all members. After any race, all members are in
+//!    the same state. A timed wait has one deadline for all, and its error ([`MultiWaitError`]) names the
+//!    members that missed it.
+//! 5. **Rest.** `wait_idle` waits for an instant at which no member had a task in flight, even if tasks
+//!    submit tasks to and fro.
+//! 6. **Figures** are sums over the members, exact while the multi-pool is at rest. `running_of`, `free_of`,
+//!    `waiting_of` and `stats_of` return those of one member.
+//! 7. **Keys.** A key belongs to one member, and its tasks wait for room there: [`MultiKeyed`].
+//! 8. **No thread.** If no member has a worker and the system refuses to start one, the task is returned with
+//!    `NoThread`. While any member has a worker, a refused thread is no error.
 //!
-//! # What blocks, and what it costs
-//! As with [`pool_core`], and beyond that: the choice of a pool takes no lock and allocates nothing;
-//! a call that meets a full pool takes up to one section of each pool's lock, one that waits two
-//! of each; figures, releases and tunings cost what they cost one pool, times the number of pools.
+//! # Cost
+//! With `n` members, in addition to the cost of one pool:
+//!
+//! | call | cost |
+//! |---|---|
+//! | a submit, if the chosen member has room | the choice: no lock, no allocation |
+//! | a submit, if it has no room | up to `n` more sections of a lock |
+//! | a submit that waits | `n` sections to enqueue the waiter, `n` to remove it, two allocations |
+//! | figures, `tune`, `release`, `reboot` | `n` times the cost of one pool |
+//!
+//! So waiting costs more than with one pool. Give the pools a queue depth.
 //!
 //! # Panics
-//! A panic of a strategy reaches the submitting thread; its task is dropped, and nothing else has
-//! changed. Everything else is as in [`pool_core`].
+//! A panic of a strategy reaches the submitting thread. The task is dropped, and the pools are unchanged.
 //!
 //! # Deadlocks
-//! Cycles among tasks of *independent* pools that wait for each other are not detected.
+//! Tasks of *independent* pools that wait for each other can deadlock. Such cycles are not detected.
 //!
-//! # Ancestry
-//! The idea and the names of both strategies are those of
-//! [ants](https://github.com/panjf2000/ants) (Go). A waiter that is enqueued at several pools and
-//! claimed by one is `select` over channels, as in Go and crossbeam.
+//! # Implementation notes
+//! No user code (tasks, hooks, wakers, strategies) runs under a lock.
+//!
+//! The idea and the names of both strategies are from [ants](https://github.com/panjf2000/ants) (Go). A
+//! waiter that is in several queues and claimed by one of them is like `select` over channels in Go and
+//! crossbeam.
 #![forbid(unsafe_code)]
 
 mod admit;
@@ -71,7 +90,7 @@ pub use multi::{
 };
 pub use strategy::{LeastTasks, Load, Loads, RoundRobin, Strategy};
 
-// What the README shows is compiled and run.
+// Compiles and runs the README's examples.
 #[cfg(all(doctest, not(anthill_loom)))]
 #[doc = include_str!("../README.md")]
 mod readme {}

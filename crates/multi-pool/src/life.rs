@@ -1,4 +1,4 @@
-//! Releasing, waiting for the end or for rest, rebooting, tuning: of all pools as of one.
+//! Releases, waits, reboots and tunings of all pools together.
 
 use std::time::Instant;
 
@@ -8,12 +8,12 @@ use pool_core::{Capacity, Runner, TuneError};
 use crate::error::MultiWaitError;
 use crate::shared::Shared;
 
-/// The generation of each pool that a wait is for.
+/// The awaited generation of each pool.
 pub(crate) type Generations = Vec<u64>;
 
 impl<R: Runner> Shared<R> {
-    /// One section in each pool, all in a row under `lifecycle_lock`; then the effects of all. So two
-    /// such calls that race leave all pools in the state that the later one set.
+    /// Runs one section in each pool under `lifecycle_lock`, then the effects of all. If two such calls
+    /// race, all pools are left in the state of the later one.
     fn each<T>(&self, section: impl FnMut(&PoolHandle<R>) -> (T, Deferred<R>)) -> Vec<T> {
         let alike = self.lifecycle_lock.lock();
         let sections: Vec<_> = self.members.iter().map(section).collect();
@@ -24,8 +24,8 @@ impl<R: Runner> Shared<R> {
         results
     }
 
-    /// Step 4 of `waiter.rs`, in every pool. Whether it was open, and the generations that end. In a forked
-    /// child there is nothing to release.
+    /// Step 4 of `waiter.rs` in every pool. Returns whether the multi-pool was open, and the generations that
+    /// end. Has no effect in a forked child.
     pub(crate) fn release_all(&self) -> (bool, Generations) {
         if !self.first().process().is_current() {
             return (false, self.generations());
@@ -38,8 +38,8 @@ impl<R: Runner> Shared<R> {
         )
     }
 
-    /// Releases, and takes out what has not started. Calls `keep` with each task's item, which
-    /// must not panic.
+    /// Releases all pools and removes the tasks that have not started. Calls `keep`, which must not panic,
+    /// with each task's item.
     pub(crate) fn release_all_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
         if !self.first().process().is_current() {
             return 0;
@@ -50,7 +50,6 @@ impl<R: Runner> Shared<R> {
             .sum()
     }
 
-    /// Open again, at any time. `false` if it is open.
     pub(crate) fn reboot_all(&self) -> bool {
         let was_released = self.each(PoolHandle::reboot).contains(&true);
         if was_released {
@@ -60,19 +59,19 @@ impl<R: Runner> Shared<R> {
         was_released
     }
 
-    /// No pool starts a queued task any more. `false` if that is so already.
+    /// Returns `false` if all pools were paused already.
     pub(crate) fn pause_all(&self) -> bool {
         let _alike = self.lifecycle_lock.lock();
         let paused = self.members.iter().map(PoolHandle::pause);
         paused.fold(false, |any, paused| any | paused)
     }
 
-    /// Queued tasks start again. `false` if they may already.
+    /// Returns `false` if no pool was paused.
     pub(crate) fn resume_all(&self) -> bool {
         self.each(PoolHandle::resume).contains(&true)
     }
 
-    /// Sets each pool's capacity, up to the first that refuses.
+    /// Sets the capacity of each pool until one refuses it.
     pub(crate) fn tune_all(&self, capacity: Capacity) -> Result<(), TuneError> {
         let mut effects = Vec::new();
         let tuned = {
@@ -87,8 +86,8 @@ impl<R: Runner> Shared<R> {
         tuned
     }
 
-    /// What a wait for the end waits for. In a forked child none is asked for, for a thread that stayed in the
-    /// parent may hold the locks, and each wait says so.
+    /// The current generation of each pool. In a forked child, where threads of the parent may hold the
+    /// locks, returns zeros; the waits for them return `Forked`.
     pub(crate) fn generations(&self) -> Generations {
         if !self.first().process().is_current() {
             return vec![0; self.members.len()];
@@ -97,7 +96,7 @@ impl<R: Runner> Shared<R> {
         self.members.iter().map(PoolHandle::generation).collect()
     }
 
-    /// The generations whose end is awaited; `None` if rest is. A release is made here.
+    /// The generations to wait for, or `None` for a wait for rest. Releases the pools if `awaited` says so.
     pub(crate) fn generations_of(&self, awaited: Awaited) -> Option<Generations> {
         match awaited {
             Awaited::Rest => None,
@@ -117,10 +116,10 @@ impl<R: Runner> Shared<R> {
         )
     }
 
-    /// Waits until nothing is in flight in any pool, at one instant.
+    /// Waits for an instant at which no pool has a task in flight.
     ///
-    /// To wait for one pool after the other is not enough: meanwhile a task of a pool that is still
-    /// waited for may have submitted to one that no longer is.
+    /// Waiting for one pool after the other is not enough: a task of a later pool may submit to an earlier
+    /// one, for which the wait is already over.
     pub(crate) fn wait_idle(&self, deadline: Option<Instant>) -> Result<(), MultiWaitError> {
         loop {
             let each = self.members.iter();
@@ -147,7 +146,6 @@ impl<R: Runner> Shared<R> {
         MultiWaitError::gather(answers.into_iter())
     }
 
-    /// As `wait_idle`.
     pub(crate) async fn wait_idle_async(&self) -> Result<(), MultiWaitError> {
         loop {
             let mut answers = Vec::with_capacity(self.members.len());

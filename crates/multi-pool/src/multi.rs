@@ -1,4 +1,4 @@
-//! Several pools as one [`WorkerPool`], and what is asked of its single pools.
+//! The multi-pool types, and the calls that a single pool does not have.
 
 use std::borrow::Borrow;
 use std::hash::{Hash, RandomState};
@@ -13,12 +13,11 @@ use crate::error::IndexError;
 use crate::keyed::MultiKeyed;
 use crate::shared::Shared;
 
-/// Several pools behind one handle, as both [`MultiPool`] and [`MultiFuncPool`] are. Its methods are
-/// those of [`WorkerPool`], and [`MultiPoolExt`]'s.
+/// Several pools behind one handle. [`MultiPool`] and [`MultiFuncPool`] are aliases of it. It has the methods
+/// of [`WorkerPool`] and [`MultiPoolExt`]; the [crate documentation](crate) lists the differences from one
+/// pool.
 ///
-/// Figures are sums over the pools, each pool's taken at an instant of its own: exact at rest.
-/// Releases, reboots and tunings are of all pools. The last handle's drop releases all pools as their
-/// [`DropPolicy`](pool_core::DropPolicy) says.
+/// Dropping the last handle releases all pools, as their [`DropPolicy`](pool_core::DropPolicy) says.
 ///
 /// ```
 /// use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
@@ -33,10 +32,10 @@ use crate::shared::Shared;
 /// ```
 pub type MultiWorkerPool<R> = WorkerPool<R, Shared<R>>;
 
-/// A [`MultiWorkerPool`]'s handle that keeps nothing open.
+/// Handle of a [`MultiWorkerPool`] that does not keep it open.
 pub type WeakMultiWorkerPool<R> = WeakWorkerPool<R, Shared<R>>;
 
-/// Resolves to a permit: see [`WorkerPool::reserve_async`].
+/// Future of a permit, returned by [`WorkerPool::reserve_async`].
 pub type MultiReserveFuture<R> = ReserveFuture<R, Shared<R>>;
 
 /// Several pools of closures behind one handle.
@@ -61,7 +60,7 @@ pub type MultiReserveFuture<R> = ReserveFuture<R, Shared<R>>;
 #[doc(alias = "NewMultiPool")]
 pub type MultiPool = MultiWorkerPool<Closures>;
 
-/// A [`MultiPool`]'s handle that keeps nothing open.
+/// Handle of a [`MultiPool`] that does not keep it open.
 pub type WeakMultiPool = WeakMultiWorkerPool<Closures>;
 
 /// Several pools of one function behind one handle.
@@ -86,25 +85,24 @@ pub type WeakMultiPool = WeakMultiWorkerPool<Closures>;
 #[doc(alias = "MultiPoolWithFuncGeneric")]
 pub type MultiFuncPool<T, R = ()> = MultiWorkerPool<Func<T, R>>;
 
-/// A [`MultiFuncPool`]'s handle that keeps nothing open.
+/// Handle of a [`MultiFuncPool`] that does not keep it open.
 pub type WeakMultiFuncPool<T, R = ()> = WeakMultiWorkerPool<Func<T, R>>;
 
-/// Building a multi-pool, and the figures of its single pools.
+/// Calls that a single pool does not have: the builder, tasks with keys, and the figures of each member.
 pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + Sized {
-    /// Sets a multi-pool up whose pools are each built as `each` says.
+    /// Returns a builder of a multi-pool. `each` has the settings of each member.
     fn builder(each: Builder<R>) -> MultiBuilder<R> {
         MultiBuilder::new(each)
     }
 
-    /// The pools that it is made of, at least one; they are released, rebooted and tuned together.
+    /// Returns the members, at least one. They are released, rebooted and tuned together.
     ///
-    /// For `scheduled-pool`, and **exempt from semantic versioning**, as
-    /// [`internals`](pool_core::internals) is.
+    /// For `scheduled-pool`, and **exempt from semantic versioning**, like [`internals`](pool_core::internals).
     fn members(&self) -> &[PoolHandle<R>] {
         &self.admit().members
     }
 
-    /// Number of pools.
+    /// Returns the number of members.
     ///
     /// ```
     /// use multi_pool::{MultiPool, MultiPoolExt};
@@ -118,7 +116,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
         self.members().len()
     }
 
-    /// Tasks with keys: see [`MultiKeyed`].
+    /// Returns a [`MultiKeyed`], which runs the tasks of each key in order.
     ///
     /// ```
     /// use multi_pool::{MultiPool, MultiPoolExt};
@@ -138,7 +136,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
         MultiKeyed::with_hasher(self.borrow(), RandomState::new())
     }
 
-    /// Live workers of one pool, idle ones included.
+    /// Returns the number of live workers of one member, including idle ones.
     ///
     /// # Errors
     /// If there is no such pool.
@@ -147,7 +145,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
         member(self, index).map(PoolHandle::live)
     }
 
-    /// Workers that one pool could still start; `None` if it is unlimited.
+    /// Returns the number of workers that one member could still start; `None` if it is unlimited.
     ///
     /// # Errors
     /// If there is no such pool.
@@ -156,8 +154,8 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
         member(self, index).map(PoolHandle::free)
     }
 
-    /// Places taken in one pool's wait queue. Each waiter has one in every pool's, and gives the
-    /// others up once it wakes because one of the pools has taken its task.
+    /// Returns the length of one member's wait queue. Each waiter is in the queues of all members until it
+    /// wakes after one of them has taken its task.
     ///
     /// # Errors
     /// If there is no such pool.
@@ -166,9 +164,12 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
         member(self, index).map(PoolHandle::waiting)
     }
 
-    /// One pool's figures. Its `refused` are only the waiters it gave back in a release: other
-    /// refusals are counted for the multi-pool alone. What a nested submit runs in place is counted in pool 0; a task that
-    /// is cancelled, or joined in place, in the pool that had accepted it.
+    /// Returns the figures of one member.
+    ///
+    /// - `refused` counts only waiters that the member refused in a release. Other refusals are counted by
+    ///   the multi-pool.
+    /// - Tasks that a nested submit runs in place are counted by member 0.
+    /// - A task that is cancelled or joined in place is counted by the member that had accepted it.
     ///
     /// ```
     /// # use multi_pool::{MultiPool, MultiPoolExt};

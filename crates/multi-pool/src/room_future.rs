@@ -1,6 +1,4 @@
-//! Waiting for room in any of several pools, for a permit, as a future.
-//!
-//! The steps are those of `waiter.rs`.
+//! The future that waits for a permit of any pool. `waiter.rs` defines the steps.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +11,7 @@ use pool_core::{Runner, SubmitError};
 use crate::shared::{NoRoom, Shared};
 use crate::waiter::{GroupWait, GroupWaiter};
 
-/// Resolves once room is reserved in one of the pools. Dropped at any time, it leaves none reserved.
+/// Future that reserves room in one of the pools. Dropping it leaves no room reserved.
 #[must_use = "futures do nothing unless polled"]
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct RoomFuture<R: Runner> {
@@ -37,7 +35,7 @@ impl<R: Runner> RoomFuture<R> {
         Self { shared, stage }
     }
 
-    /// The first poll, which is step 1 if every pool is full. `None`: it waits.
+    /// First poll: step 1 if all pools are full. Returns `None` if the future has to wait.
     fn enter(&mut self) -> Option<Result<usize, SubmitError>> {
         let shared = Arc::clone(&self.shared);
         let starved = match shared.offer((), |member, ()| member.reserve()) {
@@ -64,8 +62,8 @@ impl<R: Runner> Future for RoomFuture<R> {
             self.stage = Stage::Done;
             answer = self.enter();
         }
-        // Step 2: leaves the waker with the ticket, also at once after step 1, which had none. The
-        // waker's clone is user code: if it panics, the drop of this future does steps 5 and 6.
+        // Step 2: leaves the waker in the ticket. This also follows step 1, which has no waker. Cloning the
+        // waker is user code: if it panics, dropping this future does steps 5 and 6.
         if let Stage::Waiting(waiter) = &self.stage {
             let shared = Arc::clone(&self.shared);
             shared.first().process().check(SubmitError::Forked(()))?;
@@ -75,7 +73,7 @@ impl<R: Runner> Future for RoomFuture<R> {
             }
             answer = settled.map(|settled| settled.map_err(|refusal| refusal.map(drop)));
         }
-        // Also if it is polled again after it was ready.
+        // A poll after completion is pending, too.
         let Some(answer) = answer else {
             return Poll::Pending;
         };
@@ -91,15 +89,15 @@ impl<R: Runner> Drop for RoomFuture<R> {
         };
         let shared = Arc::clone(&self.shared);
         if !shared.first().process().is_current() {
-            return; // Threads that stayed in the parent may hold the locks.
+            return; // Threads of the parent process may hold the locks.
         }
-        // Step 5, then step 6: the request leaves the ticket before its places go.
+        // Step 5 before step 6, so that no pool takes the request meanwhile.
         let withdrawn = waiter.ticket.withdraw();
         waiter.dequeue(&shared);
         if withdrawn.is_some() {
             let _ = shared.count_refusal(SubmitError::Full(()));
         } else if let Some(Ok(pool)) = waiter.ticket.outcome() {
-            shared.members[pool].give_back_room(); // It was given room that it has not fetched.
+            shared.members[pool].give_back_room(); // Step 3 has reserved room for this future.
         }
     }
 }

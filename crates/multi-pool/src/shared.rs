@@ -1,12 +1,12 @@
-//! What the handles and the waiting futures share: the pools, and how a task finds its way to one.
+//! State shared by the handles and futures of a multi-pool, and the offer of a task to its pools.
 //!
 //! # Invariants
-//! 1. A task has one owner at a time: the caller, a pool, or a ticket (`waiter.rs`), which gives it
-//!    away once.
-//! 2. Pools are released, rebooted and tuned all in a row under `lifecycle_lock`, so a section under
-//!    it finds all of them in the same state.
-//! 3. No user code runs under `enqueue_lock` or `lifecycle_lock`. A pool's own lock may be taken
-//!    under them, never the other way round.
+//! 1. A task has one owner at a time: the caller, a pool, or a ticket (`waiter.rs`), from which it is taken
+//!    once.
+//! 2. All pools are released, rebooted and tuned under `lifecycle_lock`, so a section under that lock finds
+//!    all of them in the same state.
+//! 3. No user code runs under `enqueue_lock` or `lifecycle_lock`. A pool's lock may be taken under them,
+//!    never the other way round.
 
 use std::sync::Arc;
 
@@ -19,38 +19,36 @@ use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::strategy::{Loads, Strategy};
 
-/// What all handles of a multi-pool share.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct Shared<R: Runner> {
     pub(crate) name: String,
     /// At least one.
     pub(crate) members: Box<[PoolHandle<R>]>,
-    /// Theirs, side by side.
+    /// The load figures of `members`.
     loads: Box<[Arc<LoadStats>]>,
     pub(crate) strategy: Box<dyn Strategy>,
-    /// Counts the waiters.
     pub(crate) waiter_count: Arc<WaiterCount>,
-    /// Held while a waiter takes its places, so that all wait queues have the same order.
+    /// Held while a waiter enters the wait queues, so that all have the same order.
     pub(crate) enqueue_lock: Mutex<()>,
     /// Held while all pools are released, rebooted or tuned.
     pub(crate) lifecycle_lock: Mutex<()>,
-    /// Refusals that no pool counted. A statistic: no other memory is read because of it.
+    /// Refusals that no pool counted. Relaxed, because no other memory is read because of it.
     refused: AtomicU64,
 }
 
-/// Why no pool has accepted a job, or reserved room (then `Q` is no job).
+/// Reason why no pool has accepted a job or reserved room. `Q` is the job, or `()` for room.
 pub(crate) enum NoRoom<Q> {
-    /// Those in which a worker lives are full. `starved`: another has room, but the operating system
+    /// All pools with a live worker are full. If `starved`, another pool has room, but the operating system
     /// refused to start its first worker.
     Full { asked: Q, starved: bool },
-    /// To wait would not help.
+    /// Waiting would not help.
     Refused(SubmitError<Q>),
 }
 
-/// What came of a submit: a pool accepted the task, or it comes back.
+/// Outcome of a submit: the index of the pool that accepted the job, or an error with the job.
 pub(crate) type Answer<R> = group::Answer<<R as Runner>::Job>;
 
-/// What came of a request that may have waited.
+/// Outcome of a request that may have waited.
 pub(crate) type RequestAnswer<R> = group::Answer<Request<<R as Runner>::Job>>;
 
 impl<R: Runner> Shared<R> {
@@ -74,7 +72,7 @@ impl<R: Runner> Shared<R> {
         }
     }
 
-    /// The pool that is asked where all give the same answer, and that counts what runs in place.
+    /// The pool to ask where all pools give the same answer. It also counts tasks that run in place.
     pub(crate) fn first(&self) -> &PoolHandle<R> {
         &self.members[0]
     }
@@ -83,14 +81,13 @@ impl<R: Runner> Shared<R> {
         self.refused.load(Relaxed)
     }
 
-    /// Counts a refusal. A task that a pool gave back in its release is counted by that pool.
+    /// Counts a refusal. Waiters that a pool refuses in its release are counted by the pool.
     pub(crate) fn count_refusal<T>(&self, refusal: SubmitError<T>) -> SubmitError<T> {
         self.refused.fetch_add(1, Relaxed);
         refusal
     }
 
-    /// Hands the job to a pool, waits for room as long as `on_full` says and `token` is not
-    /// cancelled, or gives it back.
+    /// Submits the job to a pool. If all pools are full, does what `on_full` and `limits` say.
     pub(crate) fn submit(
         &self,
         job: R::Job,
@@ -107,7 +104,7 @@ impl<R: Runner> Shared<R> {
         }
     }
 
-    /// Reserves room in a pool, waits for some as long as `on_full` says, or says why there is none.
+    /// Reserves room in a pool. If all pools are full, does what `on_full` says.
     pub(crate) fn reserve(&self, on_full: OnFull) -> Result<usize, SubmitError> {
         match self.offer((), |member, ()| member.reserve()) {
             Ok(pool) => Ok(pool),
@@ -119,8 +116,8 @@ impl<R: Runner> Shared<R> {
         }
     }
 
-    /// Has the pool that the strategy chooses `ask`ed, then the others. Waits for nothing but the
-    /// start of a first worker.
+    /// Calls `ask` with the pool that the strategy chooses, then with the others, until one accepts. Blocks
+    /// only while the first worker of a pool is started.
     pub(crate) fn offer<Q>(
         &self,
         asked: Q,
@@ -129,7 +126,6 @@ impl<R: Runner> Shared<R> {
         if !self.first().process().is_current() {
             return Err(NoRoom::Refused(SubmitError::Forked(asked)));
         }
-        // User code: no lock is held, and if it panics nothing has changed.
         let choice = self
             .strategy
             // USER CODE: `Strategy::choose`. A panic is the caller's, and nothing has changed.
@@ -146,9 +142,8 @@ impl<R: Runner> Shared<R> {
         }
     }
 
-    /// First the pools that seem to have a worker free, then every one: only a section of a pool's
-    /// lock can refuse. A pool that had room and could start no worker is asked twice, which does no
-    /// harm.
+    /// Calls `ask` with the pools that seem to have a free worker, then with all others, because only a
+    /// section of a pool's lock can refuse. A pool may be asked twice, which does no harm.
     #[cold]
     fn offer_others<Q>(
         &self,
@@ -175,7 +170,7 @@ impl<R: Runner> Shared<R> {
                 released => return Err(NoRoom::Refused(released)),
             };
             let Some(index) = offers.next() else {
-                // While some pool has a worker, a refused thread is no error.
+                // A refused thread is no error while some pool has a worker.
                 return Err(match no_thread {
                     Some(error) if !full => NoRoom::Refused(SubmitError::NoThread(asked, error)),
                     refused => NoRoom::Full {

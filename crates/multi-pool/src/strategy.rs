@@ -1,8 +1,7 @@
-//! Which pool a task is offered to first.
+//! Strategies, which choose the pool that a task is offered to first.
 //!
-//! A choice is a wish: the pool may have filled up since its figures were read, and then the task
-//! goes to another. So a strategy decides about balance and about nothing else, and its figures
-//! may be read without any lock.
+//! The choice is only a preference. The chosen pool may have filled up since its figures were read; the task
+//! then goes to another. So a strategy affects balance only, and reads figures without a lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,13 +10,13 @@ use pool_core::internals::{LoadStats, WaiterCount};
 use pool_core::{Capacity, QueueDepth};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Chooses among pools. It is called once per task, by many threads at once.
+/// Chooses the pool that a task is offered to first. Called once per task, by many threads at once.
 ///
 /// ```
 /// use multi_pool::{Load, Loads, Strategy};
 /// use pool_core::{Capacity, QueueDepth};
 ///
-/// /// Fills the pools one after the other, so that the last ones may stay without threads.
+/// /// Fills the pools one after the other, so that the last ones need no threads under light load.
 /// struct InOrder;
 ///
 /// impl Strategy for InOrder {
@@ -31,35 +30,34 @@ use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 /// assert_eq!(InOrder.choose(&Loads::given(&loads)), 1);
 /// ```
 pub trait Strategy: Send + Sync + 'static {
-    /// The index of the pool that the next task is offered to first.
+    /// Returns the index of the pool to offer the next task to, modulo the number of pools.
     ///
-    /// An index that is too large is taken modulo the number of pools. If that pool has no room,
-    /// the task is offered to each other. A panic reaches the submitting thread, and changes nothing.
+    /// If that pool has no room, the task is offered to each other pool. A panic reaches the submitting
+    /// thread, and the pools are unchanged.
     fn choose(&self, loads: &Loads<'_>) -> usize;
 
-    /// The pools have been rebooted: begin as at first. By default nothing is done.
+    /// Called after the pools were rebooted. The default does nothing.
     fn reset(&self) {}
 }
 
-/// The figures of one pool, as a strategy sees them. They may be stale.
+/// Figures of one pool for a strategy. They may be stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Load {
     /// Accepted tasks that have not ended.
     pub in_flight: usize,
-    /// Threads and futures that wait for room. Each waits for any of the pools, so each pool has the
-    /// same number.
+    /// Threads and futures that wait for room. The same for all pools, because each waits for any of them.
     pub waiting: usize,
-    /// Live workers, idle ones included.
+    /// Live workers, including idle ones.
     pub live: usize,
-    /// The most live workers there may be.
+    /// Most live workers.
     pub capacity: Capacity,
-    /// The accepted tasks that may wait beyond the capacity.
+    /// Most accepted tasks beyond the capacity.
     pub queue_depth: QueueDepth,
 }
 
 impl Load {
-    /// A pool without tasks or workers.
+    /// Creates the load of a pool without tasks and workers.
     pub fn new(capacity: Capacity, queue_depth: QueueDepth) -> Self {
         Self {
             in_flight: 0,
@@ -80,22 +78,22 @@ impl Load {
         }
     }
 
-    /// Whether a worker is free, or one may be started.
+    /// Returns whether a worker is free or may be started.
     pub fn has_worker(&self) -> bool {
         self.capacity
             .limit()
             .is_none_or(|most| self.in_flight < most)
     }
 
-    /// Whether one more task would be accepted, if only into the queue.
+    /// Returns whether one more task would be accepted, possibly into the queue.
     pub fn has_room(&self) -> bool {
         let limits = self.capacity.limit().zip(self.queue_depth.limit());
         limits.is_none_or(|(workers, queued)| self.in_flight < workers.saturating_add(queued))
     }
 }
 
-/// The loads of all pools. Each is read when it is asked for, without a lock: a strategy pays for
-/// the pools it looks at, and no others.
+/// Loads of all pools. Each is read when it is accessed, without a lock, so a strategy pays only for the
+/// pools that it looks at.
 #[derive(Clone, Copy)]
 pub struct Loads<'a>(Source<'a>);
 
@@ -110,12 +108,12 @@ impl<'a> Loads<'a> {
         Self(Source::Pools(loads, waiter_count))
     }
 
-    /// These loads, to try a strategy with.
+    /// Wraps given loads, for tests of a strategy.
     pub fn given(loads: &'a [Load]) -> Self {
         Self(Source::Given(loads))
     }
 
-    /// How many pools there are. A multi-pool has at least one.
+    /// Returns the number of pools, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         match self.0 {
@@ -124,7 +122,7 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Reads one pool's load. `None` if there is no such pool.
+    /// Reads the load of a pool. Returns `None` if there is no such pool.
     pub fn get(&self, index: usize) -> Option<Load> {
         match self.0 {
             Source::Pools(loads, waiter_count) => loads
@@ -134,9 +132,10 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Whether a pool has a worker free, or may start one: as [`Load::has_worker`] says, but cheaper
-    /// than [`get`](Loads::get), for it reads nothing that changes with every task. `false` if there
-    /// is no such pool.
+    /// Returns whether a pool has a free worker or may start one, like [`Load::has_worker`]. Returns `false` if
+    /// there is no such pool.
+    ///
+    /// Cheaper than [`get`](Loads::get), because it reads no figure that changes with every task.
     pub fn has_worker(&self, index: usize) -> bool {
         match self.0 {
             Source::Pools(loads, _) => loads
@@ -146,8 +145,7 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Whether a pool has room, if only in its queue: as [`Load::has_room`] says. `false` if there is
-    /// no such pool.
+    /// Returns whether a pool has room, like [`Load::has_room`]. Returns `false` if there is no such pool.
     pub fn has_room(&self, index: usize) -> bool {
         match self.0 {
             Source::Pools(loads, _) => loads
@@ -157,7 +155,6 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// A pool's tasks in flight and waiting, without its other figures.
     fn tasks(&self, index: usize) -> Option<usize> {
         match self.0 {
             Source::Pools(loads, waiter_count) => {
@@ -168,7 +165,7 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Reads the loads one after the other, from pool 0 on.
+    /// Returns an iterator that reads the loads one after the other, beginning with pool 0.
     pub fn iter(&self) -> impl Iterator<Item = Load> + use<'a> {
         let loads = *self;
         (0..loads.len()).filter_map(move |index| loads.get(index))
@@ -181,18 +178,18 @@ impl fmt::Debug for Loads<'_> {
     }
 }
 
-/// The next pool in turn, from pool 0 on. If it has no worker free and may start none, the next
-/// after it that has; if none has, the next with room in its queue.
+/// Chooses the next pool in turn that has a free worker or may start one, or else the next with room in its
+/// queue. The default strategy.
 ///
-/// The usual choice: while workers are free it looks at one pool only.
+/// Reads one pool only, while workers are free.
 #[derive(Debug, Default)]
-#[repr(align(128))] // Every submit writes it: no other data is to lie on its cache line.
+#[repr(align(128))] // Every submit writes it, so no other data may share its cache line.
 pub struct RoundRobin {
     next: AtomicUsize,
 }
 
 impl RoundRobin {
-    /// Begins with pool 0.
+    /// Creates a strategy that begins with pool 0.
     pub fn new() -> Self {
         Self::default()
     }
@@ -201,7 +198,7 @@ impl RoundRobin {
 impl Strategy for RoundRobin {
     fn choose(&self, loads: &Loads<'_>) -> usize {
         let pools = loads.len().max(1);
-        // Relaxed: each call gets a number of its own, and nothing else is read because of it.
+        // Relaxed: each call gets its own number, and no other memory is read because of it.
         let number = self.next.fetch_add(1, Relaxed);
         let turn = if pools.is_power_of_two() {
             number & (pools - 1) // A division costs as much as the rest of the choice.
@@ -224,9 +221,9 @@ impl Strategy for RoundRobin {
     }
 }
 
-/// The pool with the fewest tasks, running, queued and waiting; the first of several.
+/// Chooses the first pool with the fewest running, queued and waiting tasks.
 ///
-/// For tasks of very different length. It looks at every pool for each task.
+/// For tasks of very different lengths. Reads every pool for each task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeastTasks;
 

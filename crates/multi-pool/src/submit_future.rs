@@ -1,4 +1,4 @@
-//! Submitting as a future. The steps that the comments name are those of `waiter.rs`.
+//! The future that submits a job. `waiter.rs` defines the steps.
 
 use std::future::Future;
 use std::mem;
@@ -12,10 +12,10 @@ use pool_core::{Cancelled, Runner, SubmitError};
 use crate::shared::{Answer, NoRoom, RequestAnswer, Shared};
 use crate::waiter::{GroupWait, GroupWaiter};
 
-/// Resolves once the job is accepted, or with the job and why it is not.
+/// Future that submits a job. Resolves when a pool has accepted the job, or to an error with the job.
 ///
-/// Once it is enqueued it need not be polled. Dropped before a pool has taken its job, it withdraws
-/// the job and drops it.
+/// An enqueued job is accepted in its turn, even if the future is not polled. Dropping the future before
+/// that drops the job.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct SubmitFuture<R: Runner> {
     shared: Arc<Shared<R>>,
@@ -47,7 +47,7 @@ impl<R: Runner> SubmitFuture<R> {
         }
     }
 
-    /// The first poll, which is step 1 if every pool is full. `None`: the job waits.
+    /// First poll: step 1 if all pools are full. Returns `None` if the job has to wait.
     fn submit(&mut self, job: R::Job) -> Option<Answer<R>> {
         let (job, starved) = match self.shared.offer(job, PoolHandle::accept) {
             Ok(pool) => return Some(Ok(pool)),
@@ -69,7 +69,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer<R>> {
         let mut answer = None;
-        // Registered before the look at the ticket: a cancelling after that wakes the future again.
+        // Polled before the ticket, so that a later cancellation wakes the future again.
         let is_cancelled = self
             .cancelled
             .as_mut()
@@ -84,19 +84,19 @@ impl<R: Runner> Future for SubmitFuture<R> {
                 self.submit(job)
             };
         }
-        // Step 2: leaves the waker with the ticket, also at once after step 1, which had none. The
-        // waker's clone is user code: if it panics, the drop of this future does steps 5 and 6.
+        // Step 2: leaves the waker in the ticket. This also follows step 1, which has no waker. Cloning the
+        // waker is user code: if it panics, dropping this future does steps 5 and 6.
         if let Stage::Waiting(waiter) = &self.stage
             && !self.shared.first().process().is_current()
         {
-            // Threads that stayed in the parent may hold the locks, so no place is given back.
+            // Threads of the parent process may hold the locks, so the places stay.
             answer = Some(of_task::<R>(waiter.ticket.abandon()));
         } else if let Stage::Waiting(waiter) = &self.stage {
             let polled = waiter.ticket.poll(context.waker()).or_else(|| {
                 if !is_cancelled {
                     return None;
                 }
-                // Step 5; or step 3 was faster.
+                // Step 5, unless step 3 was faster.
                 match waiter.ticket.withdraw() {
                     Some(request) => {
                         let refusal = SubmitError::Cancelled(request);
@@ -110,7 +110,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
                 waiter.dequeue(&self.shared); // Step 6.
             }
         }
-        // Also if it is polled again after it was ready.
+        // A poll after completion is pending, too.
         let Some(answer) = answer else {
             return Poll::Pending;
         };
@@ -125,15 +125,14 @@ impl<R: Runner> Drop for SubmitFuture<R> {
             return;
         };
         if !self.shared.first().process().is_current() {
-            return; // Threads that stayed in the parent may hold the locks.
+            return; // Threads of the parent process may hold the locks.
         }
-        // Step 5, then step 6: the job leaves the ticket before its places go, so no pool takes it.
+        // Step 5 before step 6, so that no pool takes the job meanwhile.
         let job = waiter.ticket.withdraw();
         waiter.dequeue(&self.shared);
         match job {
             Some(job) => drop(self.shared.count_refusal(SubmitError::Full(job))),
-            // A job that step 4 has just given back is dropped here too, not by the releasing thread,
-            // which has other waiters to wake.
+            // A job returned by step 4 is dropped here, because the releasing thread has other waiters to wake.
             None => drop(waiter.ticket.outcome()),
         }
     }

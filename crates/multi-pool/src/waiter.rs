@@ -1,38 +1,37 @@
-//! Waiting in the wait queues of all pools at once.
+//! Waiters in the wait queues of all pools.
 //!
-//! A waiter in one pool's queue only would stay behind that pool's long tasks while another pool has
-//! room. So it waits with one *ticket*, which holds its task (or that it wants a permit, which goes
-//! the same way), and with a *place* in every pool's wait
-//! queue. The first pool that frees room takes the task from the ticket. The other places are then
-//! empty: a pool that comes to one goes on to the next.
+//! A waiter in the queue of one pool would be stuck behind that pool's long tasks while another pool has
+//! room. So a waiter has one *ticket*, which holds its task or its request for a permit, and a *place* in
+//! every pool's wait queue. The first pool that frees room takes the request from the ticket. The other
+//! places are then empty, and pools skip them.
 //!
 //! # The steps
-//! 1. **Enqueue**: the waiter takes its places, pool after pool, each in one section of that pool's
-//!    lock, all under `enqueue_lock`. A pool that has room by then takes the task at once.
-//! 2. **Sleep**: until the ticket is settled, the deadline has passed, or the task's token is
-//!    cancelled.
-//! 3. **Transfer**: the section in which a pool frees room takes the task of its queue's head, if the
-//!    ticket still holds one, and settles the ticket.
-//! 4. **Shutdown**: the section in which a pool is released settles every ticket in its queue.
-//! 5. **Withdraw**: at the deadline, after a cancelling, or as the future is dropped, the waiter
-//!    takes its task back, if the ticket still holds it.
-//! 6. **Dequeue**: the waiter gives its places up.
+//! 1. **Enqueue**: the waiter takes a place in each pool, in one section of that pool's lock per pool, all
+//!    under `enqueue_lock`. A pool that has room by then takes the request at once.
+//! 2. **Sleep**: the waiter sleeps until the ticket is settled, the deadline has passed, or the task's token
+//!    is cancelled.
+//! 3. **Transfer**: the section in which a pool frees room takes the request of its queue's head, if the
+//!    ticket still holds it, and settles the ticket.
+//! 4. **Shutdown**: the section in which a pool is released settles all tickets in its queue.
+//! 5. **Withdraw**: at the deadline, after a cancellation, or when the future is dropped, the waiter takes
+//!    its request back, if the ticket still holds it.
+//! 6. **Dequeue**: the waiter gives up its places.
 //!
 //! # Races that look fatal
-//! - *A pool frees room just before the waiter takes its place there.* That pool's queue was empty,
-//!   so the room stays free, and step 1 finds it in the section that would have enqueued the waiter.
-//! - *Two pools free room at once.* The ticket's own lock lets one of them have the task. The other
-//!   goes on to its next place, and keeps no room reserved.
-//! - *A pool is released during step 1.* Either the waiter meets a released pool and withdraws, or it
-//!   took each of its places before the release of that pool, which settles the ticket (step 4).
-//! - *Step 5 against step 3.* Both take the task under the ticket's lock. The second finds none, and
-//!   the waiter's answer is what the first did.
-//! - *A pool has room, and the operating system refuses to start its first worker.* The waiter waits
-//!   for the pools that have workers, and has a place in that pool's queue too: the section that
-//!   counts a first worker serves the queue before the task of the submitter that started it
-//!   ("The first worker is refused to a multi-pool's waiter" in pool-core's `PROTOCOL.md`). If no
-//!   pool has a worker, the task comes back.
-//! - *Two waiters have their places in different orders in two pools.* They cannot: step 1 holds
+//! - *A pool frees room just before the waiter takes its place there.* The queue of that pool was empty, so
+//!   the room stays free, and step 1 finds it in the section that would have enqueued the waiter.
+//! - *Two pools free room at once.* Only one of them gets the request, under the ticket's lock. The other
+//!   goes to its next place and keeps no room reserved.
+//! - *A pool is released during step 1.* Either the waiter meets the released pool and withdraws, or it took
+//!   its place there before the release, which settles the ticket (step 4).
+//! - *Step 5 races step 3.* Both take the request under the ticket's lock. The second one finds none, and
+//!   the waiter returns the outcome of the first.
+//! - *A pool has room, but the operating system refuses to start its first worker.* The waiter waits for the
+//!   pools that have workers, and has a place in this pool's queue, too. The section that counts a first
+//!   worker serves the queue before the task of the submitter that started the worker ("The first worker is
+//!   refused to a multi-pool's waiter" in pool-core's `PROTOCOL.md`). If no pool has a worker, the task is
+//!   returned.
+//! - *Two waiters have places in different orders in two pools.* This cannot happen, because step 1 holds
 //!   `enqueue_lock`.
 
 use std::time::Instant;
@@ -43,22 +42,21 @@ use sync_shim::Parker;
 
 use crate::shared::{NoRoom, RequestAnswer, Shared};
 
-/// One waiter in the wait queues of a group: a ticket and its places, pool by pool.
+/// A waiter: its ticket, and its place in each pool's wait queue.
 pub(crate) struct GroupWaiter<R: Runner> {
     pub(crate) ticket: Ticket<R::Job>,
     places: Vec<u64>,
 }
 
-/// What came of the attempt to wait.
+/// Outcome of [`Shared::enqueue`].
 pub(crate) enum GroupWait<R: Runner> {
-    /// The task waits.
     Waiting(GroupWaiter<R>),
-    /// It need not, or must not.
+    /// The request was accepted or refused at once.
     Answered(RequestAnswer<R>),
 }
 
 impl<R: Runner> Shared<R> {
-    /// Every pool is full: waits for room as `on_full` and `limits` say, or gives the request back.
+    /// Does what `on_full` and `limits` say for a request that all pools have refused as full.
     #[cold]
     pub(crate) fn wait_if_full(
         &self,
@@ -104,8 +102,8 @@ impl<R: Runner> Shared<R> {
         }
     }
 
-    /// The first pool that has a task to give up takes this one for it, or else it is discarded
-    /// itself: which pool has accepted it.
+    /// Replaces the oldest task of the first pool that has a task to discard. If no pool has one, discards
+    /// the new task. Returns the pool that has accepted it.
     fn replace_oldest(&self, mut job: R::Job) -> usize {
         for (pool, member) in self.members.iter().enumerate() {
             match member.replace_oldest(job) {
@@ -117,9 +115,9 @@ impl<R: Runner> Shared<R> {
         0
     }
 
-    /// Step 1, repeated until no pool has room and no worker: enqueues the request for a thread that
-    /// sleeps on `sleeper`, or for a future, whose waker comes with its next poll. `starved`: a pool
-    /// that has room could start no worker just now.
+    /// Step 1, repeated while a pool has room but no worker. `sleeper` is the parker of a thread; a future
+    /// leaves its waker with the next poll. `starved` means that a pool with room has just failed to start a
+    /// worker.
     pub(crate) fn enqueue(
         &self,
         mut request: Request<R::Job>,
@@ -131,8 +129,8 @@ impl<R: Runner> Shared<R> {
                 Ok(enqueued) => return enqueued,
                 Err(back) => back,
             };
-            // A pool has room and no worker. To start one calls the thread gate, which is user code,
-            // so it is done here, where no lock is held.
+            // A pool has room and no worker. Starting one calls the thread gate, which is user code, so it
+            // is done here without a lock.
             match self.offer(back, PoolHandle::accept_request) {
                 Ok(pool) => return GroupWait::Answered(Ok(pool)),
                 Err(NoRoom::Full {
@@ -148,11 +146,11 @@ impl<R: Runner> Shared<R> {
 }
 
 impl<R: Runner> GroupWaiter<R> {
-    /// Step 1. With `starved` it takes a place also where there is room and no worker, so that a
-    /// submitter that starts one there does not pass this waiter; as long as some pool has a worker.
+    /// Step 1. With `starved`, takes a place even in a pool with room and no worker, so that a submitter that
+    /// starts a worker there does not overtake this waiter. Some pool must have a worker.
     ///
     /// # Errors
-    /// The request, if it is to be offered again: there is a pool with room and without a worker.
+    /// Returns the request to be offered again: a pool has room and no worker.
     fn enqueue(
         shared: &Shared<R>,
         request: Request<R::Job>,
@@ -160,7 +158,7 @@ impl<R: Runner> GroupWaiter<R> {
         starved: bool,
     ) -> Result<GroupWait<R>, Request<R::Job>> {
         let (mut stopped, mut staffed) = (None, false);
-        // Until all places are taken: so two waiters have the same order in every pool's queue.
+        // Held until all places are taken, so that two waiters have the same order in every queue.
         let order = shared.enqueue_lock.lock();
         // Under the same lock, so that two waiters cannot both take the last of `max_waiting`.
         if shared.waiter_count.len() >= shared.first().max_waiting() {
@@ -173,13 +171,13 @@ impl<R: Runner> GroupWaiter<R> {
             places: Vec::with_capacity(shared.members.len()),
         };
         for member in &shared.members {
-            // One section of that pool: room that it frees later finds this place (step 3).
+            // One section of that pool, so that room freed later finds this place (step 3).
             match member.enqueue_waiter(&waiter.ticket, starved) {
                 Enqueued::Waiting(place) => {
                     waiter.places.push(place);
-                    staffed = true; // Its workers run tasks, and each end frees room for step 3.
+                    staffed = true; // Each task that its workers end frees room for step 3.
                 }
-                // Step 3 is then the section that counts that pool's first worker.
+                // For this place, step 3 is the section that counts the pool's first worker.
                 Enqueued::Unstaffed(place) => waiter.places.push(place),
                 other => {
                     stopped = Some(other);
@@ -190,14 +188,14 @@ impl<R: Runner> GroupWaiter<R> {
         drop(order);
         match stopped {
             None if staffed => Ok(GroupWait::Waiting(waiter)),
-            // No pool would come to step 3: to wait on would be for ever.
+            // No pool has a worker that would do step 3: the wait would never end.
             None | Some(Enqueued::NoWorker) => waiter.withdraw(shared, Err),
-            // The pools before this one may have been released since: it must not wait on.
+            // The pools before this one may have been released and rebooted since, so it must not wait.
             Some(Enqueued::Released) => waiter.withdraw(shared, |request| {
                 let refusal = shared.count_refusal(SubmitError::Released(request));
                 Ok(GroupWait::Answered(Err(refusal)))
             }),
-            // There was room: this pool has the task, or one that was asked before it.
+            // There was room: this pool, or one before it, has taken the request.
             Some(taken) => {
                 if let Enqueued::Taken(effects) = taken {
                     effects.run();
@@ -207,7 +205,7 @@ impl<R: Runner> GroupWaiter<R> {
         }
     }
 
-    /// Step 5, before it has slept: passes the request on, unless a pool was faster (step 3).
+    /// Step 5 before step 2: passes the request to `then`, unless a pool was faster (step 3).
     fn withdraw(
         self,
         shared: &Shared<R>,
@@ -233,7 +231,7 @@ impl<R: Runner> GroupWaiter<R> {
         let clock = shared.first().clock();
         let answer = match self.ticket.wait(parker, &**clock, deadline, token) {
             Some(answer) => answer,
-            // Step 5: the time is up, and step 3 may have come meanwhile.
+            // Step 5, unless step 3 was faster.
             None => match self.ticket.withdraw() {
                 Some(request) => {
                     let is_cancelled = token.is_some_and(CancelToken::is_cancelled);
@@ -250,15 +248,14 @@ impl<R: Runner> GroupWaiter<R> {
         answer
     }
 
-    /// The answer of a ticket that is known to be settled.
+    /// Takes the outcome of a settled ticket.
     fn into_answer(self, shared: &Shared<R>) -> RequestAnswer<R> {
         self.dequeue(shared);
         let answer = self.ticket.outcome();
         answer.expect("the section that took the task has settled the ticket")
     }
 
-    /// Step 6. A place that stayed would hold nothing up; it would only take memory until its queue
-    /// comes to it.
+    /// Step 6. A place that stayed would delay nobody, but take memory until its queue reaches it.
     pub(crate) fn dequeue(&self, shared: &Shared<R>) {
         for (member, &place) in shared.members.iter().zip(&self.places) {
             member.leave(place);
@@ -275,8 +272,8 @@ mod tests {
     use super::*;
     use crate::{MultiPool, MultiPoolExt};
 
-    /// It meets the first pool released; before it comes to the second, both may be released and
-    /// rebooted, and the first have room then, whose freeing it would not hear of.
+    /// The waiter finds the first pool released. Before it reaches the second, both pools may be released and
+    /// rebooted. A place in the second pool only would then miss the room of the first.
     #[testkit::test]
     fn a_waiter_that_meets_a_released_pool_does_not_wait_in_those_that_are_not() {
         let each = Pool::builder().capacity(1).queue_depth(0);

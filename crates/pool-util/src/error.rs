@@ -1,14 +1,14 @@
-//! The error of a mapping, and of everything that stops at the first failure.
+//! Error of mappings, and of other calls that run several tasks that may fail.
 
 use std::convert::Infallible;
 use std::{error, fmt};
 
 use pool_core::{Panicked, SubmitError};
 
-/// An item of a mapping has no result. `E` is the mapping function's own error.
+/// Error of one item of a mapping, or of one task of a group. `E` is the error type of the function.
 ///
-/// If `E` implements [`Error`](std::error::Error), so does this, and `?` works as with any other error.
-/// `anyhow::Error` and boxed errors do not implement it: use [`into_error`](Self::into_error) for them.
+/// Implements [`Error`](std::error::Error) if `E` does. `anyhow::Error` and boxed errors do not implement
+/// it: use [`into_error`](Self::into_error) for them.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -28,19 +28,19 @@ use pool_core::{Panicked, SubmitError};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MapError<E = Infallible> {
-    /// The function returned this.
+    /// The function returned this error.
     Failed(E),
     /// The function panicked.
     Panicked(Panicked),
-    /// The pool refused to go on: the mapping is over.
+    /// The pool accepted no more tasks. The mapping has ended.
     Refused(SubmitError),
 }
 
 impl<E> MapError<E> {
-    /// Returns the task's own error, or a panic or a refusal converted to its type.
+    /// Returns the function's own error. Panics and refusals are converted to its type.
     ///
-    /// For functions and tasks that return `anyhow::Error` or a boxed error. These types do not
-    /// implement [`Error`](std::error::Error), so `MapError` does not either, and `?` needs this call:
+    /// For functions that return `anyhow::Error` or a boxed error. These types do not implement
+    /// [`Error`](std::error::Error), so neither does `MapError`, and `?` needs this call:
     ///
     /// ```
     /// use pool_core::Pool;
@@ -67,8 +67,8 @@ impl<E> MapError<E> {
     /// # Ok::<(), Boxed>(())
     /// ```
     ///
-    /// The task's error keeps its type and its causes. The other cases arrive as a
-    /// [`MapError`] without an error of the task's, to which they can be downcast.
+    /// The function's error keeps its type and its causes. Panics and refusals can be downcast to
+    /// [`MapError`].
     pub fn into_error(self) -> E
     where
         E: From<MapError>,

@@ -1,4 +1,4 @@
-//! The extension trait: every call that a pool gets from this crate.
+//! [`PoolExt`], the extension trait with all calls of this crate.
 
 use std::future::Future;
 
@@ -15,18 +15,24 @@ use crate::task_group::TaskGroup;
 ///
 /// Bring it into scope with `use pool_util::PoolExt;` (or `use pool_util::prelude::*;`).
 pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'static {
-    /// Calls `map` with each item, on the pool's workers, and gives the results in the items'
-    /// order.
+    /// Maps an iterator on the pool's workers. Returns an iterator over the results, in the order of the
+    /// items.
     ///
-    /// Lazy: items are pulled and started as results are asked for, never more than a
-    /// [window](Map::window) of them ahead, so the source may be endless, and what it gives may be
-    /// large. The source is pulled on the calling thread: it may borrow, and it may block, which
-    /// holds up results only where workers would run out of items. At most as many items run at a
-    /// time as the pool has workers, also if that number is [tuned](pool_core::WorkerPool::tune) meanwhile; a task that
-    /// waits for a worker gets one after a millisecond and the item that runs then.
+    /// The mapping is lazy. `next` pulls and starts items, at most a [window](Map::window) of them ahead of
+    /// the results, so the source may be endless and its items large. The source is pulled on the calling
+    /// thread: it may borrow, and it may block. The number of items that run at a time is at most the
+    /// number of the pool's workers, and follows [`tune`](pool_core::WorkerPool::tune).
     ///
-    /// An item that panics gives [`MapError::Panicked`] in its place, and the others go on. If the
-    /// pool refuses to go on (it was released) the last item is [`MapError::Refused`].
+    /// Other tasks of the pool get a worker within a millisecond plus the length of one item.
+    ///
+    /// # Errors
+    /// The result of an item that panics is [`MapError::Panicked`]; the mapping continues. If the pool is
+    /// released, the last result is [`MapError::Refused`].
+    ///
+    /// # Cost
+    /// Two short sections of a lock per item, plus the wake-ups of the caller. Items should take a
+    /// microsecond or more. rayon's `par_bridge` costs about the same, but is neither lazy nor ordered nor
+    /// bounded. pariter's `parallel_map` starts threads of its own.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -37,10 +43,6 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// assert_eq!(squares?.iter().sum::<u64>(), 338_350);
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
-    ///
-    /// Costs two short sections of a lock for each item, beside what wakes the caller: it pays for
-    /// items of a microsecond and more. In the order of rayon's `par_bridge`, but lazy, ordered and
-    /// bounded; as pariter's `parallel_map`, on a pool that is there already.
     #[doc(alias = "par_iter")]
     #[doc(alias = "par_bridge")]
     #[doc(alias = "parallel_map")]
@@ -57,7 +59,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
         })
     }
 
-    /// As [`map`](Self::map), but gives the results as they come.
+    /// Like [`map`](Self::map), but returns each result as soon as it is ready.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -66,7 +68,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let mut squares: Vec<u64> =
     ///     pool.map_unordered(1..=3, |n| n * n).collect::<Result<_, _>>()?;
-    /// squares.sort_unstable(); // They come as they are ready.
+    /// squares.sort_unstable(); // The order of the results is not defined.
     /// assert_eq!(squares, [1, 4, 9]);
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
@@ -83,10 +85,12 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
         })
     }
 
-    /// As [`map`](Self::map), with a function that may fail. The first error, or panic, ends the
-    /// mapping: the results before it come first, then the error, then `None`. What runs ends;
-    /// items that were pulled and have not started are dropped, and the source is not pulled any
-    /// more.
+    /// Like [`map`](Self::map), for a function that returns a `Result`. The first error or panic stops the
+    /// mapping.
+    ///
+    /// The iterator returns the results of the items before the failed one, then the error, then `None`.
+    /// Running calls finish. Items that were pulled and have not started are dropped, and the source is
+    /// not pulled again.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -99,7 +103,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
-    /// With anyhow, or a boxed error, [`MapError::into_error`] precedes the `?`:
+    /// For `anyhow::Error` and boxed errors, call [`MapError::into_error`] before the `?`:
     ///
     /// ```
     /// use pool_core::Pool;
@@ -121,7 +125,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
         crate::map::map(self, Order::Ordered, true, items, map)
     }
 
-    /// As [`try_map`](Self::try_map), but gives the results as they come.
+    /// Like [`try_map`](Self::try_map), but returns each result as soon as it is ready.
     fn try_map_unordered<I, F, T, E>(&self, items: I, map: F) -> Map<I::IntoIter, T, E>
     where
         I: IntoIterator<Item: Send + 'static>,
@@ -132,8 +136,9 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
         crate::map::map(self, Order::Unordered, true, items, map)
     }
 
-    /// Calls `call` with each item, on the pool's workers, and returns when all calls have ended.
-    /// Pulls the source as [`map`](Self::map) does.
+    /// Calls `call` with each item on the pool's workers. Blocks until all calls have ended.
+    ///
+    /// The source is pulled lazily, as by [`map`](Self::map).
     ///
     /// ```
     /// use pool_core::Pool;
@@ -150,8 +155,8 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// ```
     ///
     /// # Errors
-    /// The first panic, or why the pool refused to go on. Nothing starts after it, and it is
-    /// returned when what ran has ended.
+    /// The first panic, or the pool's refusal. No item starts after it. The call returns when the running
+    /// calls have ended.
     fn for_each<I, F>(&self, items: I, call: F) -> Result<(), MapError>
     where
         I: IntoIterator<Item: Send + 'static>,
@@ -163,7 +168,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
         })
     }
 
-    /// As [`for_each`](Self::for_each), with a function that may fail.
+    /// Like [`for_each`](Self::for_each), for a function that returns a `Result`.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -179,7 +184,8 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// ```
     ///
     /// # Errors
-    /// The first error. Nothing starts after it, and it is returned when what ran has ended.
+    /// The first error or panic, or the pool's refusal. No item starts after it. The call returns when the
+    /// running calls have ended.
     fn try_for_each<I, F, E>(&self, items: I, call: F) -> Result<(), MapError<E>>
     where
         I: IntoIterator<Item: Send + 'static>,
@@ -189,12 +195,12 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
         crate::map::for_each(self, items, call)
     }
 
-    /// Runs `body`, which may hand over tasks that borrow what lives outside of it; returns when
-    /// all of them have ended, also if `body` panics.
+    /// Runs `body` with a [`Scope`], whose tasks may borrow data that outlives the call. Returns when all
+    /// of the scope's tasks have ended, even if `body` panics.
     ///
-    /// The calling thread runs tasks of the scope that have not started while it waits, and no
-    /// others. So scopes may be nested and used inside tasks, and one on a pool that is full,
-    /// released or without threads, as in a forked child, runs on the calling thread alone.
+    /// While it waits, the calling thread runs tasks of the scope that have not started, and no other
+    /// tasks. So a scope needs no free worker: scopes may be nested and used inside tasks. If the pool is
+    /// full or released, or in a forked child, the calling thread runs all tasks.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -215,7 +221,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
-    /// A task may not borrow what is dropped before it:
+    /// A task cannot borrow a local variable of `body`:
     ///
     /// ```compile_fail,E0373
     /// # use pool_util::PoolExt;
@@ -236,7 +242,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// });
     /// ```
     ///
-    /// Nor may one with options, or a mapping's function or items:
+    /// The same holds for tasks with options, and for the function and the items of a mapping:
     ///
     /// ```compile_fail,E0597
     /// # use pool_util::PoolExt;
@@ -276,7 +282,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// });
     /// ```
     ///
-    /// Neither scope nor handle nor results leave it:
+    /// The scope, its handles and its mappings cannot leave `body`:
     ///
     /// ```compile_fail,E0521
     /// # use pool_util::PoolExt;
@@ -299,7 +305,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// pool.scope(|scope| leaked = Some(scope.map(0..3, |n| n)));
     /// ```
     ///
-    /// What is not `Send` stays here:
+    /// A task has to be `Send`:
     ///
     /// ```compile_fail,E0277
     /// # use pool_util::PoolExt;
@@ -308,7 +314,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// pool.scope(|scope| scope.submit(|| println!("{shared}")));
     /// ```
     ///
-    /// Two tasks do not change the same:
+    /// Two tasks cannot borrow the same value mutably:
     ///
     /// ```compile_fail,E0499
     /// # use pool_util::PoolExt;
@@ -321,10 +327,10 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// ```
     ///
     /// # Panics
-    /// With the panic of `body`; or else with the first panic of a task that was
-    /// [submitted](Scope::submit). One that was [spawned](Scope::spawn) is its handle's affair.
+    /// If `body` panics, or else if a [submitted](Scope::submit) task panicked, with the first payload. The
+    /// panic of a [spawned](Scope::spawn) task is returned by its handle.
     ///
-    /// From [`std::thread::scope`], whose lifetimes these are, and rayon's `scope`.
+    /// Modelled on [`std::thread::scope`], which has the same lifetimes, and on rayon's `scope`.
     #[doc(alias = "install")]
     fn scope<'env, F, T>(&'env self, body: F) -> T
     where
@@ -333,7 +339,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
         crate::scope::scope(self, body)
     }
 
-    /// An empty group, for tasks that are waited for, taken as they end, or cancelled together.
+    /// Returns an empty group: tasks that are waited for, joined as they end, or cancelled together.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -353,8 +359,10 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
         TaskGroup::of(self)
     }
 
-    /// Blocks until one of these tasks succeeds: its value. Those that have not started then are
-    /// cancelled, those that run are not interrupted. `None` if there are no tasks.
+    /// Runs the tasks on the pool and returns the value of the first that succeeds. Returns `None` if
+    /// `tasks` is empty.
+    ///
+    /// Blocks until then. Tasks that have not started are cancelled; running tasks are asked to stop.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -366,7 +374,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
-    /// With anyhow, or a boxed error, [`MapError::into_error`] precedes the `?`:
+    /// For `anyhow::Error` and boxed errors, call [`MapError::into_error`] before the `?`:
     ///
     /// ```
     /// use pool_core::Pool;
@@ -380,8 +388,9 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// ```
     ///
     /// # Errors
-    /// The last error, if none succeeds; or why the pool refused one. From Java's
-    /// `ExecutorService.invokeAny`.
+    /// If no task succeeds, the last error. A refusal by the pool counts as one.
+    ///
+    /// Modelled on Java's `ExecutorService.invokeAny`.
     #[doc(alias = "invokeAny")]
     #[doc(alias = "select_ok")]
     fn invoke_any<I, F, T, E>(&self, tasks: I) -> Result<Option<T>, MapError<E>>
@@ -394,10 +403,11 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
         crate::invoke_any::invoke_any(self, tasks)
     }
 
-    /// As [`invoke_any`](Self::invoke_any), as a future. Dropped, it cancels what has not started.
+    /// Async version of [`invoke_any`](Self::invoke_any). Dropping the future cancels the tasks that have
+    /// not started.
     ///
     /// # Errors
-    /// As [`invoke_any`](Self::invoke_any).
+    /// Those of [`invoke_any`](Self::invoke_any).
     fn invoke_any_async<I, F, T, E>(
         &self,
         tasks: I,

@@ -1,4 +1,4 @@
-//! The first success of several tasks, which are a group: the rest is cancelled with it.
+//! First success of several tasks. The tasks are a group; dropping it cancels the remaining ones.
 
 use pool_core::internals::Joined;
 use pool_core::{OnFull, SubmitError};
@@ -6,10 +6,10 @@ use pool_core::{OnFull, SubmitError};
 use crate::task_group::{TaskGroup, judge};
 use crate::{MapError, PoolExt};
 
-/// The value of the first of these that succeeds; see [`WorkerPool::invoke_any`].
+/// See [`PoolExt::invoke_any`].
 ///
 /// # Errors
-/// The last error, if none succeeds; or why one was refused.
+/// The last error, if no task succeeds.
 pub(crate) fn invoke_any<P, I, F, T, E>(host: &P, tasks: I) -> Result<Option<T>, MapError<E>>
 where
     P: PoolExt,
@@ -36,7 +36,7 @@ where
     tries.outcome()
 }
 
-/// Tasks of which one is to succeed: the last error.
+/// The last error so far.
 struct Tries<E>(Option<MapError<E>>);
 
 impl<E: Send + 'static> Tries<E> {
@@ -48,7 +48,7 @@ impl<E: Send + 'static> Tries<E> {
         judge(ended).map_err(|error| self.0 = Some(error)).ok()
     }
 
-    /// Of what has ended: enough are on their way if one has succeeded.
+    /// Looks at one ended task without waiting, so that no more tasks are submitted after a success.
     fn success_among<T, P>(&mut self, group: &TaskGroup<Result<T, E>, P>) -> Option<T>
     where
         T: Send + 'static,
@@ -57,16 +57,16 @@ impl<E: Send + 'static> Tries<E> {
         self.success(group.try_next()?)
     }
 
-    /// None has succeeded.
+    /// Result when no task has succeeded.
     fn outcome<T>(self) -> Result<Option<T>, MapError<E>> {
         self.0.map_or(Ok(None), Err)
     }
 }
 
-/// As [`invoke_any`], as a future.
+/// Async version of [`invoke_any`].
 ///
 /// # Errors
-/// Those.
+/// Those of [`invoke_any`].
 pub(crate) async fn invoke_any_async<P, I, F, T, E>(
     host: P,
     tasks: I,

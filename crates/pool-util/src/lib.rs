@@ -1,8 +1,8 @@
 //! Parallel maps, scoped tasks, task groups and first success for the pools of [`pool_core`] and
 //! `multi_pool`, as one extension trait: [`PoolExt`].
 //!
-//! The pool itself bounds and runs single tasks. This crate holds the calls that can be built on
-//! that, so a program that needs none of them compiles none of them.
+//! The pool itself bounds and runs single tasks. This crate contains the calls that are built on that,
+//! so programs that do not use them need not compile them.
 //!
 //! ```
 //! use pool_core::Pool;
@@ -61,12 +61,12 @@ pub use map::{Map, MapCanceller};
 pub use scope::{Scope, ScopedJoinHandle, ScopedMap};
 pub use task_group::TaskGroup;
 
-/// The extension trait, for `use pool_util::prelude::*`.
+/// Contains the extension trait, for `use pool_util::prelude::*`.
 pub mod prelude {
     pub use crate::PoolExt;
 }
 
-// What the README shows is compiled and run.
+// Compiles and runs the README's examples.
 #[cfg(all(doctest, not(anthill_loom)))]
 #[doc = include_str!("../README.md")]
 mod readme {}

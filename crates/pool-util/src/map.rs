@@ -1,14 +1,14 @@
 //! Mapping an iterator on a pool.
 //!
-//! The caller pulls the source and fetches results, in [`Map`]'s `next`; drain tasks of the pool
-//! (`subqueue.rs`) call the function. What was pulled and has not been fetched is bounded by the
-//! window, so memory stays flat however long the source is.
+//! The caller pulls the source and fetches results, in [`Map`]'s `next`. Drain tasks of the pool
+//! (`subqueue.rs`) call the function. The window bounds the number of items that were pulled and whose
+//! results were not fetched, so memory does not grow with the source.
 //!
 //! # Invariants
-//! 1. Each item that was pulled is either pending, or with a drain task, or its result is kept; or
-//!    it was dropped because the mapping stopped or its owner left.
-//! 2. Ordered results lie at their item's place, counted from `head`; they are fetched from there.
-//! 3. Once a mapping has stopped nothing starts any more. Its owner waits for what runs, unless it
+//! 1. Each pulled item is pending, held by a drain task, or has a kept result; or it was dropped because
+//!    the mapping stopped or its owner left.
+//! 2. An ordered result lies at its item's position, counted from `head`. The owner fetches from there.
+//! 3. No item starts after the mapping has stopped. The owner waits for running items unless the mapping
 //!    was cancelled.
 
 use std::any::{Any, type_name};
@@ -37,73 +37,70 @@ mod results;
 
 use results::Results;
 
-/// Items that may be pulled and not fetched, for each worker, where the window is not set: so many
-/// for each piece of a turn, which has the more of them the shorter items are.
+/// Default window per worker and piece of a turn. Turns have more pieces the shorter the items are.
 const PER_WORKER_AND_TURN: usize = 4;
-/// Workers that count for that. An unlimited pool would read an endless source for ever.
+/// Workers that count for the default window. An unlimited pool would read an endless source for ever.
 const MOST_WORKERS: usize = 256;
-/// Items are short if a turn has as many.
+/// Items are short if a turn has at least this many pieces.
 const SHORT: usize = 8;
-/// How late a result of short items may be.
+/// Longest delay of a result of short items.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How results are fetched, and what an error does.
+/// Order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// In the items' order.
+    /// The order of the items.
     Ordered,
-    /// As they come.
+    /// The order in which the calls end.
     Unordered,
 }
 
-/// The default window of a mapping on so many workers, with so many items in a turn.
+/// Default window of a mapping.
 pub(crate) fn window_of(workers: usize, turn: usize) -> usize {
     workers.clamp(1, MOST_WORKERS) * turn * PER_WORKER_AND_TURN
 }
 
-/// Whether more of the source is to be pulled now.
+/// Whether to pull more items now.
 enum Pulled {
     More,
-    /// Results are ready, and the workers have taken all items: if the source is slow, to pull more
-    /// of it would hold up these results. If the items are short, the workers only wait for this
-    /// thread, and as long as they do each item costs a wake-up.
+    /// Results are ready, and the workers have taken all items. With a slow source, pulling more would
+    /// delay these results. With short items, the workers are waiting for this thread, and each item costs
+    /// a wake-up until the owner is ahead again.
     Dry,
     Enough,
 }
 
 type Fetched<T, E> = Result<T, MapError<E>>;
-/// What a mapping calls.
 type Function<I, T, E> = dyn Fn(I) -> Result<T, E> + Send + Sync;
 type Queue<I, T, E> = SubQueue<Mapped<I, Fetched<T, E>>>;
 
-/// What a mapping has in its sub-queue.
+/// The backlog of a mapping's sub-queue.
 struct Mapped<I, R> {
     pending: VecDeque<I>,
     results: Results<R>,
-    /// Items that drain tasks have.
     running: usize,
-    /// An error stops the mapping.
+    /// Whether an error stops the mapping.
     stops: bool,
     stage: Stage,
-    /// The owner is woken for a result while no more items than these wait to be started: for one
-    /// of many short items it would be woken again at once.
+    /// A result wakes the owner only if at most this many items are pending. With many short items the
+    /// owner would otherwise be woken for each of them.
     wake_at: usize,
 }
 
-/// How far a mapping is. It goes on, never back.
+/// Stage of a mapping. Each stage includes the restrictions of those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Open,
-    /// Nothing starts any more.
+    /// No more items start.
     Stopped,
-    /// Nor is what runs waited for.
+    /// The owner does not wait for running items.
     Cancelled,
-    /// Nor is anything fetched.
+    /// The owner fetches no results.
     Left,
 }
 
 impl<I, R> Mapped<I, R> {
-    /// Goes on to that stage, if it is not there yet. What does not start comes back.
+    /// Advances to `stage`. Returns the items that have not started; the caller drops them without the lock.
     fn stop(&mut self, stage: Stage) -> VecDeque<I> {
         self.stage = self.stage.max(stage);
         mem::take(&mut self.pending)
@@ -112,7 +109,7 @@ impl<I, R> Mapped<I, R> {
 
 impl<I, T, E> Backlog for Mapped<I, Fetched<T, E>> {
     type Piece = I;
-    /// That of its place among the results.
+    /// Number of its place among the results.
     type Number = u64;
     type Done = Fetched<T, E>;
     type Garbage = (VecDeque<I>, Option<Fetched<T, E>>);
@@ -153,13 +150,13 @@ impl<I, T, E> Backlog for Mapped<I, Fetched<T, E>> {
     }
 }
 
-/// The results of a mapping, as an iterator. See [`WorkerPool::map`].
+/// Iterator over the results of a mapping. Returned by [`PoolExt::map`].
 ///
-/// [`next`](Iterator::next) pulls the source, hands what it gives to the pool, and blocks until a
-/// result is there. On a worker of the pool it calls the function itself rather than wait for
-/// another worker.
+/// [`next`](Iterator::next) pulls the source, passes the items to the pool, and blocks until a result is
+/// ready. On a worker of the same pool it calls the function itself instead of waiting for another worker.
 ///
-/// Dropping it cancels what has not started; what runs ends, and its value is dropped on its worker.
+/// Dropping the iterator cancels the items that have not started. Running calls finish, and their values
+/// are dropped on their workers.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -178,18 +175,17 @@ pub struct Map<I: Iterator, T, E = Infallible> {
     source: Option<I>,
     queue: Arc<Queue<I::Item, T, E>>,
     fetched: VecDeque<Fetched<T, E>>,
-    /// Pulled, and not among the `fetched`.
+    /// Items that were pulled and whose results are not in `fetched`.
     in_flight: usize,
-    /// How many may be, and results that are kept.
     window: usize,
     is_window_set: bool,
-    /// Items of a turn: the more, the shorter they are.
+    /// Length of a turn, as last read.
     turn: usize,
-    /// The pool refused to go on: to be said after what was fetched.
+    /// The pool's refusal, to be returned after the fetched results.
     refused: Option<SubmitError>,
     stops: bool,
     over: bool,
-    /// Keeps the pool open.
+    /// A handle that keeps the pool open.
     _host: Box<dyn Any + Send>,
 }
 
@@ -199,7 +195,6 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    /// A mapping there, of a function by that name. With `stops` an error ends it.
     fn new(
         (site, host): (Site, Box<dyn Any + Send>),
         order: Order,
@@ -241,20 +236,21 @@ where
         }
     }
 
-    /// How many items may be pulled and not fetched: those that wait, that run, and whose results
-    /// are kept. At least 1. More of them keep workers busy beside a consumer that is slow now and
-    /// then, and cost their memory.
+    /// Sets the most items that may be pulled and not fetched: pending and running items, and results
+    /// that were not fetched. At least 1.
     ///
-    /// If it is not set: 4 for each worker, and up to 256 where items take microseconds. It follows
-    /// the pool's size; of its workers 256 count.
+    /// A larger window keeps the workers busy while the consumer is slow, and takes more memory.
+    ///
+    /// The default is 4 per worker, and up to 256 per worker if items take microseconds. It follows the
+    /// size of the pool, of which at most 256 workers count.
     pub fn window(mut self, items: usize) -> Self {
         self.window = items.max(1);
         self.is_window_set = true;
         self
     }
 
-    /// What ends this mapping from another thread, as a handler of Ctrl-C does; also while
-    /// [`next`](Iterator::next) blocks.
+    /// Returns a handle that ends this mapping from another thread, even while [`next`](Iterator::next)
+    /// blocks: for a Ctrl-C handler, for example.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -273,19 +269,19 @@ where
         MapCanceller(queue as _)
     }
 
-    /// How many results are fetched already: so many calls of [`next`](Iterator::next) wait for
-    /// none. A consumer that writes them somewhere may flush when it is 0.
+    /// Returns the number of results that [`next`](Iterator::next) can return without waiting. A consumer
+    /// that writes the results can flush when it is 0.
     pub fn ready(&self) -> usize {
         self.fetched.len()
     }
 
-    /// Below this the workers might run out of items while the results are being fetched.
+    /// With fewer items in flight, workers could run out of items while results are being fetched.
     fn low_water(&self) -> usize {
         self.window.div_ceil(2)
     }
 
-    /// Ends the mapping: the items that were pulled and have not started. What runs ends, and its
-    /// value is dropped.
+    /// Ends the mapping and returns the items that were pulled and have not started. Running calls finish,
+    /// and their values are dropped.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -294,7 +290,7 @@ where
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let mut squares = pool.map(0_u64..100, |n| n * n);
     /// assert_eq!(squares.next().transpose()?, Some(0));
-    /// let left: Vec<u64> = squares.into_unstarted().collect(); // Pulled ahead, and not begun.
+    /// let left: Vec<u64> = squares.into_unstarted().collect();
     /// assert!(left.len() < 100);
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
@@ -303,9 +299,10 @@ where
         self.queue.look(take).into_iter()
     }
 
-    /// The results as a stream: polled, it pulls the source and waits for results, and for room in
-    /// the pool, without blocking. The source's own `next` is called by the task that polls, and
-    /// should not block for long. Needs no runtime.
+    /// Converts the iterator to a stream of the results. Works under any runtime.
+    ///
+    /// `poll_next` pulls the source, and waits for results and for room in the pool without blocking. It
+    /// calls the source's `next`, which should not block for long.
     ///
     /// ```
     /// use futures_lite::StreamExt;
@@ -326,11 +323,11 @@ where
         }
     }
 
-    /// Waits until nothing of it runs any more.
+    /// Stops the mapping and waits for its running items.
     fn join(&mut self) {
         self.source = None;
         if !self.queue.process().is_current() {
-            return; // Nothing of it runs here.
+            return; // The items run in the parent process only.
         }
         let unstarted = self.queue.look(|mapped| mapped.stop(Stage::Stopped));
         drop(unstarted);
@@ -339,7 +336,7 @@ where
         }
     }
 
-    /// Pulls items as far ahead as the pool's size and the items' length say now.
+    /// Pulls items up to the window, which follows the size of the pool and the length of the items.
     fn pull_ahead(&mut self, may_block: bool) {
         let (turn, workers) = self.queue.pace();
         self.turn = turn;
@@ -356,13 +353,12 @@ where
         }
     }
 
-    /// Whether items take microseconds.
     fn is_short(&self) -> bool {
         self.turn >= SHORT
     }
 
-    /// Pulls an item and hands it over. If it may not block, an item waits for room, if it has to, as
-    /// the results are waited for.
+    /// Pulls an item and passes it to the pool. Without `may_block` the wait for room is left to the poll
+    /// for results.
     fn pull(&mut self, may_block: bool) -> Pulled {
         let Some(item) = self.source.as_mut().and_then(Iterator::next) else {
             self.source = None;
@@ -406,14 +402,14 @@ where
         }
     }
 
-    /// Waits for results and fetches them. `false` if there are none to come.
+    /// Waits for results and fetches them. Returns `false` if there are no more.
     fn fetch(&mut self) -> Result<bool, SubmitError> {
         let (nap, take) = self.fetching();
         let fetched = self.queue.wait(Helps::OnWorker, nap, take)?;
         Ok(self.fetched(fetched))
     }
 
-    /// What a look at the results takes out of them, and how long the owner sleeps at a time.
+    /// Returns the owner's nap, and the function that takes results out of the backlog.
     #[expect(clippy::type_complexity, reason = "used at once")]
     fn fetching(
         &mut self,
@@ -441,7 +437,7 @@ where
         !self.fetched.is_empty()
     }
 
-    /// Goes on, if the mapping is not over already; or what is given then.
+    /// Breaks with the value for `next` to return if the mapping is over or the process was forked.
     fn begin(&mut self) -> ControlFlow<Option<Fetched<T, E>>> {
         if self.over {
             ControlFlow::Break(None)
@@ -452,7 +448,7 @@ where
         }
     }
 
-    /// A result that was fetched; or why there is none.
+    /// The next fetched result, then the refusal, then `None`.
     fn give(&mut self) -> Option<Fetched<T, E>> {
         match (self.fetched.pop_front(), self.refused.take()) {
             (Some(result), refused) => {
@@ -468,7 +464,6 @@ where
         }
     }
 
-    /// The mapping is over, for this reason.
     fn refuse(&mut self, refused: SubmitError) -> Fetched<T, E> {
         self.over = true;
         Err(MapError::Refused(refused))
@@ -489,18 +484,18 @@ where
         }
         if self.fetched.is_empty() {
             self.pull_ahead(true);
-            // Also if the pool refuses to go on: something may run still.
+            // Even after a refusal: items may still be running.
             if let Err(refused) = self.fetch() {
                 self.refused = Some(refused);
             }
         } else if self.in_flight < self.low_water() {
-            self.pull(true); // Before the result leaves us: the source may panic.
+            self.pull(true); // Before the result is taken out, because the source may panic.
         }
         self.give()
     }
 }
 
-/// Once `None`, always `None`; and so after what stopped it.
+/// Returns `None` for ever once it has returned `None`, or the error that stopped the mapping.
 impl<I, T, E> FusedIterator for Map<I, T, E>
 where
     I: Iterator<Item: Send + 'static>,
@@ -509,7 +504,7 @@ where
 {
 }
 
-/// The results of a mapping, as a stream. See [`Map::into_stream`].
+/// Stream of the results of a mapping. Returned by [`Map::into_stream`].
 #[cfg(feature = "stream")]
 #[must_use = "a stream does nothing until it is polled"]
 pub struct MapStream<I: Iterator, T, E = Infallible> {
@@ -574,38 +569,39 @@ impl<I: Iterator, T, E> fmt::Debug for MapStream<I, T, E> {
 impl<I: Iterator, T, E> Drop for Map<I, T, E> {
     fn drop(&mut self) {
         if !self.queue.process().is_current() {
-            // The lock may be held by a thread that is not there.
+            // A thread of the parent process may hold the lock.
             mem::forget(Arc::clone(&self.queue));
             return;
         }
-        // A stream's waker goes with it: an item may run for long.
+        // The waker of a stream is dropped here, because an item may run for long.
         let ((pending, results), owner) = self
             .queue
             .leave(|mapped| (mapped.stop(Stage::Left), mapped.results.take_all()));
-        // A panic of theirs would abort an owner that is unwinding.
+        // A panic of a destructor would abort an owner that is unwinding.
         drop_quietly(pending);
         drop_quietly(results);
         drop_quietly(owner);
     }
 }
 
-/// Ends a mapping. See [`Map::canceller`].
+/// Handle that ends a mapping from another thread. Returned by [`Map::canceller`].
 ///
-/// It keeps nothing of the mapping alive, neither its function nor its items.
+/// It keeps neither the mapping's function nor its items alive.
 #[derive(Clone)]
 pub struct MapCanceller(Weak<dyn Cancel>);
 
 impl MapCanceller {
-    /// Ends it: items that have not started are dropped, here. The mapping still gives what has
-    /// come, in its order, then `None`, and waits for nothing that runs; the value of that is
-    /// dropped with the mapping, or after it on its worker. The source is not pulled for more than
-    /// one item.
+    /// Ends the mapping, and drops the items that have not started on the calling thread.
     ///
-    /// Never blocks. The second time, or when the mapping has ended, it does nothing.
+    /// The iterator returns the results that are ready, then `None`. It does not wait for running calls;
+    /// their values are dropped with the mapping, or later on their workers. At most one more item is
+    /// pulled from the source.
+    ///
+    /// Never blocks. Further calls, and calls after the mapping has ended, have no effect.
     pub fn cancel(&self) {
         if let Some(mapping) = self.0.upgrade() {
             mapping.cancel();
-            drop_quietly(mapping); // Perhaps the last one that has its function.
+            drop_quietly(mapping); // The last reference drops the function.
         }
     }
 }
@@ -616,7 +612,7 @@ impl fmt::Debug for MapCanceller {
     }
 }
 
-/// A mapping of whatever to whatever, to be cancelled.
+/// Type-erased mapping.
 trait Cancel: Send + Sync {
     fn cancel(&self);
 }
@@ -640,8 +636,7 @@ impl<I: Iterator, T, E> fmt::Debug for Map<I, T, E> {
     }
 }
 
-/// Maps an iterator on that pool. With `stops` an error ends it. Every kind of pool of closures has
-/// methods that come to this; see [`WorkerPool::map`].
+/// See [`PoolExt::map`]. With `stops`, an error ends the mapping.
 pub(crate) fn map<H: PoolExt, I, F, T, E>(
     host: &H,
     order: Order,
@@ -659,15 +654,14 @@ where
     Map::new(place(host), order, stops, items.into_iter(), name, call)
 }
 
-/// Where a mapping runs, and what keeps that open.
 fn place<H: PoolExt>(host: &H) -> (Site, Box<dyn Any + Send>) {
     (Site::of(host.admit()), Box::new(host.clone()))
 }
 
-/// Calls a function with each item of an iterator; see [`WorkerPool::try_for_each`].
+/// See [`PoolExt::try_for_each`].
 ///
 /// # Errors
-/// The first error. Nothing starts after it, and it is returned when what ran has ended.
+/// The first error.
 pub(crate) fn for_each<H: PoolExt, I, F, E>(host: &H, items: I, call: F) -> Result<(), MapError<E>>
 where
     I: IntoIterator<Item: Send + 'static>,

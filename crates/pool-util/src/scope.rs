@@ -1,37 +1,37 @@
 //! Scopes: tasks that borrow from the caller's stack.
 //!
-//! The scope's tasks lie in a sub-queue (`subqueue.rs`), and its owner does not return before the
-//! last of them has ended. While it waits it runs those that have not started, and no others.
+//! The scope's tasks are in a sub-queue (`subqueue.rs`). The scope's owner does not return before the
+//! last task has ended. While the owner waits, it runs tasks that have not started, and no other tasks.
 //!
 //! # Why it is sound
-//! A task's closure lives as long as `'scope`, and is handed to threads that know of no `'scope`.
-//! So no copy of it, nor anything that it holds, may be left when [`scope()`] returns.
+//! A task's closure lives as long as `'scope`, but the threads that run it do not know that lifetime. So
+//! neither the closure nor its captures may exist after [`scope()`] has returned.
 //!
-//! 1. A closure is in the sub-queue, or it is being called: the box is moved, and there is one.
-//! 2. A call consumes the box. Its captures are gone when the call has ended, by return or panic;
-//!    its value went to its handle's promise, which lives no longer than `'scope`, and the call has
-//!    given up its own reference to that.
-//! 3. Only after the call a task is [settled](Backlog::settle), and `unfinished` counts it until
-//!    then. A call that unwinds is settled, too (`SubQueue::run_one`).
-//! 4. [`scope()`] returns, or unwinds, only after a section that found `unfinished` 0
-//!    ([`Scope::wait`]). It is a plain function: there is no guard that a caller could forget.
-//! 5. What the pool may keep for longer, a drain task that has not run, refers to the sub-queue, by
-//!    then empty, and to a function without captures.
-//! 6. In a forked child the lock may be held by a thread that is not there, so closures may stay.
-//!    They are leaked there, as the pool is (`Core::end`), whose queue refers to them.
+//! 1. A closure is either in the sub-queue or being called. Its box is moved, never copied.
+//! 2. The call consumes the box. The captures are dropped by the end of the call, whether it returns or
+//!    panics. The value is in the handle's promise, which lives no longer than `'scope`, and the call has
+//!    dropped its own reference to the promise.
+//! 3. A task is [settled](Backlog::settle) only after the call, and `unfinished` counts it until then. A
+//!    call that unwinds is settled as well (`SubQueue::run_one`).
+//! 4. [`scope()`] returns or unwinds only after a section that found `unfinished` to be 0
+//!    ([`Scope::wait`]). It is a plain function: there is no guard that a caller could leak.
+//! 5. The pool may keep a drain task longer than the scope. The drain task refers to the sub-queue, which
+//!    is empty by then, and to a function without captures.
+//! 6. In a forked child a thread of the parent may hold the lock, so closures may remain. They are leaked
+//!    there together with the pool (`Core::end`), whose queue refers to them.
 //!
 //! # User code while a task is unfinished
-//! | code | where it is called | its panic |
+//! | code | called | a panic |
 //! |---|---|---|
-//! | the closure, its captures' and its value's destructors | inside of the call | is the task's |
-//! | task hooks, the panic hook, a logger | inside of the call | is counted |
-//! | the pool's clock | for hooks and `start_before`, inside of the call; between pieces, by a drain task | is the task's; is counted |
-//! | the submitter's span and subscriber | inside of the call | is the task's |
-//! | the body | by the owner, before it waits | goes on when the tasks have ended |
-//! | sources of mappings | by the body | as above |
-//! | a thread gate, the name of a thread | as a drain task is submitted | is an error of that submit |
+//! | the closure, the destructors of its captures and its value | during the call | is the task's |
+//! | task hooks, the panic hook, a logger | during the call | is counted |
+//! | the pool's clock | for hooks and `start_before`, during the call; between pieces, by a drain task | is the task's; is counted |
+//! | the submitter's span and subscriber | during the call | is the task's |
+//! | the body | by the owner, before it waits | continues after all tasks have ended |
+//! | sources of mappings | by the body | continues after all tasks have ended |
+//! | the thread gate, the thread name | when a drain task is submitted | is an error of that submit |
 //!
-//! No lock is held meanwhile, so each may call back into the scope or its pool.
+//! No lock is held during these calls, so they may call back into the scope or its pool.
 
 use std::any::type_name;
 use std::marker::PhantomData;
@@ -57,13 +57,13 @@ use body::{Body, Ended};
 pub use map::ScopedMap;
 use pending::Pending;
 
-/// A task of a scope. What comes back is what it panicked with, if there is no handle to tell.
+/// A task of a scope. Returns its panic unless a handle does.
 type Call<'scope> = Box<dyn FnOnce(&TaskContext) -> Option<Payload> + Send + 'scope>;
 
-/// What a scope has in its sub-queue.
+/// The backlog of a scope's sub-queue.
 struct Scoped {
     pending: Pending<Call<'static>>,
-    /// Pending, or being called.
+    /// Number of tasks that are pending or being called.
     unfinished: usize,
     /// The first panic of a task without a handle.
     panic: Option<Payload>,
@@ -107,7 +107,7 @@ impl Backlog for Scoped {
     }
 }
 
-/// Where tasks that borrow are handed over. See [`WorkerPool::scope`].
+/// A scope for tasks that borrow from the caller. Passed to the body of [`PoolExt::scope`].
 ///
 /// ```
 /// use pool_core::Pool;
@@ -124,12 +124,12 @@ impl Backlog for Scoped {
 /// ```
 pub struct Scope<'scope, 'env: 'scope> {
     queue: Arc<SubQueue<Scoped>>,
-    /// Both invariant, as in the standard library: neither may shrink to a shorter borrow.
+    /// Both lifetimes are invariant, as in `std::thread::scope`: neither may shrink.
     tasks: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// Runs `body` with a scope of that pool; see [`WorkerPool::scope`].
+/// See [`PoolExt::scope`].
 pub(crate) fn scope<'env, H, F, T>(host: &H, body: F) -> T
 where
     H: PoolExt,
@@ -146,10 +146,11 @@ where
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Hands a task over, to be run and forgotten. Never waits, and is never refused: what the pool
-    /// has no room for is run by the scope's owner at its end.
+    /// Submits a task without a handle. Never waits and is never refused: if the pool has no room, the
+    /// scope's owner runs the task.
     ///
-    /// Costs one allocation.
+    /// # Cost
+    /// One allocation.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -166,7 +167,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// ```
     ///
     /// # Panics
-    /// In a forked child, if the scope began before the fork: it does not wait there.
+    /// In a forked child, if the scope was entered before the fork.
     pub fn submit<F, T>(&'scope self, task: F)
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -185,12 +186,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 recorded,
                 context,
                 &mut |what| match what {
-                    Body::Run => _ = task.take().map(|task: F| task()), // Dropped as a part of the task.
+                    Body::Run => _ = task.take().map(|task: F| task()), // A destructor's panic is the task's.
                     Body::Drop => task = None,
                 },
             )
         };
-        // A closure without captures costs no allocation.
+        // Boxes a task without captures without an allocation.
         let call: Call<'scope> = match recorded {
             None => Box::new(move |context| run(None, context, task)),
             recorded => Box::new(move |context| run(recorded, context, task)),
@@ -201,9 +202,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         );
     }
 
-    /// Hands a task over and returns a handle to its value.
+    /// Submits a task and returns a handle to its value.
     ///
-    /// Costs two allocations.
+    /// # Cost
+    /// Two allocations.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -222,7 +224,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.spawn_as(type_name::<F>(), self.record(), task)
     }
 
-    /// By the name of the caller's function, where the task is made around that.
+    /// `name` is the type name of the caller's function, which `task` may wrap.
     fn spawn_as<F, T>(
         &self,
         name: &'static str,
@@ -244,7 +246,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             ours.settle(ended, value, context);
             None
         };
-        // Without a number it has not been taken, and its handle says that the process was forked.
+        // Without a number the task was not accepted, and the handle's join returns `Forked`.
         let number = self.add(Box::new(call)).unwrap_or(u64::MAX);
         ScopedJoinHandle {
             packet,
@@ -254,16 +256,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
     }
 
-    /// The record of a task that was given nothing, if each is to have one.
+    /// The record of a task without options, if the pool records all tasks.
     fn record(&self) -> Option<Arc<Recorded>> {
         let pool = self.queue.pool();
         let records = pool.records_all();
         records.then(|| Recorded::new(TaskOptions::default(), pool))
     }
 
-    /// Calls `map` with each item and gives the results in the items' order, as
-    /// [`WorkerPool::map`] does: lazy, with a bounded number of items ahead. Items, function and
-    /// results may borrow what outlives the scope.
+    /// Maps an iterator on the pool's workers, like [`PoolExt::map`]: lazily, in the order of the items,
+    /// with a bounded window. Items, function and results may borrow data that outlives the scope.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -285,9 +286,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         ScopedMap::new(self, false, items.into_iter(), move |item| Ok(map(item)))
     }
 
-    /// As [`map`](Self::map), with a function that may fail. The first error, or panic, ends the mapping:
-    /// the results before it come first, then the error, then `None`. What runs ends; items that were
-    /// pulled and have not started are dropped, and the source is not pulled any more.
+    /// Like [`map`](Self::map), for a function that returns a `Result`. The first error or panic stops the
+    /// mapping.
+    ///
+    /// The iterator returns the results of the items before the failed one, then the error, then `None`.
+    /// Running calls finish. Items that were pulled and have not started are dropped, and the source is
+    /// not pulled again.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -314,14 +318,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         ScopedMap::new(self, true, items.into_iter(), map)
     }
 
-    /// Hands a task over: its number. `None`, and it is dropped, in a forked child.
+    /// Adds a task and returns its number. In a forked child drops the task and returns `None`.
     fn add(&self, call: Call<'scope>) -> Option<u64> {
-        // SAFETY: the two types differ in a lifetime alone. Nothing of the box is left when the
-        // scope's function returns (1 to 4 of the module's reasons), which `'scope` outlives.
+        // SAFETY: the two types differ only in a lifetime. The box and its contents are gone when the
+        // scope's function returns (points 1 to 4 at the top of the file), and `'scope` outlives that.
         let call = unsafe { mem::transmute::<Call<'scope>, Call<'static>>(call) };
         let mut call = Some(call);
         let mut number = None;
-        // Released or not: its owner runs it, if no worker does.
+        // A refusal is no error: the owner runs the task if no worker does.
         let _ = self.queue.offer(|scoped| {
             if let Some(call) = call.take() {
                 number = Some(scoped.pending.push_back(call));
@@ -331,7 +335,6 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         number
     }
 
-    /// A scope of that pool.
     fn open(site: Site) -> Self {
         let backlog = Scoped {
             pending: Pending::new(),
@@ -345,21 +348,21 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
     }
 
-    /// Runs the scope's body and waits for its tasks. What it is to panic with: the body's panic, or
-    /// the first one of a task without a handle.
+    /// Runs the scope's body and waits for its tasks. Returns the payload for the scope to panic with: the
+    /// body's, or else the first one of a task without a handle.
     fn run(&self, body: &mut dyn FnMut()) -> Option<Payload> {
         let result = guarded(body);
         let panic = self.wait();
         let Err(payload) = result else { return panic };
         if let Some(second) = panic {
-            discard(second); // Not by the unwinding: its destructor may panic, too.
+            discard(second); // Not during the unwinding, because its destructor may panic.
         }
         Some(payload)
     }
 
-    /// Runs what has not started, and waits for the rest. The first panic.
+    /// Runs the tasks that have not started and waits for the others. Returns the first panic.
     ///
-    /// Returns only when no task is left, and does not unwind: `'scope` ends with it.
+    /// Returns only when no task is unfinished, and does not unwind, because `'scope` ends after it.
     fn wait(&self) -> Option<Payload> {
         let mut helps = Helps::Always;
         loop {
@@ -370,10 +373,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             });
             match waited {
                 Ok(Ok(panic)) => return panic,
-                // What ran stayed in the other process, and so did what it refers to.
+                // The running tasks, and the data they borrow, are in the parent process.
                 Ok(Err(_)) if !self.queue.process().is_current() => return None,
                 Ok(Err(_)) => unreachable!("an owner that helps needs no drain task"),
-                // Not of a piece: those are settled. So no drain task is submitted any more.
+                // Pieces do not unwind, so submitting a drain task did: submit no more of them.
                 Err(payload) => {
                     discard(payload);
                     helps = Helps::Alone;
@@ -383,7 +386,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 }
 
-/// The value of a scope's task, and its waiter.
+/// The value of a scope's task, and the waiter of its handle.
 struct Packet<T>(Mutex<Promise<T>>);
 
 impl<T> Packet<T> {
@@ -391,7 +394,7 @@ impl<T> Packet<T> {
         Arc::new(Self(Mutex::new(Promise::new())))
     }
 
-    /// The task has ended so, and left that value if it returned.
+    /// Publishes the outcome. `value` is that of a task that returned.
     fn settle(&self, ended: Ended, value: Option<T>, context: &TaskContext) {
         let (joined, unneeded) = match (ended.error(context), value) {
             (None, Some(value)) => (Ok(value), None),
@@ -401,7 +404,7 @@ impl<T> Packet<T> {
         let mut promise = self.0.lock();
         if promise.is_detached() {
             drop(promise);
-            drop_quietly((joined, unneeded)); // A part of its task.
+            drop_quietly((joined, unneeded)); // Before the task is settled, because the value may borrow.
             return;
         }
         promise.fulfil(joined);
@@ -426,24 +429,26 @@ impl<T> Promised<T> for Packet<T> {
     }
 }
 
-/// Waits for a task of a scope, and takes its value. Dropping it detaches: the scope waits for the
-/// task all the same.
+/// Handle to the value of a scope's task. Dropping it detaches the task; the scope still waits for it.
 #[must_use = "dropping a handle detaches its task; `submit` is cheaper if nothing waits for it"]
 pub struct ScopedJoinHandle<'scope, T> {
     packet: Arc<Packet<T>>,
-    /// The task's, among those of the scope.
+    /// Number of the task in the sub-queue.
     number: u64,
     queue: Arc<SubQueue<Scoped>>,
     scope: PhantomData<&'scope ()>,
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
-    /// Blocks until the task has ended. If it has not started, it is run here; no other task is.
+    /// Blocks until the task has ended, and returns its value. Runs the task on the calling thread if it
+    /// has not started; runs no other task.
     ///
     /// # Errors
-    /// [`JoinError::Panicked`]; or [`JoinError::WouldDeadlock`] on a worker of the pool, at its
-    /// [nesting limit](crate::Builder::nesting_limit), if the task has not started: the scope's owner
-    /// runs it. [`JoinError::Forked`] in a forked child, if the scope began before the fork.
+    /// [`JoinError::Panicked`] if the task panicked. [`JoinError::WouldDeadlock`] on a worker of the pool at
+    /// its [nesting limit](pool_core::Builder::nesting_limit), if the task has not started; the scope's
+    /// owner then runs the task. [`JoinError::Cancelled`] and [`JoinError::Expired`] for tasks with
+    /// [options](Scope::task). [`JoinError::Forked`] in a forked child, if the scope was entered before
+    /// the fork.
     pub fn join(self) -> Result<T, JoinError> {
         if !self.is_finished() {
             self.queue.start(self.number)?;
@@ -453,17 +458,18 @@ impl<T> ScopedJoinHandle<'_, T> {
         joined.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome"))
     }
 
-    /// Whether the task has ended; or a join says at once why it does not wait for that.
+    /// Returns whether [`join`](Self::join) returns without waiting: the task has ended, or the process
+    /// was forked.
     pub fn is_finished(&self) -> bool {
         !self.queue.process().is_current() || self.packet.0.lock().is_kept()
     }
 }
 
 impl SubQueue<Scoped> {
-    /// Runs that task here, if it has not started. If it has, the others are left to the workers.
+    /// Runs the task on this thread if it has not started.
     ///
     /// # Errors
-    /// [`JoinError::WouldDeadlock`]: it has not, and may not be run here.
+    /// [`JoinError::WouldDeadlock`] at the nesting limit.
     fn start(self: &Arc<Self>, number: u64) -> Result<(), JoinError> {
         let pool = &self.pool();
         if pool.is_own_worker() && !pool.may_nest() {
@@ -475,7 +481,7 @@ impl SubQueue<Scoped> {
             };
         }
         if !self.help(|scoped| scoped.start_that(number)) {
-            // A full pool may have refused a drain task before.
+            // This thread is about to sleep, and a full pool may have refused a drain task before.
             let _ = self.offer(|_| ());
         }
         Ok(())

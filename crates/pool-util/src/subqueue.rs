@@ -1,37 +1,36 @@
-//! A queue of its own on a pool, which a few of the pool's tasks drain together.
+//! A queue of small pieces of work, drained by a few tasks of a pool.
 //!
-//! Mapping and scopes hand a pool many small pieces that belong together. Each piece as a task of
-//! its own would pay the pool's price for each, and what has not started could not be taken back at
-//! once. So the pieces lie in a [`SubQueue`], and *drain tasks* are submitted, at most as many as the
-//! pool has workers, each of which does one piece after the other. (A queue that is drained on a
-//! parent executor: folly's `MeteredExecutor`, the target queues of Grand Central Dispatch.)
+//! Mappings and scopes submit many small pieces that belong together. A task per piece would pay the
+//! pool's cost for each of them, and unstarted pieces could not be removed in one section. So the pieces
+//! are in a [`SubQueue`]. At most as many *drain tasks* as the pool has workers are submitted to the pool,
+//! and each runs one piece after the other. folly's `MeteredExecutor` and the target queues of Grand
+//! Central Dispatch drain a queue on a parent executor in the same way.
 //!
-//! A drain task has *turns*. When one is over and other tasks wait for a worker, the drain task goes
-//! to the end of the pool's queue; if the pool is full, it ends, and the owner submits another. So a
-//! long mapping takes its share of a pool, and other tasks get theirs. A turn lasts a millisecond and
-//! the piece that runs then. The clock is read after each piece only while the worker is wanted for
-//! other tasks; and after the first, the second, the fourth piece and so on, for the length of the
-//! next turn.
+//! A drain task has *turns*. When a turn is over and other tasks wait for a worker, the drain task goes to
+//! the end of the pool's queue. If the pool is full, the drain task ends, and the owner submits another. So
+//! a long mapping and other tasks share the pool. A turn lasts a millisecond plus the piece that is running
+//! then. The clock is read after every piece only while other tasks want the worker. Otherwise it is read
+//! after 1, 2, 4, .. pieces, to compute the length of the next turn.
 //!
-//! A drain task that finds no piece looks for some microseconds before it ends: if pieces come one
-//! after the other, each would otherwise wake a worker.
+//! A drain task that finds no piece searches for some microseconds before it ends. Otherwise each of
+//! several pieces that are added one by one would wake a worker.
 //!
-//! Of a multi-pool's members each has drain tasks of its own (`lanes.rs`): one that waits in the queue
-//! of a member whose workers are blocked keeps no other member from the pieces.
+//! Each member of a multi-pool has its own drain tasks (`lanes.rs`). So a drain task in the queue of a
+//! member whose workers are blocked does not keep other members from the pieces.
 //!
-//! Not for: deciding what a piece is or what becomes of it. That is the [`Backlog`]'s.
+//! The [`Backlog`] defines the pieces and their results.
 //!
 //! # Invariants, whenever the lock is free
-//! 1. The lanes count the drain tasks that were submitted, or are about to be, and have not ended; as
-//!    *starting* those of them that have not looked for a piece yet.
-//! 2. A drain task that looks for a late piece counts as starting. It uncounts itself in a section
-//!    that found no piece, or in one that wakes the owner
-//!    if pieces are left and it was the last, or where its pool has more of them than workers.
-//! 3. While the owner sleeps nothing is ready, and if a piece has not started there is a drain task;
-//!    an owner that helps sleeps only while every piece has started.
-//! 4. User code (pieces, values, wakers, clocks, strategies) runs and is dropped with no lock held.
-//! 5. A piece that has started is settled, whatever its code does: only [`SubQueue::run_one`] runs
-//!    pieces, and a panic of a piece, or of anything that it calls, ends there.
+//! 1. The lanes count the drain tasks that were reserved or submitted and have not ended. They count as
+//!    *starting* the drain tasks that have not looked for a piece yet.
+//! 2. A drain task that searches for a late piece counts as starting. A drain task uncounts itself only in
+//!    a section that found no piece, in a section that wakes the owner if pieces are left and it was the
+//!    last drain task, or if its pool has more drain tasks than workers.
+//! 3. While the owner sleeps, nothing is ready, and there is a drain task if any piece has not started. An
+//!    owner that helps sleeps only if all pieces have started.
+//! 4. User code (pieces, values, wakers, clocks, strategies) is called and dropped without a lock.
+//! 5. A piece that has started is settled, even if it panics: only [`SubQueue::run_one`] runs pieces, and it
+//!    catches the panics of all code that a piece calls.
 
 use std::mem;
 use std::sync::Arc;
@@ -66,77 +65,75 @@ pub(crate) use site::Site;
 #[cfg(feature = "stream")]
 pub(crate) use site::Submission;
 
-/// How long a turn is to take: others wait that long for a worker, beside the piece under way.
+/// Length of a turn. Other tasks wait at most this long for a worker, plus the length of one piece.
 const TURN: Duration = Duration::from_millis(1);
-/// Pieces of a turn at most: what its end costs is nothing to as many. In a model a turn ends while
-/// pieces are left.
+/// Most pieces in a turn: the cost of ending a turn is negligible for this many. In a model it is 1, so that
+/// turns end while pieces are left.
 const LONGEST_TURN: usize = if cfg!(anthill_loom) { 1 } else { 64 };
-/// How long the owner sleeps before it asks a pool again that has refused a drain task, or, if a
-/// piece waits for a busy member of a multi-pool, the other members.
+/// First nap of the owner before it submits a drain task again to a pool that refused one, or to the other
+/// members of a multi-pool while a member is busy. Each further nap is twice as long.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// It doubles up to this.
+/// Longest nap.
 const LONGEST_PATIENCE: Duration = Duration::from_millis(64);
 
-/// What a sub-queue holds, under its lock: pieces that have not started, and what came of the
-/// others.
+/// Contents of a sub-queue, under its lock: pieces that have not started, and results of the others.
 pub(crate) trait Backlog {
-    /// What is done by one call, on one thread.
+    /// Work for one call on one thread.
     type Piece;
-    /// Which piece it was.
+    /// Identifies a started piece.
     type Number: Copy;
-    /// What came of a piece.
+    /// Result of a piece.
     type Done;
-    /// What is dropped when the lock is free.
+    /// Values to drop without the lock.
     type Garbage;
 
-    /// How many pieces have not started.
+    /// Number of pieces that have not started.
     fn pending(&self) -> usize;
     /// Starts the next piece.
     fn start(&mut self) -> Option<(Self::Number, Self::Piece)>;
-    /// What comes of a piece that has panicked.
+    /// Result of a piece that panicked.
     fn panicked(payload: Payload, context: &TaskContext) -> Self::Done;
-    /// A piece has ended.
+    /// Records the result of a started piece.
     fn settle(&mut self, number: Self::Number, done: Self::Done) -> Self::Garbage;
-    /// Whether what the owner waits for is there.
+    /// Whether the owner has to be woken.
     fn is_ready(&self) -> bool;
 }
 
-/// A piece that a thread has in its hands.
+/// A started piece.
 pub(crate) type Started<B> = (<B as Backlog>::Number, <B as Backlog>::Piece);
 
-/// Does a piece.
+/// Runs a piece.
 pub(crate) type Run<B> =
     dyn Fn(<B as Backlog>::Piece, &TaskContext) -> <B as Backlog>::Done + Send + Sync;
 
 /// A queue on a pool, or on the members of a multi-pool.
 pub(crate) struct SubQueue<B: Backlog> {
     state: Lock<State<B>>,
-    /// A hint to drain tasks that look for a piece.
+    /// Hint for drain tasks that search for a piece.
     work: AtomicBool,
     run: Box<Run<B>>,
     site: Site,
-    /// See [`process`](Self::process).
     process: Process,
 }
 
 struct State<B> {
     backlog: B,
     lanes: Lanes,
-    /// Pieces of the next turn at most.
+    /// Most pieces in the next turn.
     turn: usize,
-    /// How drain tasks look for a piece that comes late.
+    /// Adapts the searches for late pieces.
     searches: Searches,
-    /// The pool was found released.
+    /// A drain task has found the pool released.
     closed: bool,
-    /// The owner sleeps.
+    /// The waiter of a sleeping owner.
     owner: Option<Waiter>,
-    /// It does pieces itself where there are any.
+    /// Whether the sleeping owner runs pieces when it is woken.
     owner_helps: bool,
 }
 
 impl<B: Backlog> State<B> {
-    /// Reserves a drain task if it would find a piece that no other is on its way to. Whether it may
-    /// wait for room if it is the only one, is said by `may_wait`.
+    /// Reserves a drain task if there are more pending pieces than starting drain tasks. With `may_wait`,
+    /// the only drain task waits for room.
     fn reserve(&mut self, site: &Site, may_wait: bool) -> Option<Reserved> {
         if self.backlog.pending() <= self.lanes.starting() {
             return None;
@@ -150,8 +147,7 @@ impl<B: Backlog> State<B> {
         Some(Reserved { lane, alone, waits })
     }
 
-    /// Step D2: the next piece of a drain task; if there is none, it is to look for one that comes
-    /// late.
+    /// Step D2: the next piece of a drain task, or a search for a late piece.
     fn next(&mut self, lane: usize, work: &AtomicBool) -> After<Started<B>> {
         if let Some(piece) = self.backlog.start() {
             return After::Next(piece);
@@ -161,7 +157,7 @@ impl<B: Backlog> State<B> {
         After::Dry(self.searches.begin())
     }
 
-    /// The next piece of a drain task, which is uncounted if there is none.
+    /// The next piece of a drain task. Uncounts the drain task if there is none.
     fn next_or_end(&mut self, lane: usize) -> Option<Started<B>> {
         let piece = self.backlog.start();
         if piece.is_none() {
@@ -170,7 +166,7 @@ impl<B: Backlog> State<B> {
         piece
     }
 
-    /// The owner's waiter, if there is something to wake it for.
+    /// Takes the owner's waiter if the owner has to be woken.
     fn wake(&mut self) -> Option<Waiter> {
         let left = self.backlog.pending() > 0 && (self.owner_helps || self.lanes.drainers() == 0);
         if left || self.backlog.is_ready() {
@@ -180,7 +176,7 @@ impl<B: Backlog> State<B> {
         }
     }
 
-    /// A turn took so long: the more pieces the next one has, the shorter they are.
+    /// Adapts the length of the next turn to the time that the last one took.
     fn end_turn(&mut self, took: Duration) {
         if took < TURN / 2 {
             self.turn = (self.turn * 2).min(LONGEST_TURN);
@@ -189,49 +185,48 @@ impl<B: Backlog> State<B> {
         }
     }
 
-    /// Whether there may be a drain task for a piece that none is on its way to: a pool has refused
-    /// one, or has grown since.
+    /// Whether a piece has no drain task although another is allowed: the pool refused one, or has grown.
     fn wants_more(&self) -> bool {
         self.backlog.pending() > self.lanes.starting() && self.lanes.have_space()
     }
 
-    /// Whether a piece waits for a pool that may be blocked while another has no drain task.
+    /// Whether a piece waits for a member that may be blocked while another member has no drain task.
     fn stalls(&self) -> bool {
         self.backlog.pending() > 0 && self.lanes.has_idle_member()
     }
 }
 
-/// Whether an owner that waits does pieces itself.
+/// Whether a waiting owner runs pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Helps {
-    /// On a worker of the pool, down to the nesting limit.
+    /// On a worker of the pool, up to the nesting limit.
     OnWorker,
-    /// Wherever it is called.
+    /// On any thread.
     Always,
-    /// Wherever it is called, and no drain task is submitted: no user code runs but in pieces.
+    /// On any thread, and without submitting drain tasks, so that no user code runs except the pieces.
     Alone,
 }
 
 /// A turn of a drain task.
 struct Turn {
-    /// That of its pool.
+    /// Lane of the worker's pool.
     lane: usize,
-    /// Pieces that it may have.
+    /// Most pieces.
     length: usize,
-    /// Pieces that have ended.
+    /// Number of pieces that have ended.
     ended: usize,
     began: Option<Instant>,
-    /// Until the clock was read last.
+    /// Time from `began` to the last reading of the clock.
     took: Duration,
 }
 
 impl Turn {
-    /// A piece has ended. Whether the turn may have another.
+    /// Counts a piece that has ended. Returns whether the turn may continue.
     fn goes_on(&mut self, is_wanted: bool, now: impl FnOnce() -> Option<Instant>) -> bool {
         self.ended += 1;
         let is_last = self.ended >= self.length;
         if is_wanted || is_last || self.ended.is_power_of_two() {
-            // A clock that panics makes turns of one piece.
+            // If the clock panics, a turn has one piece.
             let times = now().zip(self.began);
             self.took = times.map_or(Duration::MAX, |(now, began)| {
                 now.saturating_duration_since(began)
@@ -241,24 +236,21 @@ impl Turn {
     }
 }
 
-/// What a thread has after a piece.
+/// Next step of a drain task.
 enum After<P> {
-    /// Another one.
     Next(P),
-    /// None: there was no other, and the drain task is counted as starting.
+    /// No piece is pending. The drain task is counted as starting.
     Dry(Search),
-    /// None, and nothing is to be done any more.
     Ended,
-    /// None: it was not to take another.
     TurnOver,
 }
 
-/// A drain task that was reserved.
+/// A reserved drain task.
 struct Reserved {
     lane: usize,
-    /// There is no other.
+    /// Whether it is the only drain task.
     alone: bool,
-    /// It may wait for room, at any pool.
+    /// Whether it waits for room, at any member.
     waits: bool,
 }
 
@@ -282,7 +274,7 @@ impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
         }
         let mut state = self.state.lock();
         state.lanes.abandon(lane);
-        // An owner that counted on it asks again.
+        // A sleeping owner relied on this drain task, and has to submit another.
         let owner = if state.wants_more() {
             state.owner.take()
         } else {
@@ -294,7 +286,6 @@ impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
 }
 
 impl<B: Backlog> SubQueue<B> {
-    /// An empty one, whose pieces are done by `run`.
     pub(crate) fn new(site: Site, backlog: B, run: Box<Run<B>>) -> Arc<Self> {
         let lanes = Lanes::new(site.limits());
         Arc::new(Self {
@@ -318,24 +309,23 @@ impl<B: Backlog> SubQueue<B> {
         &self.site.pool
     }
 
-    /// The process of its drain tasks and its owner.
+    /// The process that created the queue.
     pub(crate) fn process(&self) -> Process {
         self.process
     }
 
-    /// A look at the backlog that adds no piece.
+    /// Accesses the backlog. `look` must not add pieces, because no drain task is submitted for them.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut B) -> T) -> T {
         look(&mut self.state.lock().backlog)
     }
 
-    /// A last look of an owner that leaves. The waiter that it left, if it was to be woken, is user
-    /// code's to drop.
+    /// Last access of an owner. Returns its waiter, which the caller drops without the lock.
     pub(crate) fn leave<T>(&self, look: impl FnOnce(&mut B) -> T) -> (T, Option<Waiter>) {
         let mut state = self.state.lock();
         (look(&mut state.backlog), state.owner.take())
     }
 
-    /// Changes the backlog, and wakes the owner if that is what it waits for.
+    /// Changes the backlog, and wakes the owner if it is ready.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut B) -> T) -> T {
         let mut state = self.state.lock();
         let changed = change(&mut state.backlog);
@@ -345,8 +335,7 @@ impl<B: Backlog> SubQueue<B> {
         changed
     }
 
-    /// Pieces of a turn at most, which are the more the shorter they are (1 if they take long); and
-    /// how many workers there may be.
+    /// Returns the most pieces of a turn (1 if pieces take long) and the most workers.
     pub(crate) fn pace(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.turn, state.lanes.limit())
@@ -354,14 +343,14 @@ impl<B: Backlog> SubQueue<B> {
 }
 
 impl<B: Backlog + Send + 'static> SubQueue<B> {
-    /// Does a piece, whatever it does, and settles it. In a turn that goes on the section that settles
-    /// it takes the next one.
+    /// Runs a piece, catches its panic, and settles it. If the turn continues, the same section takes the
+    /// next piece.
     fn run_one(&self, (number, piece): Started<B>, turn: Option<&mut Turn>) -> After<Started<B>> {
         let context = self.site.pool.context();
         let ran = guarded(|| (self.run)(piece, context));
         let done = ran.unwrap_or_else(|payload| B::panicked(payload, context));
         if !self.process.is_current() {
-            mem::forget(done); // Its owner is in the other process.
+            mem::forget(done); // The owner is in the parent process.
             return After::Ended;
         }
         let lane = turn.and_then(|turn| {
@@ -380,7 +369,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         next
     }
 
-    /// A drain task begins: its first turn and piece.
+    /// Begins a drain task: its first turn and piece.
     fn begin(&self, lane: usize, context: &TaskContext) -> (Turn, Option<Started<B>>) {
         let here = self.site.lane_of(context);
         let mut state = self.state.lock();
@@ -403,7 +392,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         (turn, piece)
     }
 
-    /// Looks for a piece that comes late, but not while the worker is wanted for other tasks.
+    /// Searches for a late piece until other tasks want the worker.
     fn search(&self, lane: usize, search: Search) -> After<Started<B>> {
         let member = self.site.member(lane);
         search.look(|| self.work.load(Relaxed) || member.is_wanted());
@@ -414,7 +403,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         piece.map_or(After::Ended, After::Next)
     }
 
-    /// A turn is over: the first piece of the next one, unless the worker is wanted elsewhere.
+    /// Ends a turn. Begins the next one unless other tasks want the worker.
     fn end_turn(&self, this: &Arc<dyn Drain>, turn: &mut Turn) -> After<Started<B>> {
         let lane = turn.lane;
         let (demand, workers) = self.site.member(lane).wanted();
@@ -422,13 +411,13 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         state.end_turn(turn.took);
         state.lanes.tune(lane, workers);
         if state.lanes.has_too_many(lane) {
-            state.lanes.end(lane); // The others do the rest.
+            state.lanes.end(lane);
             return After::Ended;
         }
         if demand == Demand::Others {
             state.lanes.restart(lane);
             drop(state);
-            // Step D4. Refused, it is dropped, and so uncounted.
+            // Step D4. A refused drain task is dropped, which uncounts it.
             let next_turn = DrainTask::new(Arc::clone(this), lane);
             let _ = self.site.member(lane).offer(next_turn);
             return After::Ended;
@@ -438,7 +427,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
             self.submit_more(this);
             state = self.state.lock();
         }
-        // What was added before is done; nothing is after it.
+        // Pieces added before still run; `push` refuses further ones.
         state.closed |= demand == Demand::Released;
         let next = state.next(lane, &self.work);
         turn.length = state.turn;
@@ -448,7 +437,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         next
     }
 
-    /// Submits drain tasks for all pieces that none is on its way to.
+    /// Submits drain tasks for all pieces without one.
     fn submit_more(&self, this: &Arc<dyn Drain>) {
         loop {
             let reserved = self.state.lock().reserve(&self.site, false);
@@ -459,7 +448,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         }
     }
 
-    /// Takes a piece that has not started, and does it here. `false` if there is none.
+    /// Runs the piece that `take` returns on this thread. Returns `false` if there is none.
     pub(crate) fn help(&self, take: impl FnOnce(&mut B) -> Option<Started<B>>) -> bool {
         let mut piece = take(&mut self.state.lock().backlog);
         let found = piece.is_some();
@@ -474,11 +463,11 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         found
     }
 
-    /// Adds a piece, and submits a drain task for it if there may be another and the pool has room
-    /// for it: the owner helps, or submits one when it waits.
+    /// Adds a piece, and submits a drain task if another is allowed and the pool has room. Otherwise the
+    /// owner runs the piece, or submits a drain task when it waits.
     ///
     /// # Errors
-    /// The pool is released. The piece has been added all the same.
+    /// The pool is released. The piece has been added nevertheless.
     pub(crate) fn offer<T>(
         self: &Arc<Self>,
         add: impl FnOnce(&mut B) -> T,
@@ -490,13 +479,12 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         Ok(added)
     }
 
-    /// Adds a piece, and submits a drain task for it if there may be another. Blocks for room only
-    /// if there is no drain task at all, and the caller is no worker of the pool.
+    /// Adds a piece, and submits a drain task if another is allowed. Blocks for room only if there is no
+    /// drain task and the caller is not a worker of the pool.
     ///
     /// # Errors
-    /// The pool is released, or there is no drain task and the pool refused the first. The piece
-    /// has been added all the same. An own worker does not learn of the latter here: it does the
-    /// piece itself as it waits.
+    /// The pool is released, or it refused the first drain task. The piece has been added nevertheless. On
+    /// an own worker such a refusal is no error, because the worker runs the piece when it waits.
     pub(crate) fn add<T>(
         self: &Arc<Self>,
         add: impl FnOnce(&mut B) -> T,
@@ -511,7 +499,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         Ok(added)
     }
 
-    /// Adds a piece. The drain task that was reserved for it.
+    /// Adds a piece. Returns the drain task that was reserved for it.
     fn push<T>(
         &self,
         may_wait: bool,
@@ -530,7 +518,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         let starting = state.lanes.starting() > 0;
         drop(state);
         if starting {
-            self.work.store(true, Relaxed); // They look under the lock before they end.
+            self.work.store(true, Relaxed); // A hint: drain tasks look under the lock before they end.
         }
         owner.into_iter().for_each(Waiter::wake);
         if closed && reserved.is_none() {
@@ -539,7 +527,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         Ok((added, reserved))
     }
 
-    /// Submits a drain task that was reserved. One that is refused is uncounted.
+    /// Submits a reserved drain task. A refused one is dropped, which uncounts it.
     fn submit(&self, this: Arc<dyn Drain>, reserved: &Reserved) -> Result<(), SubmitError> {
         let task = DrainTask::new(this, reserved.lane);
         self.site.pool.process().check(SubmitError::Forked(()))?;
@@ -550,11 +538,10 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         }
     }
 
-    /// Blocks until `take` finds something, which looks whenever the owner is woken, and after
-    /// each nap if there is one.
+    /// Blocks until `take` returns a value. Calls it whenever the owner is woken, and after each nap.
     ///
     /// # Errors
-    /// There is a piece, no drain task, and the pool refused one; or the process was forked.
+    /// A piece is pending, there is no drain task, and the pool refused one; or the process was forked.
     pub(crate) fn wait<T>(
         self: &Arc<Self>,
         helps: Helps,
@@ -566,7 +553,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         let helps = helps != Helps::OnWorker || own_worker && self.site.pool.may_nest();
         let parker = Parker::of_thread();
         let (mut asked, mut patience) = (false, PATIENCE);
-        // Whether members without a drain task are asked now. In a model no nap ends.
+        // Whether to submit to members without a drain task now. In a model naps do not end.
         let mut spreads = cfg!(anthill_loom);
         loop {
             self.process.check(SubmitError::Forked(()))?;
@@ -579,7 +566,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
                 return Ok(found);
             }
             let left = helps && state.backlog.pending() > 0;
-            // Step D6. Once for each time it wakes, or whenever there is none: a full pool refuses another.
+            // Step D6. Only once per wake-up unless there is no drain task: a full pool refuses more of them.
             let reserved = if !submits || asked && (helps || state.lanes.drainers() > 0) {
                 None
             } else {
@@ -627,7 +614,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         }
     }
 
-    /// Submits drain tasks that were reserved in those lanes.
+    /// Submits the drain tasks that were reserved in `lanes`.
     fn submit_at(self: &Arc<Self>, lanes: Vec<usize>) {
         for lane in lanes {
             let reserved = Reserved {
@@ -639,11 +626,11 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         }
     }
 
-    /// As [`wait`](Self::wait), for a future's `poll`. `submission` is the caller's, from poll to
-    /// poll: the drain task that waits for room, while there is no other.
+    /// Like [`wait`](Self::wait), for a future's `poll`. The caller keeps `submission` between polls: the
+    /// only drain task, while it waits for room.
     ///
     /// # Errors
-    /// There is a piece, no drain task, and the pool refused one; or the process was forked.
+    /// Those of [`wait`](Self::wait).
     #[cfg(feature = "stream")]
     pub(crate) fn poll<T>(
         self: &Arc<Self>,
@@ -660,7 +647,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
                 *submission = None;
                 submitted?;
             }
-            // Cloned first: a waker's clone is user code.
+            // Before the lock is taken, because cloning a waker is user code.
             let waiter = Waiter::Task(context.waker().clone());
             let mut state = self.state.lock();
             let previous = state.owner.take();
@@ -701,7 +688,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
                 }
                 None if sleeps => return Poll::Pending,
                 None => {
-                    // Step D7. At once: a future has no naps.
+                    // Step D7, at once, because a future has no naps.
                     self.submit_at(idle);
                     spreads = false;
                 }
@@ -710,8 +697,8 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
     }
 }
 
-/// Whether less real time than that has passed since it was first asked. Not by the pool's clock,
-/// which may stand still: it is a bound on how late a result may be. In a model no time passes.
+/// Returns whether less than `limit` has passed since the first call with this `since`. Uses real time,
+/// because a manual clock of the pool may stand still. In a model no time passes.
 pub(crate) fn within(limit: Duration, since: &mut Option<Instant>) -> bool {
     #[cfg(not(anthill_loom))]
     {
@@ -725,11 +712,10 @@ pub(crate) fn within(limit: Duration, since: &mut Option<Instant>) -> bool {
     }
 }
 
-/// Sleeps until the owner is woken, or for the nap. Whether it was woken.
+/// Sleeps until the owner is woken, or for the nap. Returns whether the owner was woken.
 fn doze(parker: &Parker, nap: Option<Duration>) -> bool {
     match nap {
-        // Not by the pool's clock, which may stand still: it is no deadline, but a bound on how
-        // late a result may be.
+        // In real time, because a manual clock of the pool may stand still, and results would be late.
         #[cfg(not(anthill_loom))]
         Some(nap) => {
             let clock = MonotonicClock;

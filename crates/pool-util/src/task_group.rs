@@ -1,13 +1,12 @@
-//! Groups: tasks that are waited for, or cancelled, together.
+//! Groups: tasks that are joined or cancelled together.
 //!
-//! A group's tasks are the pool's like any other, in its one queue. A task that was submitted yields
-//! `None` where a spawned one yields its value, and of its good end nothing is kept. A task's end goes to the group
-//! as it is shown ([`Listener`](crate::task::promise::Listener)), on the thread that ended it, and lies there
-//! for the group's owner. That runs no user code: what is some (owners' wakers, the cancelling of the rest) is left
-//! to be called as a handle's waker is.
+//! The tasks of a group are ordinary tasks in the pool's queue. The thread that ends a task reports the end
+//! to the group ([`Listener`](pool_core::internals::Listener)), which stores it for an owner. A submitted
+//! task that completes leaves nothing in the group. Reporting runs no user code: wakers of owners, and the
+//! cancelling of other tasks, are called later, where the waker of a handle would be.
 //!
-//! A [`TaskGroup`] adds the type of the values and the host to a [`Group`], which waits, and which has in [`shared`]
-//! what the tasks' ends reach.
+//! A [`TaskGroup`] adds the type of the values and the pool to a [`Group`]. The [`Group`] implements the
+//! waits over the state in [`shared`], which the ends of tasks update.
 
 mod members;
 mod shared;
@@ -36,10 +35,11 @@ use self::tally::Tally;
 use self::waits::Group;
 use crate::{MapError, PoolExt};
 
-/// Tasks of one pool that belong together: waited for, taken as they end, or cancelled.
+/// Group of tasks of one pool that are joined as they end, waited for, or cancelled together. Returned by
+/// [`PoolExt::group`].
 ///
-/// Made by [`WorkerPool::group`]. Tasks may be handed over from anywhere; results are taken in the
-/// order of their ends. Dropping it cancels what has not started, and detaches the rest.
+/// Any thread can add tasks. Values are returned in the order in which the tasks end. Dropping the group
+/// cancels the tasks that have not started, and detaches the running ones, which are asked to stop.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -58,7 +58,7 @@ use crate::{MapError, PoolExt};
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// From tokio's `JoinSet`, and Java's `ExecutorCompletionService`.
+/// Modelled on tokio's `JoinSet` and Java's `ExecutorCompletionService`.
 #[doc(alias = "join_all")]
 #[doc(alias = "JoinSet")]
 #[doc(alias = "WaitGroup")]
@@ -70,7 +70,7 @@ pub struct TaskGroup<T: Send + 'static, P: PoolExt = WorkerPool<Closures>> {
 }
 
 impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
-    /// An empty group of that pool's tasks; see [`WorkerPool::group`].
+    /// Creates an empty group for tasks of `host`; see [`PoolExt::group`].
     pub fn of(host: &P) -> Self {
         Self {
             host: host.clone(),
@@ -79,10 +79,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         }
     }
 
-    /// From now on the first task that ends without a value (it panicked, or was cancelled) cancels those
-    /// that have not started. Those that are handed over later end at once, cancelled, and the pool does not
-    /// count them. A task's own `Err` is a value:
-    /// [`cancel_on_failure`](Self::cancel_on_failure).
+    /// Makes the first task that panics or is cancelled [cancel](Self::cancel) the group.
+    ///
+    /// Tasks added later are cancelled at once, and the pool does not count them. An `Err` returned by a
+    /// task does not cancel the group: see [`cancel_on_failure`](Self::cancel_on_failure).
     ///
     /// ```
     /// use pool_core::{JoinError, Pool};
@@ -100,11 +100,11 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self
     }
 
-    /// Until then, by the pool's clock, the tasks may take: what has not started by that time is
-    /// [cancelled](Self::cancel), and what runs is asked to stop, once. It is done by the waits
-    /// ([`next`](Self::next), [`wait`](Self::wait) and their futures), which then go on: without one at that time,
-    /// by the first that comes later. A future that has been polled, and a wait that runs tasks in place, leave
-    /// it to the clock's thread, which calls wakers.
+    /// Sets a deadline, by the pool's clock, at which the group is [cancelled](Self::cancel) once.
+    ///
+    /// The waits ([`next`](Self::next), [`wait`](Self::wait) and their async versions) cancel the group, then
+    /// continue. If no call waits at the deadline, the next wait does it. Once a future has been polled, or
+    /// a wait runs tasks in place, the clock's alarm thread does it.
     ///
     /// ```
     /// use pool_core::{JoinError, Pool, current};
@@ -125,7 +125,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self
     }
 
-    /// Hands a task over, as the pool's [`spawn`](WorkerPool::spawn) does.
+    /// Adds a task that returns a value. Waits at a full pool as [`WorkerPool::spawn`] does.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -141,7 +141,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// ```
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task unrun: see [`SubmitError`].
     pub fn spawn<F>(&self, task: F) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -149,10 +149,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self.spawn_with(task, self.host.admit().on_full())
     }
 
-    /// As [`spawn`](Self::spawn), but refuses at a full pool.
+    /// Like [`spawn`](Self::spawn), but returns an error at a full pool.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task unrun: see [`SubmitError`].
     pub fn try_spawn<F>(&self, task: F) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -160,10 +160,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self.spawn_with(task, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most that long, or until that instant.
+    /// Like [`spawn`](Self::spawn), but waits for room at most for a duration, or until an instant.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task unrun: see [`SubmitError`].
     pub fn spawn_timeout<F>(
         &self,
         task: F,
@@ -175,12 +175,13 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self.spawn_with(task, OnFull::Wait(self.deadline(timeout)))
     }
 
-    /// As [`spawn`](Self::spawn), as a future that waits for room: of the group once it is ready. Dropped
-    /// before that, it takes the task back, or leaves it to run as none of the group's if it was just
-    /// accepted.
+    /// Async version of [`spawn`](Self::spawn). The task belongs to the group once the future is ready.
+    ///
+    /// Dropping the future before that drops the task. If the pool has just accepted the task, it runs
+    /// outside of the group.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task unrun: see [`SubmitError`].
     pub fn spawn_async<F>(&self, task: F) -> impl Future<Output = Result<(), SubmitError<F>>> + Send
     where
         F: FnOnce() -> T + Send + 'static,
@@ -195,14 +196,12 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self.adopt(task, None, on_full, false)
     }
 
-    /// Hands a task over that yields no value: what it returns is dropped on the worker, as a part of
-    /// the task. Waits as the pool's [`submit`](WorkerPool::submit) does.
+    /// Adds a task without a value. Waits at a full pool as [`WorkerPool::submit`] does.
     ///
-    /// It is one of the group's like any other: [`wait`](Self::wait) waits for it, [`len`](Self::len)
-    /// counts it until it has ended, a [`cancel`](Self::cancel), a deadline and the group's drop take it
-    /// back, and if it panics or is cancelled that is an error of the group. But
-    /// [`next`](Self::next) has nothing to say of its good end, and nothing of it is kept. An `Err` that
-    /// it returns is dropped as well: [`spawn`](Self::spawn) what may fail.
+    /// The task's return value is dropped on the worker as a part of the task, even if it is an `Err`: use
+    /// [`spawn`](Self::spawn) for tasks that may fail. [`next`](Self::next) does not return a task that
+    /// completes, and the group keeps nothing of it. A panic and a cancellation are errors of the group, as
+    /// for spawned tasks.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -221,10 +220,11 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
-    /// Costs one allocation, as a spawned task does: it can be cancelled.
+    /// # Cost
+    /// One allocation, as for a spawned task, because the group can cancel the task.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task unrun: see [`SubmitError`].
     pub fn submit<F, V>(&self, task: F) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() -> V + Send + 'static,
@@ -232,10 +232,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self.submit_with(task, None, self.host.admit().on_full())
     }
 
-    /// As [`submit`](Self::submit), but refuses at a full pool.
+    /// Like [`submit`](Self::submit), but returns an error at a full pool.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task unrun: see [`SubmitError`].
     pub fn try_submit<F, V>(&self, task: F) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() -> V + Send + 'static,
@@ -243,10 +243,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self.submit_with(task, None, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most that long, or until that instant.
+    /// Like [`submit`](Self::submit), but waits for room at most for a duration, or until an instant.
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task unrun: see [`SubmitError`].
     pub fn submit_timeout<F, V>(
         &self,
         task: F,
@@ -258,11 +258,11 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self.submit_with(task, None, OnFull::Wait(self.deadline(timeout)))
     }
 
-    /// As [`submit`](Self::submit), as a future that waits for room: of the group once it is ready, as
-    /// [`spawn_async`](Self::spawn_async) says.
+    /// Async version of [`submit`](Self::submit). Dropping the future has the same effect as for
+    /// [`spawn_async`](Self::spawn_async).
     ///
     /// # Errors
-    /// The task comes back unrun: see [`SubmitError`].
+    /// Returns the task unrun: see [`SubmitError`].
     pub fn submit_async<F, V>(
         &self,
         task: F,
@@ -287,7 +287,6 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         submitted.map_err(|refused| refused.map(|it| it.0))
     }
 
-    /// Hands a task over, and takes it into the group.
     fn adopt<C>(
         &self,
         task: C,
@@ -310,7 +309,6 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Ok(())
     }
 
-    /// As [`adopt`](Self::adopt), as a future that waits for room.
     fn adopt_async<C>(
         &self,
         task: C,
@@ -331,25 +329,23 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         }
     }
 
-    /// Sets a single task of the group up: its name, a token that cancels it, a time by which it is
-    /// to be started. See [`TaskBuilder`], whose `spawn` and its kin a group has.
+    /// Returns a builder for a task with options: a name, a token that cancels the task, a latest start.
     pub fn task(&self) -> TaskBuilder<'_, Self> {
         TaskBuilder::of(self)
     }
 
-    /// Tasks that have not ended, and those whose values were not taken.
+    /// Returns the number of tasks that have not ended, plus the number of ended tasks that were not taken.
     pub fn len(&self) -> usize {
         self.group.len()
     }
 
-    /// Whether every task has ended, and its value was taken.
+    /// Returns whether all tasks have ended and were taken.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Cancels the tasks that have not started: how many. They end with
-    /// [`JoinError::Cancelled`]. Those that run are asked to stop; see
-    /// [`current`](crate::current).
+    /// Cancels the tasks that have not started, and returns their number. They end with
+    /// [`JoinError::Cancelled`]. Running tasks are asked to stop: see [`current`](pool_core::current).
     ///
     /// ```
     /// use pool_core::Pool;
@@ -368,14 +364,14 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self.group.cancel()
     }
 
-    /// Blocks until a task has ended, and takes its value. `None` if there is no task left. A
-    /// [submitted](Self::submit) one's end is passed over, unless it is an error.
+    /// Blocks until a task has ended, and returns its value or error. Returns `None` if no task is left. Skips
+    /// [submitted](Self::submit) tasks that completed.
     ///
-    /// On a worker of the same pool it runs tasks of the group that have not started, as
-    /// [`JoinHandle::join`](crate::JoinHandle::join) does; one that may not be run there is given up with
-    /// [`JoinError::WouldDeadlock`].
+    /// On a worker of the same pool, it runs tasks of the group that have not started, as
+    /// [`JoinHandle::join`](pool_core::JoinHandle::join) does. A task that cannot be run there is detached,
+    /// and [`JoinError::WouldDeadlock`] is returned for it.
     ///
-    /// In a forked child the first call says [`JoinError::Forked`], and later ones `None`.
+    /// In a forked child the first call returns [`JoinError::Forked`], and later calls return `None`.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -396,13 +392,13 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Some(self.group.next()?.take())
     }
 
-    /// The value of a task that has ended, if there is one. Never waits.
+    /// Returns the value or error of a task that has ended, if there is one. Never waits.
     pub fn try_next(&self) -> Option<Joined<T>> {
         Some(self.group.try_next()?.take())
     }
 
-    /// As [`next`](Self::next), but waits at most that long, or until that instant, by the pool's
-    /// clock, and runs nothing in place. A duration too long to express as an instant is no limit.
+    /// Like [`next`](Self::next), but waits at most for a duration, or until an instant, by the pool's clock.
+    /// Runs no task in place. A duration too long to express as an instant is no limit.
     ///
     /// # Errors
     /// [`WaitError::TimedOut`].
@@ -416,8 +412,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Ok(next.map(shared::Ended::take))
     }
 
-    /// Blocks until every task has ended, those that are handed over meanwhile too. Their values are
-    /// dropped here, a task's own `Err` among them: [`try_wait`](TaskGroup::try_wait).
+    /// Blocks until all tasks have ended, including those added meanwhile.
+    ///
+    /// Drops their values on the calling thread. A value that is an `Err` is dropped as well; use
+    /// [`try_wait`](TaskGroup::try_wait) to get it.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -428,28 +426,28 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// for number in 0..10 {
     ///     group.submit(move || println!("{number}"))?;
     /// }
-    /// group.wait()?; // For these ten, not for the pool's other tasks.
+    /// group.wait()?; // Waits for these ten, not for other tasks of the pool.
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
     /// # Errors
-    /// The first error, once all have ended. [`JoinError::Forked`] in a forked child.
+    /// The first error, after all tasks have ended. [`JoinError::Forked`] in a forked child.
     ///
     /// # Panics
-    /// As the first value's destructor that did, once all have ended.
+    /// If the destructor of a value panics, with the first such panic, after all tasks have ended.
     #[doc(alias = "join_all")]
     pub fn wait(&self) -> Result<(), JoinError> {
         self.group.wait(Self::until())
     }
 
-    /// As [`wait`](Self::wait), but at most that long, or until that instant, by the pool's clock.
-    /// What has ended by then was taken.
+    /// Like [`wait`](Self::wait), but waits at most for a duration, or until an instant, by the pool's clock.
+    /// Tasks that have ended by then are taken.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`]; tasks are left. Inside, the first error.
+    /// [`WaitError::TimedOut`] if tasks are left. The inner result is that of [`wait`](Self::wait).
     ///
     /// # Panics
-    /// As [`wait`](Self::wait), also when the time is up.
+    /// Like [`wait`](Self::wait), even if the time is up.
     pub fn wait_timeout(
         &self,
         timeout: impl Into<Timeout>,
@@ -461,7 +459,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         timeout.into().deadline(self.host.admit().clock())
     }
 
-    /// When a wait that drops the values is to be woken.
+    /// The ends that wake a wait which drops the values.
     fn until() -> shared::Until {
         if mem::needs_drop::<T>() {
             shared::Until::Next
@@ -470,14 +468,16 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         }
     }
 
-    /// As [`next`](Self::next), for a future's `poll`. Runs nothing in place. If it is pending, the waker is kept
-    /// until there is a value: [`next_async`](Self::next_async) takes it back when it is dropped.
+    /// Like [`next`](Self::next), for a future's `poll`. Runs no task in place.
+    ///
+    /// The group keeps the waker of a pending poll until a task ends. [`next_async`](Self::next_async)
+    /// removes the waker when it is dropped.
     pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         let next = self.group.poll_next(context);
         next.map(|next| next.map(shared::Ended::take))
     }
 
-    /// As [`next`](Self::next), as a future. Dropped, it has taken nothing, and leaves nothing behind.
+    /// Async version of [`next`](Self::next). Dropping the future loses no value.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -497,21 +497,21 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         async move { Some(next.await?.take()) }
     }
 
-    /// As [`wait`](Self::wait), as a future.
+    /// Async version of [`wait`](Self::wait).
     ///
     /// # Errors
-    /// The first error, once all have ended. [`JoinError::Forked`] in a forked child.
+    /// Those of [`wait`](Self::wait).
     ///
     /// # Panics
-    /// As [`wait`](Self::wait).
+    /// Like [`wait`](Self::wait).
     pub fn wait_async(&self) -> impl Future<Output = Result<(), JoinError>> + Send + '_ {
         self.group.wait_async(Self::until())
     }
 }
 
-/// Of tasks that may fail.
+/// Groups of tasks that return a `Result`.
 impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P> {
-    /// As [`cancel_on_error`](Self::cancel_on_error), and a task that returns `Err` has failed, too.
+    /// Like [`cancel_on_error`](Self::cancel_on_error), and a task that returns `Err` cancels the group as well.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -522,13 +522,13 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     /// let group = pool.group().cancel_on_failure();
     /// group.spawn(|| "12".parse::<u32>())?;
     /// group.spawn(|| "no".parse::<u32>())?;
-    /// group.spawn(|| unreachable!("it is cancelled, or was never taken"))
+    /// group.spawn(|| unreachable!("cancelled, or never accepted"))
     ///     .map_err(|refused| refused.without_task())?;
     /// assert!(matches!(group.try_wait(), Err(MapError::Failed(_))));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
-    /// From Go's `errgroup`.
+    /// Modelled on Go's `errgroup`.
     #[doc(alias = "errgroup")]
     pub fn cancel_on_failure(self) -> Self {
         let is_err = |value: &dyn Any| {
@@ -539,7 +539,7 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
         self
     }
 
-    /// As [`wait`](Self::wait), and a task's own `Err` is an error.
+    /// Like [`wait`](Self::wait), and also returns an `Err` that a task returned.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -554,10 +554,10 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     /// ```
     ///
     /// # Errors
-    /// The first, once all have ended.
+    /// The first error, after all tasks have ended.
     ///
     /// # Panics
-    /// As [`wait`](Self::wait).
+    /// Like [`wait`](Self::wait).
     pub fn try_wait(&self) -> Result<(), MapError<E>> {
         let mut tally = Tally::new();
         while let Some(ended) = self.group.next() {
@@ -566,13 +566,13 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
         tally.outcome()
     }
 
-    /// As [`try_wait`](Self::try_wait), as a future.
+    /// Async version of [`try_wait`](Self::try_wait).
     ///
     /// # Errors
-    /// The first, once all have ended.
+    /// Those of [`try_wait`](Self::try_wait).
     ///
     /// # Panics
-    /// As [`wait`](Self::wait).
+    /// Like [`wait`](Self::wait).
     pub async fn try_wait_async(&self) -> Result<(), MapError<E>> {
         let mut tally = Tally::new();
         while let Some(ended) = self.group.next_async().await {
@@ -630,7 +630,7 @@ where
     }
 }
 
-/// What a task that may fail came to.
+/// Converts the outcome of a task that returns a `Result`.
 pub(crate) fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>> {
     match ended {
         Ok(result) => result.map_err(MapError::Failed),

@@ -1,34 +1,33 @@
-//! Async programs: blocking work, beside any runtime.
+//! Blocking work in async programs, under any runtime.
 //!
-//! | blocks | as a future | dropped before its end |
+//! | blocking call | future | effect of dropping the future early |
 //! |---|---|---|
-//! | `submit(task)` | `submit_async(task).await` | the task is taken back, and dropped |
-//! | `spawn(task)`, then `join()` | `spawn_async(task).await?.await` | the first: as above; the second detaches |
-//! | `wait_idle`, `wait_released` | `wait_idle_async`, `wait_released_async` | nothing |
+//! | `submit(task)` | `submit_async(task).await` | the task is withdrawn and dropped |
+//! | `spawn(task)`, then `join()` | `spawn_async(task).await?.await` | first future: the task is withdrawn and dropped; second future: the task is detached |
+//! | `wait_idle`, `wait_released` | `wait_idle_async`, `wait_released_async` | none |
 //! | `release`, then the wait | `release_async` | the pool stays released |
-//! | [`TaskGroup::next`](crate::TaskGroup::next), `wait` | `next_async`, `wait_async` | nothing is lost: the next call gets it |
-//! | `DelayQueue::take`, `push` | `take_async`, `push_async`; a `Stream` | nothing is taken; the value is dropped |
-//! | `DedupQueue::get`, `drain` | `get_async`, `drain_async`; a `Stream` | nothing is taken; what is left stays for the next drain |
-//! | `ScheduledHandle::join` | `handle.await` | the task runs all the same |
+//! | [`TaskGroup::next`](crate::TaskGroup::next), `wait` | `next_async`, `wait_async` | no value is lost; the next call returns it |
+//! | `DelayQueue::take`, `push` | `take_async`, `push_async`; a `Stream` | `take_async` takes no value; `push_async` drops its value |
+//! | `DedupQueue::get`, `drain` | `get_async`, `drain_async`; a `Stream` | no key is taken; the next drain continues |
+//! | `ScheduledHandle::join` | `handle.await` | the task still runs |
 //!
-//! They need no runtime and start none: the thread that makes room, or ends the task, calls the waker.
-//! So they work under tokio, smol, an executor of yours, and mixed: one pool, threads and futures in
-//! one queue, first come, first served.
+//! The futures need no runtime: the thread that frees room or ends the task calls the waker. So they work
+//! under tokio, smol and any other executor. Threads and futures wait in the same queue, first come, first
+//! served.
 //!
 //! ```
 //! use anthill::Pool;
 //! use anthill::prelude::*;
-//! use std::time::Duration;
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //!     let disk = Pool::builder().capacity(8).name("disk").build()?;
 //!
-//!     // The first await is the back-pressure, the second the value.
+//!     // The first await waits for room, the second for the value.
 //!     let text = disk.spawn_async(|| std::fs::read_to_string("Cargo.toml")).await?.await??;
 //!     assert!(text.contains("[package]"));
 //!
-//!     // Several, as they end.
+//!     // Several tasks, in the order in which they end.
 //!     let group = disk.group();
 //!     for name in ["Cargo.toml", "README.md"] {
 //!         group.spawn_async(move || std::fs::metadata(name).map(|file| file.len())).await?;
@@ -40,20 +39,18 @@
 //!     disk.release_async(None).await?;
 //!     Ok(())
 //! }
-//! # // What the text says of time-outs holds for any of these futures.
-//! # const _: Duration = Duration::ZERO;
 //! ```
 //!
-//! # What bites
-//! - **A plain `submit` blocks the runtime's thread** when the pool is full. In async code call
-//!   `submit_async`, or `try_submit` and handle `Full`.
-//! - **A pool's worker is no runtime's thread.** A task that needs one takes a `Handle` along and calls
-//!   `handle.block_on(..)`, which holds the worker meanwhile.
-//! - **`select!` and time-outs drop futures.** The table says what each drop means. A value that must not
-//!   be lost is not in a handle that is dropped: take it to the end, or send it through a channel.
-//! - **Dropping a handle does not stop its task.** `cancel` takes back what has not started; what runs
-//!   has to look whether it was [asked to stop](super::cancelling).
-//! - **A future that is ready does not yield.** A loop over `get_async` or `take_async` that finds
-//!   something each time keeps its thread: let it yield now and then.
-//! - **Futures that wait for time** are woken by the clock's one helper thread, or, with the features
-//!   `tokio` and `async-io`, by the runtime's own timer.
+//! # Pitfalls
+//! - **`submit` blocks the runtime's thread** at a full pool. In async code call `submit_async`, or call
+//!   `try_submit` and handle `Full`.
+//! - **Workers are not runtime threads.** A task that needs a runtime gets a `Handle` and calls
+//!   `handle.block_on(..)`, which blocks the worker.
+//! - **`select!` and time-outs drop futures**, with the effects in the table. Dropping a handle loses its
+//!   value: send values that must not be lost through a channel.
+//! - **Dropping a handle does not stop its task.** `cancel` removes a task that has not started. A running
+//!   task has to check whether it was [asked to stop](super::cancelling).
+//! - **A ready future does not yield.** A loop over `get_async` or `take_async` that always finds a value
+//!   keeps its thread, so yield now and then.
+//! - **Timed futures** are woken by one helper thread of the clock, or by the runtime's timer with the
+//!   features `tokio` and `async-io`.

@@ -1,34 +1,33 @@
-//! How many workers, and how deep a queue.
+//! Choosing the capacity and the queue depth.
 //!
 //! # Capacity
-//! The capacity is the most tasks that run at once. Choose it for what stands behind the tasks:
+//! The capacity is the most tasks that run at once. Choose it for the resource behind the tasks:
 //!
-//! - **Tasks that block** (files, a database, DNS): as many as that thing serves well at once. If
-//!   tasks arrive at some rate and hold a worker for some time, rate times time of them run at
-//!   once: 200 requests a second of 50 ms each keep 10 workers busy. Leave some air above that.
-//! - **Tasks that compute**: as many as there are cores. More only take turns.
-//! - **Both kinds**: two pools. One long computation must not hold up the requests.
+//! - **Tasks that block** (files, a database, DNS): the number of calls that the resource serves well at
+//!   once. By Little's law, arrival rate times duration is the number of running tasks: 200 requests per
+//!   second of 50 ms each keep 10 workers busy. Add some reserve.
+//! - **Tasks that compute**: the number of cores.
+//! - **Both kinds**: two pools, so that a long computation does not delay the requests.
 //!
-//! A large capacity costs little until it is used: a worker is started when there is work and
-//! ends when it has idled for the keep-alive. Each live one costs a thread with its stack.
+//! A large capacity costs little until it is used: a worker is started when there is work, and ends when it
+//! has been idle for the keep-alive. Each live worker costs a thread with its stack.
 //!
-//! [`unlimited`](crate::Builder::unlimited) pools are never full and exert no back-pressure. They
-//! fit where something else already bounds the number of tasks.
+//! [`unlimited`](crate::Builder::unlimited) pools are never full and exert no backpressure. Use them if the
+//! number of tasks is bounded elsewhere.
 //!
 //! # Queue depth
-//! With a depth of 0, a task is accepted only when a worker is free for it or may be started. With
-//! a depth of n, n more are accepted and wait in the queue. Depth buys two things: bursts are
-//! accepted without a wait, and workers find the next task without a wake-up. It costs latency
-//! that the submitter does not see, memory (one cache line per task, and what it owns), and tasks
-//! that are lost if the process dies.
+//! With a depth of 0, a task is accepted only if a worker is free or may be started. With a depth of n, n
+//! more tasks are accepted and wait in the queue. A deeper queue accepts bursts without blocking submitters,
+//! and workers find the next task without a wake-up. It costs latency that submitters do not notice, memory
+//! (one cache line per task plus the task's captures), and more tasks are lost if the process is killed.
 //!
-//! How long may an accepted task wait? If a task takes 10 ms and 4 workers run them, 400 are done
-//! per second: for a wait of at most 50 ms, a depth of 20. Tasks of a microsecond want a depth of
-//! hundreds, so that a submitter sleeps rarely.
+//! Choose the depth by the longest acceptable time in the queue. If a task takes 10 ms, 4 workers end 400
+//! tasks per second, so a depth of 20 means at most 50 ms. Tasks of a microsecond need a depth of hundreds,
+//! so that submitters sleep rarely.
 //!
 //! # The limit is exact
-//! In flight are at most capacity plus depth, always; below that, no submit is refused. (A task that
-//! [blocks and says so](super::nesting#tasks-that-block) makes it one more for that time.)
+//! At most capacity plus depth tasks are in flight, and no submit is refused below that. Each task in
+//! [`blocking`](super::nesting#tasks-that-block) raises the limit by one meanwhile.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};
@@ -48,5 +47,5 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Beyond the limit, calls of [`submit`](crate::Pool::submit) wait, first come, first served, as
-//! many as [`max_waiting`](crate::Builder::max_waiting) allows.
+//! Beyond the limit, calls of [`submit`](crate::Pool::submit) wait, first come, first served.
+//! [`max_waiting`](crate::Builder::max_waiting) limits their number.

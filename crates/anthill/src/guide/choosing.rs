@@ -1,20 +1,21 @@
-//! Choosing: which of these, or something else.
+//! Choosing a pool, a queue, or another library.
 //!
 #![doc = include_str!("choosing.md")]
 //!
 //! # The two questions
-//! **What does a task do while it waits?** A task here holds a thread, which costs some kilobytes and a
-//! few microseconds to start. A hundred threads that wait for a disk or a database are cheap, and ten
-//! thousand that wait for clients are not: those are for an async runtime. A runtime's own threads must
-//! not block, so its blocking work comes [here](super::asynchronous).
+//! **What does a task do while it waits?** A task holds a thread, which costs some kilobytes and a few
+//! microseconds to start. A hundred threads that wait for a disk or a database are cheap. Ten thousand
+//! threads that wait for clients are not: use an async runtime. The threads of a runtime must not block, so
+//! its blocking calls belong [on a pool](super::asynchronous).
 //!
-//! A few that block for long, in a pool that is sized for computing, run under [`blocking`](crate::blocking):
-//! another worker takes their place meanwhile, within a [limit](crate::Builder::max_compensation).
+//! A pool that is sized for computing can run a few long blocking calls under
+//! [`blocking`](crate::blocking): another worker replaces the blocked one, within a
+//! [limit](crate::Builder::max_compensation).
 //!
-//! **What happens when there is too much?** An unbounded queue (threadpool, rayon's `spawn`, tokio's
-//! `spawn_blocking`) takes all of it, and fails by memory or by latency. Here something has to be said:
-//! a capacity, a queue depth, and whether a submitter waits, is refused, or gives up after a while.
-//! If all that you submit is there beforehand and computes, that is of no use to you: rayon.
+//! **What happens under overload?** An unbounded queue (threadpool, rayon's `spawn`, tokio's
+//! `spawn_blocking`) accepts all tasks until memory or latency fails. A pool of this crate has a capacity, a
+//! queue depth, and a policy for submitters at a full pool: wait, refuse, or give up after a while. If all
+//! tasks compute and are known beforehand, a bound is of no use: use rayon.
 //!
 //! # Side by side
 //! ```
@@ -49,6 +50,5 @@
 //! ```
 //!
 //! # A plain thread
-//! Is often right. A pool is for work that comes and goes, not for loops that never end: a loop holds a
-//! worker, `wait_idle` never returns, and the capacity is one less. Its thread's own name says what it
-//! does, and joining it is its end.
+//! A plain thread is the right choice for a loop that never ends. On a pool, such a loop holds a worker, the
+//! capacity is one less, and `wait_idle` never returns.

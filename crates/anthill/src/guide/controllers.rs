@@ -1,11 +1,9 @@
-//! Controllers: keys about which something is to be done, again and again, until the world is as
-//! it should be.
+//! Controllers: loops that reconcile objects with their desired state.
 //!
-//! Events come in bursts, and many of them concern one object. What matters is not the event but
-//! the key: look at the object, compare it with what it should be, do what is missing (a
-//! *reconcile loop*). Two workers must not do that to one object at a time, and an event that comes
-//! meanwhile must not be lost. A [`DedupQueue`](crate::dedup_queue::DedupQueue) is client-go's work
-//! queue, made for just that.
+//! Events come in bursts, and many of them concern the same object. A controller queues the key of the object,
+//! not the event. A worker reads the object, compares it with the desired state, and corrects it (a
+//! *reconcile loop*). Two workers must not reconcile one object at a time, and an event that arrives meanwhile
+//! must not be lost. A [`DedupQueue`](crate::dedup_queue::DedupQueue) is client-go's work queue for that.
 //!
 //! # A loop
 //! ```

@@ -1,7 +1,7 @@
-//! Jobs that survive the process: in a database, shared by all processes that open it.
+//! Jobs in a database, which survive the process and are shared by all processes that open the database.
 //!
-//! A `DurableQueue` hands jobs out when they are due, as a `DelayQueue` does. In addition a job comes again until its
-//! handler acknowledges it, also to another process after a crash. Each job costs a commit of the database.
+//! A `DurableQueue` delivers jobs when they are due, like a `DelayQueue`. In addition, a job is delivered again until a
+//! handler acknowledges it, after a crash also to another process. Each job costs a commit of the database.
 //!
 //! | jobs are in | feature | store |
 //! |---|---|---|
@@ -26,18 +26,19 @@
 //! unpaid.push("order 2".to_owned(), When::NOW)?;
 //! let lapsed = unpaid.take()?;
 //! assert_eq!(*lapsed, "order 2");
-//! lapsed.ack()?; // Without it the job comes again.
+//! lapsed.ack()?; // Without it the job is delivered again.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # At least once
-//! A handler may see a job twice: its process may be killed between its work and the acknowledgement. So the work
-//! must bear that, for example by an update that changes an order only if it is still open. A push in the transaction of the
-//! application (`push_in_transaction`, on `SQLite` and `PostgreSQL`) enters a job if and only if that commits.
+//! A job may be delivered twice, because the process may be killed between the work and the acknowledgement. So handlers
+//! must be idempotent, for example by an update that changes an order only if it is still open. A push in the
+//! application's transaction (`push_in_transaction`, on `SQLite` and `PostgreSQL`) adds the job if and only if the
+//! transaction commits.
 //!
 //! # Several handlers
 //! `durable_queue::Worker` runs a handler on a pool, and acknowledges, retries with a back-off, or buries each job by
 //! the handler's result.
 //!
-//! The features `cron` and `json` of the package `anthill-durable-queue` add jobs that repeat and payloads of any type that
-//! serde knows. The program of the package `anthill-durable-queue-cli` inspects and operates queues from a shell.
+//! The features `cron` and `json` of the package `anthill-durable-queue` add recurring jobs, and payloads of any type that
+//! serde can serialize. The program of the package `anthill-durable-queue-cli` inspects and operates queues from a shell.

@@ -1,24 +1,22 @@
-//! Errors: what each call can say, and `?`.
+//! The errors of each call, and `?`.
 //!
-//! | call | error | says |
+//! | call | error | contents |
 //! |---|---|---|
-//! | `build` | [`BuildError`](crate::BuildError) | what cannot be built as asked |
-//! | `submit`, `spawn`, and all their kin | [`SubmitError<T>`](crate::SubmitError) | why the task was not taken, with the task |
-//! | `join` of a handle | [`JoinError`](crate::JoinError) | why there is no value: a panic, a cancel, a release |
-//! | `wait_idle`, `wait_released`, `release_timeout` | [`WaitError`](crate::WaitError) | why the wait ended before |
-//! | a mapping's items | [`MapError<E>`](crate::MapError) | your error, a panic, or a refusal |
-//! | `tune` | [`TuneError`](crate::TuneError) | why nothing has changed |
-//! | `ScheduledPool` | `ScheduleError<F>`, `ResetError` | as `SubmitError`; why a run keeps its time |
-//! | `DelayQueue` | `PushError<T>`, `TakeError` | why a value was not taken, with the value; why none came |
-//! | `DedupQueue` | `ShutDown<K>`, `GetError` | the same of keys |
+//! | `build` | [`BuildError`](crate::BuildError) | the invalid setting |
+//! | `submit`, `spawn`, and their variants | [`SubmitError<T>`](crate::SubmitError) | the reason of the refusal, and the task |
+//! | `join` of a handle | [`JoinError`](crate::JoinError) | the reason why there is no value: a panic, a cancellation, a release |
+//! | `wait_idle`, `wait_released`, `release_timeout` | [`WaitError`](crate::WaitError) | the reason why the wait ended early |
+//! | items of a mapping | [`MapError<E>`](crate::MapError) | the function's error, a panic, or a refusal |
+//! | `tune` | [`TuneError`](crate::TuneError) | the reason why the capacity is unchanged |
+//! | `ScheduledPool` | `ScheduleError<F>`, `ResetError` | the refusal, and the task; the reason why a run keeps its time |
+//! | `DelayQueue` | `PushError<T>`, `TakeError` | the refusal, and the value; the reason why a take returned no value |
+//! | `DedupQueue` | `ShutDown<K>`, `GetError` | the refusal, and the key; the reason why a get returned no key |
 //!
-//! All are `Send`, `Sync` and `'static` as far as what they bring back is, and `Display` is one line in
-//! lower case.
+//! All are `Send`, `Sync` and `'static` if their contents are. `Display` prints one line in lower case.
 //!
 //! # `?`, with anyhow or a boxed error
-//! An error that brings a task back is as large as the task, and of its type. A boxed error takes it only
-//! if all captures are `Sync`. Where nothing is done with the task, say so: `without_task` leaves the bare
-//! reason, which any boxed error takes, whatever the task captures.
+//! An error that contains a task is as large as the task. It converts to a boxed error only if all captures are
+//! `Sync`. `without_task` drops the task and keeps the reason, which always converts.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};
@@ -82,7 +80,7 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! # Using what comes back
+//! # Using a returned task
 //! ```
 //! use anthill::{Pool, SubmitError};
 //!
@@ -98,10 +96,10 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! # What bites
+//! # Pitfalls
 //! - **A task's own `Result` is a value.** `submit` drops it. An error that matters goes through a
 //!   handle (`spawn`, then `join()??`), a group's
-//!   [`try_wait`](crate::TaskGroup::try_wait) (and [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure)), or [`try_map`](crate::Pool::try_map).
+//!   [`try_wait`](crate::TaskGroup::try_wait) (and [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure)), or [`try_map`](crate::PoolExt::try_map).
 //! - **A panic is an error at the join**, and without a handle a line on stderr, or your
 //!   [hook](super::panics).
 //! - **`Full` and `TimedOut` may pass, `Released` does not**: [`is_full`](crate::SubmitError::is_full)

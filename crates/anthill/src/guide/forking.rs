@@ -1,21 +1,20 @@
-//! Processes that fork.
+//! Pools and queues in forked processes.
 //!
-//! `fork` copies the memory and the calling thread, and no other: in the child process a pool is
-//! there and its workers are not. A call that would wait for them, or queue a task that no worker
-//! will ever take, fails instead: `submit` and `spawn` return
+//! `fork` copies the memory and only the calling thread, so an inherited pool has no workers in the child
+//! process. Calls that would wait for workers, or queue a task for them, fail: `submit` and `spawn` return
 //! [`SubmitError::Forked`](crate::SubmitError::Forked) with the task, the waits
 //! [`WaitError::Forked`](crate::WaitError::Forked), a handle
 //! [`JoinError::Forked`](crate::JoinError::Forked), even if its task had ended before. Releasing or dropping an
 //! inherited pool does nothing, and an inherited handle leaks its task.
 //!
-//! A call of a queue that would wait returns `Forked` too, and a `wait_idle` returns `false`. A
-//! [`CancelToken`](crate::CancelToken) can be cancelled, and its `wait` returns `false` until it is.
+//! Calls of a queue that would wait return `Forked` as well, and `wait_idle` returns `false`. A
+//! [`CancelToken`](crate::CancelToken) can be cancelled; until then its `wait` returns `false`.
 //!
-//! Make no other calls on what a child inherits. Figures, `tune` and `reboot` take a lock that a thread of the
-//! parent may have held at the moment of the fork. All calls of a queue take its lock, so fork while no other
-//! thread uses a queue that the child inherits.
+//! Make no other calls on inherited objects. Figures, `tune` and `reboot` take a lock that a thread of the
+//! parent may have held during the fork. All calls of a queue take its lock, so fork while no other thread
+//! uses a queue that the child inherits.
 //!
-//! A child that wants a pool makes one. A program that forks without `exec` may key it by process:
+//! A child builds its own pool. A program that forks without `exec` can keep one per process:
 //!
 //! ```
 //! use anthill::Pool;
@@ -42,5 +41,5 @@
 //! ```
 //!
 //! The [default pool](crate::default_pool) is one per *program*: in a forked child it stays the
-//! parent's. Forks are noticed through `pthread_atfork`, so a bare `clone` system call is not.
-//! `std::process::Command` replaces the child's memory and is no concern of this page.
+//! parent's. Forks are detected by `pthread_atfork`, so a direct `clone` system call is not detected.
+//! `std::process::Command` is not affected, because it replaces the child's memory.

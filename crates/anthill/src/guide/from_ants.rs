@@ -42,13 +42,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What differs
+//! # Differences
 //! - **Workers are threads.** Fifty thousand tasks that sleep at once are cheap as goroutines and
 //!   are fifty thousand threads here.
 //! - **Capacity is exact.** Never one worker more, `free` never negative, also while tuning.
 //! - **A task may be queued** beyond the capacity, if a queue depth is given. With 0, the default,
 //!   it is as in ants.
-//! - **Refused tasks come back** in the error. Values come back through `spawn`, and panics too.
+//! - **The error contains a refused task.** The handle of `spawn` returns values and panics.
 //! - **Submitting to a full pool from its own task** runs the task in place instead of locking up:
 //!   [`nesting`](super::nesting).
 //! - **A panic does not end the worker**, and the panic handler may panic.
@@ -56,7 +56,6 @@
 //!   "already closed" error. `reboot` is safe at any time.
 //! - **`Tune` acts at once**: waiters are accepted, idle excess workers end. It works on
 //!   preallocated pools.
-//! - **Nothing runs that you did not ask for**: no purging goroutine, no ticking clock, no pool made
-//!   at import.
+//! - **No background threads**: no purging goroutine, no ticking clock, no pool created at import.
 //!   The default pool is finite (512, or eight per core) where that of ants is not, in effect.
 //! - **Keep-alive is 10 seconds** where ants has one.

@@ -106,7 +106,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What differs, and bites
+//! # Differences
 //! - **A guard ends a delivery, however it ends.** A panic, an early `return` or a `?` lets the key go; it
 //!   neither forgets the failures nor counts one. Say `succeed` or `retry`.
 //! - **An event in back-off** (`add`) has the key tried at once, and that try is not counted if it fails: the

@@ -11,7 +11,7 @@
 //! | `AbortPolicy` | `on_full(OnFull::Refuse)`, or `try_submit`: the refused task is in the error |
 //! | `CallerRunsPolicy`, `DiscardOldestPolicy`, `DiscardPolicy` | [`on_full`](crate::Builder::on_full) with `RunInCaller`, `DiscardOldest`, `DiscardNewest`; a `discard_hook`, which the last two need, sees what goes |
 //! | `Future.get`, `cancel(false)` | `join`, [`cancel`](crate::JoinHandle::cancel); nothing is interrupted |
-//! | `invokeAll`, `invokeAny`, `ExecutorCompletionService` | a [group](super::groups): `wait`, [`invoke_any`](crate::Pool::invoke_any), `next` |
+//! | `invokeAll`, `invokeAny`, `ExecutorCompletionService` | a [group](super::groups): `wait`, [`invoke_any`](crate::PoolExt::invoke_any), `next` |
 //! | `CompletableFuture.supplyAsync(f, pool)` | `spawn_async(f).await?`, and `await` in place of `thenApply` |
 //! | `shutdown`, `awaitTermination` | `release`, `wait_released`; `release_timeout` is both |
 //! | `shutdownNow` | `release_now`, which interrupts nothing; a scheduled pool's gives the schedules back |
@@ -63,7 +63,7 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! # What differs, and bites
+//! # Differences
 //! - **Threads first, then the queue.** Java queues first, and starts threads beyond `corePoolSize` only
 //!   when the queue is full: with an unbounded queue, never. A pool here starts threads up to its
 //!   capacity, and queues what comes beyond.

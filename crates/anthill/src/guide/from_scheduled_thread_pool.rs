@@ -36,7 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What differs, and bites
+//! # Differences
 //! - **Tasks and time are apart.** There `n` threads keep the time and run the jobs, so `n` long jobs make
 //!   all others late. Here one timer thread keeps the time, and due tasks wait for room in the pool
 //!   beside everything else that the pool does. Its capacity is what makes them late.

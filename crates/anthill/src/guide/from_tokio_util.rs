@@ -40,7 +40,7 @@
 //! }
 //! ```
 //!
-//! # What differs, and bites
+//! # Differences
 //! - **An empty queue waits.** There the stream ends (`None`) when the queue is empty, and a loop has to
 //!   guard against it. Here a take waits for the next push, and only [`close`](crate::DelayQueue::close)
 //!   ends it. A queue does not close by itself.

@@ -1,8 +1,8 @@
-//! Handles (futures of a value): joining, joining inside tasks, cancelling.
+//! Join handles: joining, joining inside tasks, cancelling.
 //!
-//! `spawn` returns a [`JoinHandle`](crate::JoinHandle). It joins a thread (`join`, `join_timeout`,
-//! `join_timeout`, `try_join`) and it is a future, on any runtime. Dropping it detaches: the task
-//! runs all the same and its value is dropped, as a part of the task.
+//! `spawn` returns a [`JoinHandle`](crate::JoinHandle). It can be joined (`join`, `join_timeout`, `try_join`),
+//! and it is a future under any runtime. Dropping it detaches the task, which still runs; its value is dropped
+//! as a part of the task.
 //!
 //! ```
 //! use anthill::FuncPool;
@@ -17,8 +17,8 @@
 //! When a join returns, the pool's room and figures show the task's end already: with capacity 1,
 //! `join` and then `try_submit` succeeds.
 //!
-//! # Waiting for so long
-//! What does not come in time gives the handle back; the task goes on.
+//! # Joining with a time limit
+//! A join that times out returns the handle. The task continues.
 //!
 //! ```
 //! use anthill::Pool;
@@ -38,14 +38,14 @@
 //! ```
 //!
 //! # Joining inside a task
-//! A worker that joins a task of its own pool runs it in place if it has not started, so tasks
-//! that wait for those they spawned need no free worker. It never runs any *other* task meanwhile
-//! (no work stealing), so no unrelated work ends up on your stack, under your locks. If the awaited
-//! task runs elsewhere, the join blocks. The room of a task that is joined in place is free at once.
+//! A worker that joins an unstarted task of its own pool runs it in place. So tasks that wait for tasks they
+//! spawned need no free worker. The worker runs no *other* task meanwhile (no work stealing), so unrelated
+//! tasks do not run on its stack and under its locks. If the awaited task is running elsewhere, the join
+//! blocks. A task that is joined in place frees its room at once.
 //!
-//! It does so down to the [nesting limit](super::nesting); there the join is refused with
-//! [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock), and the task runs later. A join
-//! with a time limit starts nothing in place, because it could not keep the limit.
+//! At the [nesting limit](super::nesting) the join returns
+//! [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock), and the task runs later. A join with a time
+//! limit runs no task in place, because it could not keep the limit.
 //!
 //! ```
 //! use anthill::Pool;

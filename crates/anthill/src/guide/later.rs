@@ -1,20 +1,19 @@
-//! What falls due later: time-outs, leases, orders that lapse.
+//! Time-outs, leases, and other values that fall due later.
 //!
-//! Three crates serve that, one above the other; take the lowest that is enough.
+//! Use the lowest part that is sufficient:
 //!
-//! | you want | take |
+//! | to get | use |
 //! |---|---|
-//! | values ordered by a time, in a loop of your own | [`DelayHeap`](crate::delay_queue::DelayHeap) |
-//! | values handed out when they are due, to threads or futures | [`DelayQueue`](crate::delay_queue::DelayQueue) |
-//! | closures run when they are due, once or again and again | [`ScheduledPool`](crate::scheduled_pool::ScheduledPool) |
-//! | a task tried again until it succeeds | [`spawn_retrying`](crate::ScheduledPool::spawn_retrying): [another page](super::retrying) |
+//! | values ordered by time, in your own loop | [`DelayHeap`](crate::delay_queue::DelayHeap) |
+//! | values delivered to threads or futures when they are due | [`DelayQueue`](crate::delay_queue::DelayQueue) |
+//! | closures that run when they are due, once or periodically | [`ScheduledPool`](crate::scheduled_pool::ScheduledPool) |
+//! | a task that is retried until it succeeds | [`spawn_retrying`](crate::ScheduledPool::spawn_retrying): [another page](super::retrying) |
 //! | jobs that survive the process | `DurableQueue`: [another page](super::durable) |
-//! | keys worked on again after a failure | [`DedupQueue`](crate::dedup_queue::DedupQueue): [another page](super::controllers) |
+//! | keys that are retried after a failure | [`DedupQueue`](crate::dedup_queue::DedupQueue): [another page](super::controllers) |
 //!
-//! # A time-out is mostly cancelled
-//! Most are taken back before they are due. So cancelling must be cheap and must give the
-//! memory back at once: it does both here, by the id that the push returned. An id is good for its
-//! own entry only: when that is gone, it finds nothing, however many others came since.
+//! # Most time-outs are cancelled
+//! Cancelling by the id that the push returned is cheap and frees the memory at once. An id belongs to one
+//! entry. After that entry has left the queue, the id finds no entry.
 //!
 //! ```
 //! use anthill::delay_queue::{DelayQueue, ManualClock};
@@ -34,12 +33,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Exactly one of `cancel` and `take` returns an entry, and the caller it is returned to owns what
-//! comes next. There is no third state to ask about.
+//! Exactly one of `cancel` and `take` returns an entry, so its caller owns the value.
 //!
-//! # A lease is reset
-//! `reset` moves an entry to a new time under its old id: a heartbeat, a cache entry that was used,
-//! a debounced event.
+//! # Extending a lease
+//! `reset` moves an entry to a new time and keeps its id: for heartbeats, caches and debounced events.
 //!
 //! ```
 //! # use anthill::delay_queue::{DelayQueue, ManualClock, TakeError};
@@ -57,12 +54,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # How late
-//! Never early. The system wakes a thread that waits for a time some tens of microseconds after it;
-//! a future is woken through one more thread. Where that is too late, `spin_window` has the waiting
-//! thread wake earlier and spin: within a microsecond, at the price of a processor for that long.
-//! Where a later wake-up will do, `coalesce` has the thread wake once for several entries.
+//! # Precision
+//! An entry is never early. The system wakes a waiting thread some tens of microseconds late, and a future
+//! through one more thread. With `spin_window` the thread wakes earlier and spins, which is precise to a
+//! microsecond and takes a processor for that time. With `coalesce` the thread wakes once for several
+//! entries.
 //!
-//! # How it ends
-//! `close` refuses pushes and lets what is left come at its time. `close_now` returns it. A queue
-//! does not close by itself: the drop of its last handle drops what is in it.
+//! # Closing
+//! `close` refuses pushes and still delivers the entries at their times. `close_now` returns the entries.
+//! Dropping the last handle drops the entries.

@@ -1,9 +1,9 @@
 //! Mapping an iterator: in order, with flat memory.
 //!
-//! [`map`](crate::Pool::map) calls a function with each item, on the pool's workers, and gives the
-//! results in the items' order. It is an iterator itself, and lazy: it pulls the source as results
-//! are asked for, never more than a [window](crate::Map::window) ahead. So the source may be a file
-//! of any length, a channel, or endless.
+//! [`map`](crate::PoolExt::map) calls a function with each item on the pool's workers, and returns a lazy
+//! iterator over the results in the order of the items. It pulls the source at most a
+//! [window](crate::Map::window) ahead of the results. So the source may be a file of any length, a channel,
+//! or endless.
 //!
 //! ```
 //! use anthill::Pool;
@@ -12,7 +12,7 @@
 //!
 //! let pool = Pool::builder().capacity(4).build()?;
 //! let log = Cursor::new("GET /\nPOST /orders\nGET /orders\n");
-//! // The source borrows and blocks as it likes: it is pulled here, on this thread.
+//! // The source may borrow and block: it is pulled on this thread.
 //! let words = pool.map(log.lines(), |line| line.map(|line| line.split(' ').count()));
 //! for count in words {
 //!     assert_eq!(count??, 2);
@@ -20,12 +20,12 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! | you want | call |
+//! | to get | call |
 //! |---|---|
-//! | results in the items' order | [`map`](crate::Pool::map) |
-//! | results as they come | [`map_unordered`](crate::Pool::map_unordered) |
-//! | the first error to stop it | [`try_map`](crate::Pool::try_map), [`try_map_unordered`](crate::Pool::try_map_unordered) |
-//! | no results | [`for_each`](crate::Pool::for_each), [`try_for_each`](crate::Pool::try_for_each) |
+//! | results in the order of the items | [`map`](crate::PoolExt::map) |
+//! | results as soon as they are ready | [`map_unordered`](crate::PoolExt::map_unordered) |
+//! | an end at the first error | [`try_map`](crate::PoolExt::try_map), [`try_map_unordered`](crate::PoolExt::try_map_unordered) |
+//! | no results | [`for_each`](crate::PoolExt::for_each), [`try_for_each`](crate::PoolExt::try_for_each) |
 //! | results as a stream (feature `stream`) | `Map::into_stream` |
 //! | items or results that borrow | [`Scope::map`](crate::Scope::map) |
 //!
@@ -60,18 +60,16 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! A pool that is released in the middle ends it with [`MapError::Refused`](crate::MapError), after the
-//! results of what had started. [`into_unstarted`](crate::Map::into_unstarted) gives the items back that
-//! were pulled and never started.
+//! If the pool is released, the mapping ends with [`MapError::Refused`](crate::MapError) after the results of
+//! the started items. [`into_unstarted`](crate::Map::into_unstarted) returns the items that were pulled and
+//! not started.
 //!
-//! # Its share of the pool
-//! A mapping runs on as many workers as the pool has, also if the pool is [tuned](crate::Pool::tune)
-//! meanwhile: it follows as items end. Between its items other tasks get their turn, after a millisecond
-//! and the item that runs then. On a multi-pool a member whose workers are blocked holds up nothing. On
-//! a worker of the same pool `next` calls the
-//! function itself rather than wait, so mappings may be nested as deep as the
-//! [nesting limit](super::nesting) allows.
+//! # Sharing the pool
+//! A mapping uses up to all workers of the pool, and follows [`tune`](crate::Pool::tune) as items end. Other
+//! tasks get a worker within a millisecond plus the length of one item. In a multi-pool, a member whose
+//! workers are blocked does not delay the mapping. On a worker of the same pool, `next` calls the function
+//! itself instead of waiting, so mappings may be nested up to the [nesting limit](super::nesting).
 //!
 //! # Cost
-//! Two short sections of a lock for each item, and a wake-up of the caller for each batch. It pays for
-//! items of a microsecond and more; put smaller ones together.
+//! Two short sections of a lock per item, and a wake-up of the caller per batch. Items should take a
+//! microsecond or more; combine smaller ones.

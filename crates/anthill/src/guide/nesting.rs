@@ -1,16 +1,16 @@
-//! Tasks that submit to their own pool (re-entrancy), and locks held meanwhile.
+//! Tasks that submit to their own pool, and locks that are held meanwhile.
 //!
-//! In a bounded pool whose tasks wait for room in it, every worker may end up waiting, and none is
-//! left to make room: a deadlock. So a blocking submit *on one of the pool's own workers* does not
-//! wait at a full pool. [`within_worker`](crate::Builder::within_worker) says what it does instead:
+//! If the tasks of a bounded pool wait for room in the same pool, all workers may wait at once: a deadlock. So a
+//! blocking submit *on an own worker* does not wait at a full pool.
+//! [`within_worker`](crate::Builder::within_worker) sets what it does instead:
 //!
 //! | [`WithinWorker`](crate::WithinWorker) | at a full pool |
 //! |---|---|
-//! | `RunInPlace` (default) | runs the task at once, inside the one that submits it |
-//! | `Refuse` | `Full`, with the task |
-//! | `Block` | waits as elsewhere; a deadlock if all workers do it |
+//! | `RunInPlace` (default) | runs the task at once, within the submitting task |
+//! | `Refuse` | returns `Full` with the task |
+//! | `Block` | waits; a deadlock if all workers wait |
 //!
-//! `try_submit` refuses and `submit_async` waits in the wait queue, here as elsewhere.
+//! `try_submit` refuses and `submit_async` waits in the wait queue, as on other threads.
 //!
 //! ```
 //! use anthill::Pool;
@@ -28,20 +28,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Tasks in place inside one another take stack, so there is a nesting limit
-//! ([`DEFAULT_NESTING_LIMIT`](crate::DEFAULT_NESTING_LIMIT)), at which the submit is refused with
-//! `Full`, and the join of a task that has not started with
-//! [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock). To go deeper, set
+//! Nested tasks in place take stack, so there is a nesting limit
+//! ([`DEFAULT_NESTING_LIMIT`](crate::DEFAULT_NESTING_LIMIT)). At the limit a submit returns `Full`, and the
+//! join of an unstarted task returns [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock). To nest
+//! deeper, set
 //! [`nesting_limit`](crate::Builder::nesting_limit) and
 //! [`stack_size`](crate::Builder::stack_size) together.
 //!
-//! A task run in place by a submit counts as submitted and completed, but not as in flight: it
-//! belongs to the one around it. One that a join runs in place was accepted before; it holds no
-//! room, and is in flight until it ends.
+//! A task that a submit runs in place counts as submitted and completed, but not as in flight, because it is
+//! part of the surrounding task. A task that a join runs in place holds no room, and is in flight until it ends.
 //!
 //! # Locks held across a submit
-//! What you hold while you submit, you hold while the task runs in place. If that task wants the
-//! same lock, it waits for its own thread:
+//! A lock that is held during a submit is held while the task runs in place. If the task takes the same lock,
+//! it waits for its own thread:
 //!
 //! ```
 //! use anthill::Pool;
@@ -61,8 +60,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Ways out: let the lock go first; or build the pool with `Refuse`, keep what comes back, and
-//! submit it later. A thread-local that a task borrows is a lock in this sense, too.
+//! To avoid that, release the lock first, or build the pool with `Refuse` and submit the returned task later. A
+//! borrowed thread-local has the same effect as a lock.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError, WithinWorker};
@@ -74,15 +73,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is not seen
-//! Only the pool's own workers are known. Two pools whose tasks wait for each other's room can
-//! deadlock, and so can a task that waits (at a channel, a barrier) for another that is still
-//! queued behind it, unless it says so.
+//! # Deadlocks that are not detected
+//! A pool knows only its own workers. Two pools whose tasks wait for each other's room can deadlock. So can a
+//! task that waits at a channel or a barrier for a task that is queued behind it, unless it uses `blocking`.
 //!
 //! # Tasks that block
-//! [`blocking`](crate::blocking) says so: while its closure runs, the pool may have one worker and one
-//! accepted task more, as often as [`max_compensation`](crate::Builder::max_compensation) allows. Workers
-//! that wait for a disk, a server or each other then keep no others from their work.
+//! While the closure of [`blocking`](crate::blocking) runs, the pool may have one more worker and one more
+//! accepted task, up to [`max_compensation`](crate::Builder::max_compensation) of each. So workers that wait for
+//! a disk, a server or each other do not delay other tasks.
 //!
 //! ```
 //! use anthill::Pool;

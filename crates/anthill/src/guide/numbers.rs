@@ -1,20 +1,20 @@
-//! What the figures mean.
+//! The figures of a pool.
 //!
 //! [`stats`](crate::WorkerPool::stats) reads all of [`Stats`](crate::Stats) at one instant, in one
 //! short critical section; the single methods read one figure each. A figure that is not read costs
 //! nothing.
 //!
-//! | figure | what it says |
+//! | figure | meaning |
 //! |---|---|
-//! | `live` (`running()`) | threads there are; idle ones included, as in ants |
+//! | `live` (`running()`) | worker threads, including idle ones, as in ants |
 //! | `busy`, `idle` | live = busy + idle; a worker between two tasks, or on its way in or out, is idle |
 //! | `free()` | workers that could still be started; 0 does *not* mean that all are busy |
 //! | `in_flight` | accepted and not ended; compare it with capacity + depth |
 //! | `queued` | accepted and not started |
 //! | `waiting` | threads and futures that wait for room |
-//! | `submitted` | tasks accepted, ever |
-//! | `completed`, `panicked`, `cancelled`, `released` | how they ended |
-//! | `refused` | calls that got their task back: full, timed out, released, withdrawn |
+//! | `submitted` | all accepted tasks |
+//! | `completed`, `panicked`, `cancelled`, `released` | ended tasks by outcome |
+//! | `refused` | calls that returned their task: full, timed out, released, withdrawn |
 //! | `threads_started`, `threads_retired` | how often the pool grows and shrinks |
 //! | `thread_failures` | threads that the operating system refused |
 //! | `peak_live` | the most live workers at once |

@@ -1,10 +1,10 @@
-//! Order: which task comes first, and which may not run beside another.
+//! Keys and priorities: the order of tasks, and tasks that must not run at the same time.
 //!
-//! A pool starts tasks in the order in which it accepted them. Two things change that.
+//! A pool starts tasks in the order in which it accepted them. Keys and priorities change that.
 //!
-//! **Keys.** Tasks of one key run one at a time, in their order; keys run side by side. No thread waits
-//! for a key, and a key without tasks costs nothing. It takes the place of a lock for each customer,
-//! which would hold a worker while it waits.
+//! **Keys.** Tasks of one key run in order and one at a time; tasks of different keys run in parallel. No
+//! thread waits for a key, and a key without tasks costs nothing. Keys replace a lock per customer, for which
+//! workers would wait.
 //!
 //! ```
 //! use anthill::Pool;
@@ -25,21 +25,20 @@
 //! With a limit, up to that many tasks of a key run at the same time, for example requests to one host:
 //! `pool.keyed().limit(2)`. They still start in their order. See [`Keyed::limit`](crate::Keyed::limit).
 //!
-//! A `MultiPool` has `keyed` as well: each key has its place in one of the pools. A
-//! [`FuncPool`](crate::FuncPool) has not: its queue holds arguments as they are, and has no place for a turn
-//! of several. `pool.keyed()` of a [`Pool`](crate::Pool) with `move || function(argument)` does the same.
+//! In a `MultiPool`, each key belongs to one of the pools. A [`FuncPool`](crate::FuncPool) has no keys, because
+//! its queue holds bare arguments. Use `keyed` of a [`Pool`](crate::Pool) with `move || function(argument)`.
 //!
-//! **Priorities.** In a pool that is built [with them](crate::Builder::priorities), queued tasks of a higher
-//! one are started first, unless one of a lower has been passed over
-//! [so often](crate::Priority). They order the queue and nothing else: waiters for room are served first
-//! come, first served, and a task that runs is not interrupted. Two pools are the stronger
-//! separation: a worker for the urgent is then always there.
+//! **Priorities.** A pool that is built with [`priorities`](crate::Builder::priorities) starts queued tasks of
+//! a higher priority first, until a task of a lower priority was passed over [often enough](crate::Priority).
+//! Priorities affect only the queue: waiters for room are served first come, first served, and running tasks
+//! are not interrupted. Two pools separate tasks more strictly, because urgent tasks then have their own
+//! workers.
 //!
-//! | you want | take |
+//! | to run | use |
 //! |---|---|
-//! | one after the other, for each of many things | [`keyed`](crate::Pool::keyed) |
-//! | at most n at a time, for each of many things | [`keyed().limit(n)`](crate::Keyed::limit) |
-//! | one after the other, altogether | a pool of capacity 1 |
-//! | results in the order of the items | [`map`](super::mapping) |
-//! | the urgent before the rest | [priorities](crate::TaskBuilder::priority), or a pool for each |
-//! | none to start for a while | [`pause`](crate::Pool::pause) |
+//! | the tasks of each key one after the other | [`keyed`](crate::Pool::keyed) |
+//! | at most n tasks of each key at a time | [`keyed().limit(n)`](crate::Keyed::limit) |
+//! | all tasks one after the other | a pool of capacity 1 |
+//! | a function, with results in the order of the items | [`map`](super::mapping) |
+//! | urgent tasks before other tasks | [priorities](crate::TaskBuilder::priority), or two pools |
+//! | no tasks for a while | [`pause`](crate::Pool::pause) |

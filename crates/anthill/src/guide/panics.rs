@@ -1,8 +1,8 @@
-//! What becomes of a panic in a task.
+//! Panics of tasks.
 //!
-//! It is caught, counted, shown to the panic hook, and given to the handle if there is one. The
-//! worker lives on, and the pool's figures stay exact. Nothing is printed beyond what std's own
-//! panic hook prints; with the feature `log` or `tracing` it is reported there too.
+//! The pool catches the panic of a task, counts it, calls the panic hook, and passes the panic to the handle if
+//! there is one. The worker continues, and the pool's figures stay exact. Only std's panic hook prints
+//! anything; with the feature `log` or `tracing` the panic is also reported there.
 //!
 //! ```
 //! use anthill::{JoinError, Pool};
@@ -23,7 +23,7 @@
 //! match handle.join() {
 //!     Err(JoinError::Panicked(panicked)) => {
 //!         assert_eq!(panicked.message(), Some("not an archive"));
-//!         // To let it go on here: std::panic::resume_unwind(panicked.into_payload())
+//!         // To continue the panic: std::panic::resume_unwind(panicked.into_payload())
 //!     }
 //!     other => unreachable!("{other:?}"),
 //! }
@@ -32,12 +32,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The hook returns before the handle learns of the panic, and before
-//! [`wait_released`](crate::WorkerPool::wait_released) does. A panic in the hook itself, in a start
-//! or stop hook, in the destructor of what a task captured or returned, in a waker, or in the
-//! destructor of a payload goes no further either.
+//! The hook returns before the handle's join and before
+//! [`wait_released`](crate::WorkerPool::wait_released). The pool also catches panics of the hook itself, of
+//! start and stop hooks, of wakers, and of the destructors of captures, values and payloads.
 //!
-//! A program built with `panic = "abort"` ends at the first panic, here as everywhere.
+//! A program built with `panic = "abort"` ends at the first panic.
 //!
-//! A panicking task may leave behind what it shares with others half changed. Locks of std are
-//! poisoned for that reason; a pool cannot know.
+//! A panicking task may leave shared data inconsistent. Locks of std are poisoned for that reason; a pool
+//! cannot detect it.

@@ -7,7 +7,7 @@
 //! | a value with its own count and time | [`DelayQueue`](crate::DelayQueue): push it again | yours | when you no longer push it | yours |
 //!
 //! All three are in memory. Jobs whose retries survive the process are in a [`DurableQueue`](super::durable).
-//! None of them holds a worker between two attempts; a loop with a sleep does.
+//! None of them holds a worker between two attempts, unlike a loop that sleeps.
 //!
 //! # A call
 //! ```
@@ -38,12 +38,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - **An error that no retry cures** is a value: return `Ok(Err(..))`, and join with `???`.
+//! - **A permanent error** is a value: return `Ok(Err(..))`, and join with `???`.
 //! - **To cancel**: the handle's `cancel`, or a token, `scheduled.task().cancelled_by(&token)` with
 //!   [`TaskBuilderExt`](crate::scheduled_pool::TaskBuilderExt). A running attempt is asked to stop, and is the last.
-//! - **A release** ends it between two attempts, like a series; the builder's `continue_series(true)` lets it go
-//!   on. [`release_now`](crate::ScheduledPool::release_now) returns it.
-//! - **A panic is no failure**: it ends the task, and the handle has it.
+//! - **A release** ends the task between two attempts, like a series, unless the builder sets
+//!   `continue_series(true)`. [`release_now`](crate::ScheduledPool::release_now) returns it.
+//! - **A panic** ends the task without a retry, and the handle returns it.
 //!
 //! # A key
 //! A failed key is retried after its back-off, or at once when a new event adds it. Two workers never hold the same

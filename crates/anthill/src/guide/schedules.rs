@@ -1,9 +1,8 @@
 //! Tasks that run later, at a fixed rate, or with a fixed delay.
 //!
-//! A [`ScheduledPool`](crate::scheduled_pool::ScheduledPool) stands over a pool that you have. One
-//! timer thread keeps the time of all schedules and runs none of them: a due task waits for room in
-//! the pool's wait queue like any other, so the capacity holds for it too, and a full pool makes it
-//! late, not lost.
+//! A [`ScheduledPool`](crate::scheduled_pool::ScheduledPool) schedules tasks of an existing pool. One timer
+//! thread keeps the time of all schedules and runs no tasks. A due task waits for room in the pool's wait
+//! queue, so the capacity applies to it as well. A full pool delays the task.
 //!
 //! ```
 //! use anthill::Pool;
@@ -17,7 +16,7 @@
 //! assert_eq!(value.join()?, 7);
 //!
 //! let report = scheduled.spawn_after(Duration::from_secs(3600), || println!("an hour"))?;
-//! assert!(report.cancel()); // At once, and what the closure held is dropped.
+//! assert!(report.cancel()); // Drops the closure at once.
 //!
 //! // At a fixed rate: runs keep to a grid. A run that lasts longer makes the next ticks missed.
 //! let grid = Series::at_fixed_rate(Duration::from_millis(1)).missed(Missed::Skip);
@@ -47,10 +46,11 @@
 //! - **Its end**: `max_runs`, or the task itself. The closure of `spawn_series_until` returns a
 //!   `ControlFlow`; that of `spawn_self_paced` also names the delay to its next run. A task that may fail
 //!   is tried again by [`spawn_retrying`](crate::ScheduledPool::spawn_retrying), with a back-off.
-//! - **Over what**: a `Pool`, or a `MultiPool`, whose pool with a worker free gets what is due.
-//! - **Rest**: [`wait_idle`](crate::ScheduledPool::wait_idle) waits until nothing that is due is left to end
-//!   and the pool is idle. What is due later is not waited for.
-//! - **A quick end**: [`release_now`](crate::ScheduledPool::release_now) gives back what never started, to be
-//!   run here or scheduled elsewhere. A [grace period](super::shutdown) before it lets due tasks run.
-//! - **Another time**: `reset_after` of a handle moves a pending run, earlier or later, and says if its
-//!   time has come first.
+//! - **The pool**: a `Pool`, or a `MultiPool`, which runs due tasks in a member with a free worker.
+//! - **Rest**: [`wait_idle`](crate::ScheduledPool::wait_idle) waits until all due tasks have ended and the pool is
+//!   idle. It does not wait for tasks that are due later.
+//! - **A quick end**: [`release_now`](crate::ScheduledPool::release_now) returns the schedules that have not
+//!   started, to be run here or scheduled elsewhere. A [grace period](super::shutdown) before it lets due tasks
+//!   run.
+//! - **Another time**: `reset_after` of a handle moves a pending run earlier or later, and returns an error if
+//!   the run is already due.

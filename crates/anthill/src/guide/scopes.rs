@@ -1,8 +1,7 @@
 //! Scopes: tasks that borrow.
 //!
-//! A task of a pool may run after the call that handed it over has returned, so it owns what it works
-//! on. In a [`scope`](crate::Pool::scope) it may borrow: the scope returns when the last of its tasks has
-//! ended.
+//! A task of a pool may outlive the function that submitted it, so it owns its data. A task of a
+//! [`scope`](crate::PoolExt::scope) may borrow, because the scope returns after all of its tasks have ended.
 //!
 //! ```
 //! use anthill::Pool;
@@ -26,21 +25,20 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! While it waits, the calling thread runs tasks of the scope that have not started, and no others: no
-//! stranger's task ends up on your stack. So a scope needs no free worker. It may be nested, be used
-//! inside a task, and run on a pool that is full or released, or in a forked child: then the caller does
-//! it all.
+//! While it waits, the calling thread runs tasks of the scope that have not started, and no other tasks. So
+//! a scope needs no free worker. Scopes may be nested and used inside tasks. If the pool is full or released,
+//! or in a forked child, the caller runs all tasks.
 //!
-//! [`join`](crate::pool_core::ScopedJoinHandle::join) runs the joined task if it has not started, and no other one.
-//! So tasks may spawn and join others as deep as calls may go.
+//! [`join`](crate::pool_util::ScopedJoinHandle::join) runs the joined task if it has not started, and no other one.
+//! So tasks may spawn and join other tasks as deeply as functions may call each other.
 //!
 //! A task that was [submitted](crate::Scope::submit) and panics makes the scope panic at its end, as a
-//! thread of [`std::thread::scope`] does. One that was [spawned](crate::Scope::spawn) is its handle's
-//! affair.
+//! thread of [`std::thread::scope`] does. The handle of a [spawned](crate::Scope::spawn) task returns its
+//! panic.
 //!
-//! [`scope.task()`](crate::Scope::task) gives a task a name, a token that cancels it, and a time to be
-//! started by; [`try_map`](crate::Scope::try_map) maps until the first error.
+//! [`scope.task()`](crate::Scope::task) sets a task's name, a token that cancels it, and its latest
+//! start. [`try_map`](crate::Scope::try_map) maps until the first error.
 //!
-//! # Not for
-//! Splitting one computation into thousands of pieces of a microsecond: rayon's work stealing is made for
-//! that. A scope's task costs an allocation or two.
+//! # When not to use it
+//! To split a computation into thousands of pieces of a microsecond: use rayon, which steals work. A task of
+//! a scope costs one or two allocations.

@@ -1,9 +1,8 @@
 //! Several pools: bulkheads, and pools behind one interface.
 //!
 //! # Bulkheads
-//! Unlike work wants pools of its own: one slow resource, whose tasks hold their workers, must not
-//! starve the others. Pools are cheap, and an idle one has no threads. Give each a name; it is
-//! what its threads are called.
+//! Use a pool per resource, so that the tasks of a slow resource do not hold the workers of the others.
+//! Pools are cheap, and an idle pool has no threads. Give each pool a name, which its threads get as well.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};
@@ -15,23 +14,23 @@
 //! let (open, gate) = mpsc::channel::<()>();
 //! dns.submit(move || gate.recv())?; // The resolver hangs.
 //! assert!(matches!(dns.try_submit(|| ()), Err(SubmitError::Full(_))));
-//! assert_eq!(files.spawn(|| 1)?.join()?, 1); // Files do not care.
+//! assert_eq!(files.spawn(|| 1)?.join()?, 1); // The other pool is not affected.
 //! # drop(open);
 //! # dns.wait_idle()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Tasks that wait for each other across two pools can deadlock, and that is not detected: let
-//! tasks of one pool wait for the other, and not both ways.
+//! Tasks of two pools that wait for each other can deadlock, which is not detected. Let tasks wait in one
+//! direction only.
 //!
 //! # One interface
-//! A `MultiPool` is several alike pools that are used as one, each with locks of its own. That is
-//! for tasks so small and submitters so many that they contend for the lock of a single pool;
-//! measure before. A task is offered to the pool that the strategy names, and if that one has no
-//! room, to the others. A submitter that has to wait waits for any of them.
+//! A `MultiPool` is several pools of the same configuration behind one handle. It is for many submitters of
+//! small tasks that contend for the lock of a single pool; measure first. A task is offered to the pool that
+//! the strategy chooses, then to the others. A waiting submitter waits for all pools at once.
 //!
 #![cfg_attr(feature = "multi-pool", doc = "```")]
 #![cfg_attr(not(feature = "multi-pool"), doc = "```text")]
+//! use anthill::prelude::*;
 //! use anthill::{LeastTasks, MultiPool, Pool};
 //!
 //! let each = Pool::builder().capacity(2).queue_depth(8);

@@ -1,10 +1,10 @@
-//! Graceful shutdown, without losing a task: `wait_idle`, `release`, and drop policies.
+//! Graceful shutdown without losing tasks: `wait_idle`, `release`, and drop policies.
 //!
-//! # The `main` that returns
-//! When `main` returns, the process ends, whatever its threads are doing. So wait before it does,
-//! in one of three ways.
+//! # Before `main` returns
+//! When `main` returns, the process ends and does not wait for its threads. So wait first, in one of three
+//! ways.
 //!
-//! **`wait_idle`** waits until nothing is in flight; the pool stays open.
+//! **`wait_idle`** waits until no task is in flight. The pool stays open.
 //!
 //! ```
 //! use anthill::Pool;
@@ -24,11 +24,10 @@
 //!
 //! (A handle's value is published just after the pool's figures change, so join those you hold.)
 //!
-//! **`release`** accepts nothing from now on and does not block: waiting submitters get their tasks
-//! back, accepted tasks still run, idle workers end. `wait_released` waits for the end: every
-//! accepted task has run and every worker's *thread* is gone, its thread-locals dropped. It may be
-//! called any number of times, by any number of threads, also after it timed out.
-//! `release_timeout` is both in one.
+//! **`release`** closes the pool without blocking: waiting submitters get their tasks back, accepted tasks
+//! still run, idle workers end. `wait_released` waits until all accepted tasks have run and all worker
+//! threads are joined. Any number of threads may call it any number of times, even after a time-out.
+//! `release_timeout` does both.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};
@@ -41,11 +40,11 @@
 //! pool.release_timeout(Duration::from_secs(60))?;
 //! assert_eq!((pool.stats().completed, pool.running()), (8, 0));
 //! assert!(matches!(pool.submit(|| ()), Err(SubmitError::Released(_))));
-//! pool.wait_released()?; // Still so.
+//! pool.wait_released()?; // Returns at once.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **[`DropPolicy::Join`](crate::DropPolicy::Join)** makes the drop of the last handle do that.
+//! **[`DropPolicy::Join`](crate::DropPolicy::Join)** makes the drop of the last handle do the same.
 //!
 //! ```
 //! use anthill::{DropPolicy, Pool};
@@ -58,14 +57,13 @@
 //! ```
 //!
 //! The default is `Drain`: accepted tasks run, but the drop does not wait for them. The default
-//! pool of the process is never dropped, so it takes a [`wait_idle`](crate::wait_idle).
+//! pool of the process is never dropped: call [`wait_idle`](crate::wait_idle).
 //!
 //! # In an async program
-//! All of these block, and so does the drop under `DropPolicy::Join`: on a thread of a runtime, they
-//! hold up every other future there. `wait_idle_async`, `wait_released_async` and `release_async` are
-//! futures, and need no runtime of their own. They join no threads: a future is ready when the last
-//! worker is gone, whose thread may still drop its thread-locals. After it the drop has nothing to
-//! wait for but that.
+//! All of these calls block, and so does the drop under `DropPolicy::Join`. On a thread of a runtime, they
+//! delay all other futures there. Use `wait_idle_async`, `wait_released_async` and `release_async`, which work
+//! under any runtime. They do not join threads: the last worker's thread may still be dropping its
+//! thread-locals when the future is ready. A later drop of the pool waits only for that.
 //!
 //! ```
 //! use anthill::Pool;
@@ -81,9 +79,9 @@
 //! ```
 //!
 //! # Stopping sooner
-//! `release_now` releases and takes out what has not started: a typed pool gives the arguments
-//! back, a pool of closures says how many there were. Their handles end with
-//! [`Released`](crate::JoinError::Released). `DropPolicy::Discard` does it at the drop.
+//! `release_now` releases the pool and removes the tasks that have not started. A `FuncPool` returns their
+//! arguments, a `Pool` their number. Their handles return [`Released`](crate::JoinError::Released).
+//! `DropPolicy::Discard` does the same at the drop.
 //!
 //! ```
 //! use anthill::FuncPool;
@@ -158,8 +156,8 @@
 //! ```
 //!
 //! # Tasks that hold their pool
-//! A task that owns a handle of its pool keeps it open. One that submits itself again and again
-//! holds a [`WeakPool`](crate::WeakPool) instead, and stops when it can no longer be upgraded.
+//! A task that owns a handle of its pool keeps the pool open. A task that submits itself repeatedly should hold
+//! a [`WeakPool`](crate::WeakPool), and stop when the upgrade fails.
 //!
 //! ```
 //! use anthill::{Pool, WeakPool};
@@ -177,6 +175,6 @@
 //! pool.submit(move || tick(weak, ticks))?;
 //! assert_eq!(received.iter().take(3).count(), 3);
 //! drop(pool);
-//! while received.recv().is_ok() {} // It ends by itself.
+//! while received.recv().is_ok() {} // Ends when the pool is gone.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -1,30 +1,28 @@
 //! Blocking, refusing, timed and asynchronous submits.
 //!
-//! While there is room all of them do the same: the task is accepted and the call returns. What
-//! differs is the full pool, and it is chosen by the call, and by the builder for those that do not say it:
+//! While there is room, all of these calls accept the task and return. They differ at a full pool:
 //!
 //! | call | at a full pool | on one of the pool's own workers, at a full pool |
 //! |---|---|---|
 //! | `submit`, `spawn` | waits in the wait queue | runs the task in place ([`nesting`](super::nesting)) |
 //! | `try_submit`, `try_spawn` | refuses | refuses |
-//! | `submit_timeout`, `submit_timeout`, `spawn_..` | waits so long | runs it in place |
-//! | `submit_async`, `spawn_async` | a future, waits in the wait queue | waits in the wait queue |
+//! | `submit_timeout`, `spawn_timeout` | waits for a duration, or until an instant | runs the task in place |
+//! | `submit_async`, `spawn_async` | the future waits in the wait queue | waits in the wait queue |
 //!
-//! A released pool refuses all of them. What `submit` and `spawn` do at a full pool is the builder's to say:
-//! with [`on_full`](crate::Builder::on_full) they refuse as well, run the task in the caller, or discard the oldest
-//! or the newest task. What is discarded goes to a [`discard_hook`](crate::Builder::discard_hook), without which such a
-//! pool is not built. With
-//! [`max_waiting`](crate::Builder::max_waiting) a submitter that would be one waiter too many is refused.
+//! A released pool refuses all of them. [`on_full`](crate::Builder::on_full) of the builder changes what
+//! `submit` and `spawn` do at a full pool: wait, refuse, run the task in the caller, or discard the oldest or
+//! the newest task. Discarded tasks go to a [`discard_hook`](crate::Builder::discard_hook), which the last two
+//! policies require. [`max_waiting`](crate::Builder::max_waiting) limits the number of waiters; further
+//! submitters are refused.
 //!
-//! A wait ends when the task is *accepted*, not when it has run. For that, take a
+//! A submit returns when the task is *accepted*, not when it has run. To wait for its end, use a
 //! [handle](super::handles).
 //!
-//! # A refused task comes back
-//! Unrun and whole, in the error, so it can be tried elsewhere or later, run by the caller (Java's
-//! `CallerRunsPolicy`), or dropped to shed load. `?` works too, if everything the task captures is `Sync`.
-//! A `Cell`, a `Receiver` and most database connections are not: then
-//! `.map_err(SubmitError::without_task)?` passes the reason on and drops the task. That always compiles
-//! ([`SubmitError::without_task`](crate::SubmitError::without_task)).
+//! # Refused tasks are returned
+//! The error contains the unrun task. It can be submitted elsewhere or later, run by the caller (Java's
+//! `CallerRunsPolicy`), or dropped to shed load. `?` works if all captures of the task are `Sync`. `Cell`,
+//! `Receiver` and most database connections are not: `.map_err(SubmitError::without_task)?` returns the
+//! reason and drops the task ([`SubmitError::without_task`](crate::SubmitError::without_task)).
 //!
 //! ```
 //! use anthill::{FuncPool, SubmitError};
@@ -66,9 +64,9 @@
 //! ```
 //!
 //! # As a future
-//! Threads and futures wait in one queue, first in, first out. A future enters it when it is first
-//! polled; from then on its task is accepted in its turn whether it is polled or not. Dropped before
-//! that, it takes its task with it. Any runtime will do, here none at all:
+//! Threads and futures wait in one queue, first in, first out. A future enters it at its first poll. From
+//! then on its task is accepted in its turn, even if the future is not polled. Dropping the future before
+//! that drops the task. The futures work under any runtime; this example uses none:
 //!
 //! ```
 //! use anthill::Pool;
@@ -94,12 +92,11 @@
 //! ```
 //!
 //! # Room first, the task later
-//! A caller that is to say whether it can take more work before it gets any (a `tower` service), or
-//! whose task is not to be made in vain, reserves room: `reserve`, `try_reserve`, `reserve_timeout`,
-//! `reserve_timeout` and `reserve_async` do at a full pool what their submits do, but that an own
-//! worker is refused. The [`Permit`](crate::Permit) hands one task over without any way to fail, and
-//! gives its room back if it is dropped. The page of
-//! [`reserve_async`](crate::WorkerPool::reserve_async) shows a `poll_ready`.
+//! A caller can reserve room before it has a task: a `tower` service that reports whether it is ready, or a
+//! caller whose task is expensive to create. `reserve`, `try_reserve`, `reserve_timeout` and `reserve_async`
+//! do at a full pool what the submits of these names do, but refuse on an own worker. The returned
+//! [`Permit`](crate::Permit) submits one task and cannot fail. Dropping it frees the room. The documentation
+//! of [`reserve_async`](crate::WorkerPool::reserve_async) shows a `poll_ready`.
 //!
 //! ```
 //! use anthill::Pool;
@@ -111,7 +108,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What else may come back
-//! `NoThread`: there is no worker and the operating system refused the first one. While a worker
-//! lives, a refused thread is no error: the task is accepted and each later submit and task end
+//! # Other errors
+//! `NoThread`: the pool has no worker, and the operating system refused to start the first one. While a
+//! worker lives, a refused thread is no error: the task is accepted, and each later submit and task end
 //! tries again. `Forked`: see [`forking`](super::forking).

@@ -1,9 +1,9 @@
 //! Testing code that uses a pool, without sleeping.
 //!
 //! # Time
-//! Every time-out and the keep-alive go through the pool's [`Clock`](crate::Clock). Give it a
-//! [`ManualClock`](crate::ManualClock), let the waiter go to sleep, *see* that it sleeps, and move
-//! time by hand: a test of an hour's time-out takes no time and cannot be too slow.
+//! All time-outs and the keep-alive use the pool's [`Clock`](crate::Clock). With a
+//! [`ManualClock`](crate::ManualClock), a test waits until the waiter sleeps, then advances the time: a test of
+//! an hour's time-out takes no time and does not depend on the machine's speed.
 //!
 //! ```
 //! use anthill::{ManualClock, Pool, SubmitError};
@@ -54,13 +54,13 @@
 //! ```
 //!
 //! # Order
-//! Hold tasks at a channel or a barrier, as on these pages: a task that waits at a gate keeps its
-//! worker busy until the test has made its assertions. `waiting()` says when a submitter waits for
-//! room. [`wait_idle`](crate::WorkerPool::wait_idle) says when all is done.
+//! Block tasks at a channel or a barrier, as on these pages, so that they keep their workers busy until the test
+//! has made its assertions. `waiting()` shows whether a submitter waits for room.
+//! [`wait_idle`](crate::WorkerPool::wait_idle) returns when all tasks have ended.
 //!
 //! # Threads that cannot be started
-//! [`thread_gate`](crate::Builder::thread_gate) is asked before each start; its error counts as
-//! the operating system's refusal.
+//! The pool calls [`thread_gate`](crate::Builder::thread_gate) before it starts a thread. An error has the same
+//! effect as a refusal by the operating system.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};
@@ -74,6 +74,6 @@
 //!     unreachable!("there is no worker")
 //! };
 //! assert_eq!(why.kind(), io::ErrorKind::WouldBlock);
-//! task(); // It came back.
+//! task(); // Returned by the error.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -1,31 +1,32 @@
-//! Growing, shrinking, and changing the capacity of a pool that runs.
+//! Starting and ending workers, state per worker, and changing the capacity.
 //!
-//! # By itself
-//! A worker is started when a task is queued, no worker is searching or on its way, and the
-//! capacity allows one more; at a submit or at a task's end. It ends when it has been idle for the
-//! keep-alive: each worker times its own sleep, and the first to wake retires all that are due.
-//! There is no service thread, and a pool at its minimum of workers makes no wake-ups.
+//! # Automatic growth and shrinking
+//! A submit or the end of a task starts a worker if a task is queued, no worker is searching or waking up, and
+//! the capacity allows another. A worker ends when it has been idle for the keep-alive: workers sleep with a
+//! time limit, and the first that wakes ends all expired ones. There is no service thread, and a pool at its
+//! minimum of workers makes no wake-ups.
 //!
 //! | to | use |
 //! |---|---|
 //! | keep n workers however long they idle, started at once | [`min_workers`](crate::Builder::min_workers) |
-//! | start n at once, to be forgotten when they idle | [`prestart`](crate::Builder::prestart) |
-//! | never end one | `keep_alive(None)` |
-//! | have every worker take its turn, from slots allocated ahead | [`preallocate`](crate::Builder::preallocate) |
+//! | start n at once, which may end later | [`prestart`](crate::Builder::prestart) |
+//! | never end a worker | `keep_alive(None)` |
+//! | use the workers in turn, from slots allocated ahead | [`preallocate`](crate::Builder::preallocate) |
 //!
-//! With `preallocate` the worker that idled longest is reused, so steady light work keeps all of
-//! them young and the pool hardly shrinks. Without it the one that idled last is reused (its
-//! caches are warm), and the others expire.
+//! With `preallocate`, the worker that has been idle longest is reused, so that a steady light load keeps all
+//! workers alive. Without it, the worker that became idle last is reused, whose caches are warm, and the others
+//! expire.
 //!
-//! # While it waits
-//! A worker without work spins and yields for some microseconds before it parks, and spins less
-//! after searches that found nothing. So an idle pool takes no processor time, and where tasks come
-//! a tenth of a millisecond apart, workers sleep in between: each task then costs a wake-up.
+//! # Idle workers
+//! A worker without work spins and yields for some microseconds before it parks, and spins less after failed
+//! searches. So an idle pool takes no processor time. If tasks arrive every tenth of a millisecond, workers
+//! sleep between them, and each task costs a wake-up.
 //!
-//! # Something for each worker
-//! A connection, a parser, a large buffer: what is dear to make and cannot be shared belongs to a worker.
-//! [`builder_with_state`](crate::FuncPool::builder_with_state) makes one on each worker's thread as that
-//! starts, hands it to every call there, and drops it there before the worker ends. It need not be `Send`.
+//! # State per worker
+//! Values that are expensive to create and cannot be shared (a connection, a parser, a large buffer) belong to
+//! a worker. [`builder_with_state`](crate::FuncPool::builder_with_state) creates the state on each worker's
+//! thread when it starts, passes it to every call on that thread, and drops it there before the worker ends.
+//! The state need not be `Send`.
 //!
 //! ```
 //! use anthill::FuncPool;
@@ -33,25 +34,24 @@
 //!
 //! let lengths = FuncPool::builder_with_state(HashMap::new, |known, word: String| {
 //!     let length = word.len();
-//!     *known.entry(word).or_insert(length) // No lock: each worker knows its own.
+//!     *known.entry(word).or_insert(length) // No lock: each worker has its own map.
 //! });
 //! let lengths = lengths.capacity(2).build()?;
 //! assert_eq!(lengths.spawn("leafcutter".to_owned())?.join()?, 10);
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! Closures of a [`Pool`](crate::Pool) have the [slot](crate::Current::worker) of their worker, an index
-//! into a table of your own.
+//! Closures of a [`Pool`](crate::Pool) can use the [slot](crate::Current::worker) of their worker as an index
+//! into your own table.
 //!
-//! # While tasks block
-//! A task that waits for long may [say so](super::nesting#tasks-that-block), and the pool has one worker
-//! more meanwhile, within [a limit](crate::Builder::max_compensation).
+//! # Blocking tasks
+//! While a task is in [`blocking`](super::nesting#tasks-that-block), the pool may have one more worker, within
+//! [a limit](crate::Builder::max_compensation).
 //!
-//! # By you
-//! `tune` changes the capacity at any time. More: the waiters at the head of the wait queue are
-//! accepted at once. Less: idle excess workers end at once and busy ones after their task; nothing
-//! new is started until the excess has drained. Accepted tasks that have not started are then run by
-//! the workers that are left.
+//! # Changing the capacity
+//! `tune` changes the capacity at any time. If it grows, waiters at the head of the wait queue are accepted at
+//! once. If it shrinks, excess idle workers end at once and excess busy workers after their tasks. No worker is
+//! started until the excess is gone. The remaining workers run the accepted tasks.
 //!
 //! ```
 //! use anthill::{Pool, TuneError};

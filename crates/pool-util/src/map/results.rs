@@ -1,4 +1,4 @@
-//! The results of a mapping that have not been fetched: in the items' order, or as they came.
+//! Results of a mapping that were not fetched, in the order of the items or of their ends.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -7,9 +7,9 @@ use super::Order;
 
 pub(super) enum Results<R> {
     Ordered {
-        /// The number of the first item whose result has not been fetched.
+        /// Number of the first item whose result was not fetched.
         head: u64,
-        /// From there, a place for each item that has started.
+        /// One place per started item, beginning with `head`.
         places: VecDeque<Option<R>>,
     },
     Unordered(VecDeque<R>),
@@ -26,7 +26,7 @@ impl<R> Results<R> {
         }
     }
 
-    /// An item starts: the number of its place.
+    /// Adds a place for an item that starts, and returns its number.
     pub(super) fn start(&mut self) -> u64 {
         match self {
             Self::Ordered { head, places } => {
@@ -55,7 +55,7 @@ impl<R> Results<R> {
         }
     }
 
-    /// Moves what is ready to the end of `fetched`.
+    /// Appends the results that are ready to `fetched`.
     pub(super) fn fetch(&mut self, fetched: &mut VecDeque<R>) {
         match self {
             Self::Ordered { head, places } => {

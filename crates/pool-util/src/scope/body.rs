@@ -1,7 +1,7 @@
-//! Running a scope's task. Compiled once, for all closures: what is generic hands its closure over as
-//! a [`dyn FnMut(Body)`](Body).
+//! Runs a scope's task. Compiled once for all closures: generic callers pass the closure as a
+//! [`dyn FnMut(Body)`](Body).
 //!
-//! None of this unwinds, whatever the pool's clock, its hooks and the submitter's span do.
+//! Nothing here unwinds, even if the pool's clock, its hooks or the submitter's span panic.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,14 +10,13 @@ use pool_core::internals::{Recorded, TaskContext};
 use pool_core::{JoinError, TaskOutcome};
 use sync_shim::foreign::{Payload, discard, guarded};
 
-/// What to do with a task's closure.
+/// Request to a task's closure.
 pub(super) enum Body {
     Run,
-    /// If it was not run.
+    /// Drops the closure if it was not run.
     Drop,
 }
 
-/// How a task has ended.
 pub(super) enum Ended {
     Returned,
     Panicked(Payload),
@@ -25,7 +24,6 @@ pub(super) enum Ended {
 }
 
 impl Ended {
-    /// As its handle says it.
     pub(super) fn error(self, context: &TaskContext) -> Option<JoinError> {
         Some(match self {
             Self::Returned => return None,
@@ -36,7 +34,7 @@ impl Ended {
     }
 }
 
-/// Drops a closure that is not run.
+/// Drops the closure of a task that is not run.
 struct Unrun<'a>(&'a mut dyn FnMut(Body));
 
 impl Drop for Unrun<'_> {
@@ -45,8 +43,8 @@ impl Drop for Unrun<'_> {
     }
 }
 
-/// Runs a task, or drops it if it is not to start any more. A panic of anything that is called is the
-/// task's.
+/// Runs a task, or drops it if it was cancelled or has expired. A panic of any user code is reported as
+/// the task's.
 pub(super) fn run(
     name: &'static str,
     recorded: Option<Arc<Recorded>>,
@@ -74,7 +72,7 @@ pub(super) fn run(
     }
 }
 
-/// As [`run`], of a task without a handle: what it panicked with.
+/// Like [`run`], for a task without a handle. Returns its panic.
 pub(super) fn run_detached(
     name: &'static str,
     recorded: Option<Arc<Recorded>>,

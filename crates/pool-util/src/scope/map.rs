@@ -1,13 +1,13 @@
 //! Mapping an iterator in a scope.
 //!
-//! The caller pulls the source and fetches results, in [`ScopedMap`]'s `next`. Each item is a task of
-//! the scope, whose value is its result. While the owner waits for the first it runs those of its own
-//! items that have not started, and no other tasks: what waits for an item on this stack is a call of
-//! `next`, and nothing else.
+//! The caller pulls the source and fetches results, in [`ScopedMap`]'s `next`. Each item is a task of the
+//! scope, whose value is the result. While `next` waits for the first result, it runs items of the same
+//! mapping that have not started, and no other tasks. So only calls of `next` wait for items on this stack.
 //!
 //! # Invariants
-//! 1. Tasks start in the items' order, so whatever comes before an item that was begun was begun, too.
-//! 2. An item from `end` on is not begun: its task drops it, and the scope waits for that as for any.
+//! 1. Tasks start in the order of the items: all items before a started one have started.
+//! 2. The function is not called for items from `end` on. Their tasks drop them, and the scope waits for
+//!    these tasks as for any other.
 
 use std::any::type_name;
 use std::collections::VecDeque;
@@ -24,44 +24,42 @@ use crate::MapError;
 use crate::map::window_of;
 use crate::task_group::judge;
 
-/// The results of a mapping in a scope, as an iterator. See [`Scope::map`].
+/// Iterator over the results of a mapping in a scope. Returned by [`Scope::map`].
 ///
-/// [`next`](Iterator::next) pulls the source, hands what it gives to the pool, and waits for a
-/// result. Meanwhile it calls the function itself with items that have not started: so one item more
-/// than the pool has workers may run at a time.
+/// [`next`](Iterator::next) pulls the source, passes the items to the pool, and waits for a result.
+/// Meanwhile it calls the function with items that have not started, so one more item than the pool has
+/// workers may run at a time.
 ///
-/// Dropping it cancels what has not started; what runs ends before the scope returns, and its value is
-/// dropped.
+/// Dropping the iterator cancels the items that have not started. Running calls finish before the scope
+/// returns, and their values are dropped.
 #[must_use = "a mapping does nothing until its results are fetched"]
 pub struct ScopedMap<'scope, 'env: 'scope, I: Iterator, T, E = Infallible> {
     scope: &'scope Scope<'scope, 'env>,
     /// `None` once it has ended.
     source: Option<I>,
-    /// Items that were pulled.
     pulled: u64,
     mapped: Arc<Mapped<Function<'scope, I::Item, T, E>>>,
-    /// The function's, for hooks.
+    /// Type name of the function, for hooks.
     name: &'static str,
-    /// Of the items that were pulled and whose results were not fetched.
+    /// Handles of the items whose results were not fetched.
     handles: VecDeque<ScopedJoinHandle<'scope, Result<Option<T>, E>>>,
-    /// How many of these, from the front, are known to have started.
+    /// Number of handles, from the front, whose tasks are known to have started.
     started: usize,
-    /// `None` if it is not set.
     window: Option<usize>,
 }
 
 type Function<'scope, I, T, E> = dyn Fn(I) -> Result<T, E> + Send + Sync + 'scope;
 
-/// What a mapping shares with its items' tasks.
+/// State that a mapping shares with the tasks of its items.
 struct Mapped<F: ?Sized> {
-    /// The number of the first item that is not begun any more.
+    /// The function is not called for items from this number on.
     end: AtomicU64,
-    /// An error ends it.
+    /// Whether an error stops the mapping.
     stops: bool,
     call: F,
 }
 
-/// Ends the mapping behind an item, unless its call returns a value.
+/// Ends the mapping after an item, unless its call returns a value.
 struct EndsBehind<'a> {
     end: &'a AtomicU64,
     number: u64,
@@ -69,13 +67,13 @@ struct EndsBehind<'a> {
 
 impl Drop for EndsBehind<'_> {
     fn drop(&mut self) {
-        // Relaxed: one item more or less makes no difference, as its result is not asked for.
+        // Relaxed: calling the function for one item more does no harm, because its result is not fetched.
         self.end.fetch_min(self.number + 1, Relaxed);
     }
 }
 
 impl<F: ?Sized> Mapped<F> {
-    /// The item's result; none if it is not begun.
+    /// Calls the function. Returns `Ok(None)` if the mapping has ended before this item.
     fn call<I, T, E>(&self, number: u64, item: I) -> Result<Option<T>, E>
     where
         F: Fn(I) -> Result<T, E>,
@@ -90,7 +88,7 @@ impl<F: ?Sized> Mapped<F> {
         Ok(Some(value))
     }
 
-    /// Nothing is begun any more.
+    /// Ends the mapping for all items that have not started.
     fn end(&self) {
         self.end.store(0, Relaxed); // As in `EndsBehind`.
     }
@@ -102,7 +100,6 @@ where
     T: Send + 'scope,
     E: Send + 'scope,
 {
-    /// A mapping in that scope. With `stops` an error ends it.
     pub(super) fn new<F>(
         scope: &'scope Scope<'scope, 'env>,
         stops: bool,
@@ -125,11 +122,10 @@ where
         }
     }
 
-    /// How many items may be pulled and not fetched, as of a pool's [`Map`](crate::Map::window): those
-    /// that wait, that run, and whose results are kept. At least 1. So many are pulled before the first
-    /// result is waited for.
+    /// Sets the most items that may be pulled and not fetched, like [`Map::window`](crate::Map::window). At
+    /// least 1. `next` fills the window before it waits for a result.
     ///
-    /// If it is not set: 4 for each worker, of which 256 count.
+    /// The default is 4 per worker, of which at most 256 count.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -143,7 +139,7 @@ where
     ///     assert_eq!(lengths.next().transpose()?, Some(1));
     ///     Ok::<(), pool_util::MapError>(())
     /// })?;
-    /// assert_eq!(source.next(), Some(&"ccc")); // Not pulled: it was one ahead.
+    /// assert_eq!(source.next(), Some(&"ccc")); // It was not pulled.
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn window(mut self, items: usize) -> Self {
@@ -167,8 +163,7 @@ impl<I: Iterator, T, E> ScopedMap<'_, '_, I, T, E> {
         self.window.unwrap_or_else(of_workers)
     }
 
-    /// Calls the function with the first item that waits. `false` if there is none, or it may not be
-    /// called here.
+    /// Runs the first item that has not started. Returns `false` if there is none, or at the nesting limit.
     fn help(&mut self) -> bool {
         let queue = &self.scope.queue;
         let pool = &queue.pool();
@@ -187,7 +182,6 @@ impl<I: Iterator, T, E> ScopedMap<'_, '_, I, T, E> {
         })
     }
 
-    /// Pulls nothing any more, and forgets what was not fetched.
     fn stop(&mut self) {
         self.mapped.end();
         self.source = None;
@@ -217,7 +211,7 @@ where
         while !self.handles.front()?.is_finished() && self.help() {}
         let joined = self.handles.pop_front()?.join();
         self.started = self.started.saturating_sub(1);
-        // Skipped is only what comes after the end.
+        // `Ok(None)` is the result of items after the end.
         let result = judge(joined).transpose()?;
         if matches!(result, Err(MapError::Refused(_))) || (self.mapped.stops && result.is_err()) {
             self.stop();
@@ -226,7 +220,7 @@ where
     }
 }
 
-/// Once `None`, always `None`; and so after what stopped it.
+/// Returns `None` for ever once it has returned `None`, or the error that stopped the mapping.
 impl<'scope, I, T, E> FusedIterator for ScopedMap<'scope, '_, I, T, E>
 where
     I: Iterator<Item: Send + 'scope>,

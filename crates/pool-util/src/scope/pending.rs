@@ -1,17 +1,17 @@
-//! Tasks that wait in the order in which they came, each of which may be taken out by its number.
+//! A queue of tasks from which each task can be removed by its number.
 //!
 //! # Invariants
-//! 1. Numbers rise from the front to the back.
-//! 2. The first and the last place hold a task, and at least half of the places do: so memory follows
-//!    the number of tasks that wait, however many came and went.
+//! 1. Numbers ascend from the front to the back.
+//! 2. The first and the last place hold a task, and at least half of all places do. So memory is
+//!    proportional to the number of tasks in the queue.
 
 use std::collections::VecDeque;
 
 pub(super) struct Pending<T> {
-    /// A task's number, and the task unless it was taken out.
+    /// Number and task; `None` if the task was removed.
     places: VecDeque<(u64, Option<T>)>,
     len: usize,
-    /// The next task's number.
+    /// Number of the next task.
     next: u64,
 }
 
@@ -24,12 +24,11 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Number of tasks.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Appends a task: its number.
+    /// Appends a task and returns its number.
     pub(super) fn push_back(&mut self, task: T) -> u64 {
         let number = self.next;
         self.places.push_back((number, Some(task)));
@@ -38,7 +37,6 @@ impl<T> Pending<T> {
         number
     }
 
-    /// Takes the oldest task out.
     pub(super) fn pop_front(&mut self) -> Option<T> {
         let (_, task) = self.places.pop_front()?;
         self.len -= 1;
@@ -46,13 +44,12 @@ impl<T> Pending<T> {
         task
     }
 
-    /// Whether that task waits.
     pub(super) fn contains(&self, number: u64) -> bool {
         let place = self.place(number);
         place.is_some_and(|place| self.places[place].1.is_some())
     }
 
-    /// Takes that task out, if it waits. Logarithmic in the number of those that wait.
+    /// Removes a task. Logarithmic in the number of tasks.
     pub(super) fn remove(&mut self, number: u64) -> Option<T> {
         let place = self.place(number)?;
         let task = self.places[place].1.take()?;
@@ -68,7 +65,7 @@ impl<T> Pending<T> {
         found.ok()
     }
 
-    /// Restores invariant 2. A place is emptied once and removed once.
+    /// Restores invariant 2. Amortized constant: each place is emptied once and removed once.
     fn trim(&mut self) {
         while matches!(self.places.front(), Some((_, None))) {
             self.places.pop_front();
@@ -98,7 +95,7 @@ mod tests {
         let (mut pending, mut waiting) = (Pending::new(), Vec::new());
         for task in 0..20_000_usize {
             waiting.push((pending.push_back(task), task));
-            // Now more come than go, now more go than come.
+            // The queue grows and shrinks in turn.
             for _ in 0..next(if task % 4_000 < 2_000 { 2 } else { 4 }) {
                 if waiting.is_empty() {
                     break;

@@ -1,11 +1,11 @@
-//! The task in which a worker does pieces of a sub-queue.
+//! The task in which a worker runs pieces of a sub-queue.
 
 use std::sync::Arc;
 
 use pool_core::internals::{Outcome, TaskContext, TaskResult, Work, execute_unseen};
 use sync_shim::foreign::drop_quietly;
 
-/// A drain task before it has run. Dropped unrun, by a refusal or a `release_now`, it is uncounted.
+/// A drain task that has not run. Dropping it unrun, by a refusal or a `release_now`, uncounts it.
 pub(crate) struct DrainTask {
     queue: Option<Arc<dyn Drain>>,
     lane: usize,
@@ -20,12 +20,12 @@ impl DrainTask {
     pub(super) fn drain(mut self, context: &TaskContext) {
         if let Some(queue) = self.queue.take() {
             queue.drain(&queue, self.lane, context);
-            drop_quietly(queue); // Perhaps with a mapping's function and what it captured.
+            drop_quietly(queue); // The last reference drops a mapping's function and its captures.
         }
     }
 }
 
-// Without a name: a full pool does not discard it.
+// `Work::type_name` returns `None`, so a full pool does not discard drain tasks.
 impl Work for DrainTask {
     fn run(self, context: &TaskContext) -> TaskResult {
         execute_unseen(|| self.drain(context))
@@ -46,10 +46,10 @@ impl Drop for DrainTask {
     }
 }
 
-/// The drain tasks' side of a sub-queue.
+/// A sub-queue, as its drain tasks see it.
 pub(super) trait Drain: Send + Sync {
-    /// The body of a drain task of that lane, on a worker with that context. `this` is the queue.
+    /// Body of a drain task. `this` is the queue.
     fn drain(&self, this: &Arc<dyn Drain>, lane: usize, context: &TaskContext);
-    /// A drain task will not run.
+    /// Called for a drain task that will not run.
     fn abandon(&self, lane: usize);
 }

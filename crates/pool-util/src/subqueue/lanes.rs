@@ -1,37 +1,37 @@
-//! Where the drain tasks of a sub-queue are: how many each pool may have, has, and has on the way.
+//! Counts the drain tasks of a sub-queue, per pool.
 //!
-//! A multi-pool's members each have a *lane*. A drain task that waits for room anywhere has not
-//! chosen one; it is counted in an extra lane until it begins.
+//! Each member of a multi-pool has a *lane*. A drain task that waits for room at any member is counted in
+//! an extra lane until it begins.
 //!
 //! # Invariants
-//! 1. `drainers` and `starting` are the sums over the lanes, `limit` the sum over the members.
+//! 1. `drainers` and `starting` are the sums over all lanes; `limit` is the sum over the members.
 //! 2. A lane's `starting` is at most its `drainers`.
 
 /// The drain tasks of one pool.
 #[derive(Clone, Copy, Default)]
 struct Lane {
-    /// Drain tasks there may be at a time: as many as the pool has workers.
+    /// Most drain tasks at a time: the pool's number of workers.
     limit: usize,
-    /// Submitted, or about to be, and not ended.
+    /// Drain tasks that were reserved or submitted and have not ended.
     drainers: usize,
-    /// Those of them that have not looked for a piece yet.
+    /// Drain tasks that have not looked for a piece yet.
     starting: usize,
 }
 
 pub(super) struct Lanes {
-    /// That of a single pool: with it none is allocated.
+    /// The first member's lane. Inline, so that a single pool needs no allocation.
     first: Lane,
-    /// Those of the other members, and behind them the extra one.
+    /// Lanes of the other members, then the extra one.
     others: Box<[Lane]>,
     drainers: usize,
     starting: usize,
     limit: usize,
-    /// The member whose turn is next.
+    /// The member that the next reservation tries first.
     next: usize,
 }
 
 impl Lanes {
-    /// No drain tasks, and a limit for each member. There is one.
+    /// `limits` has an item per member, at least one.
     pub(super) fn new(mut limits: impl Iterator<Item = usize>) -> Self {
         let with_limit = |limit| Lane {
             limit,
@@ -68,7 +68,7 @@ impl Lanes {
         }
     }
 
-    /// A limit may be `usize::MAX`: as many as there are tasks.
+    /// Saturates, because the limit of an unlimited pool is `usize::MAX`.
     fn add_limits(&mut self) {
         let others = self.others.iter().map(|lane| lane.limit);
         self.limit = others.fold(self.first.limit, usize::saturating_add);
@@ -82,12 +82,10 @@ impl Lanes {
         self.starting
     }
 
-    /// Drain tasks there may be in all.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Number of pools.
     fn members(&self) -> usize {
         self.others.len().max(1)
     }
@@ -97,13 +95,12 @@ impl Lanes {
         lane.drainers < lane.limit
     }
 
-    /// Whether some pool may have another drain task.
     pub(super) fn have_space(&self) -> bool {
         (0..self.members()).any(|lane| self.has_space(lane))
     }
 
-    /// Counts another drain task, at the pool that has the fewest on the way; one that has a worker
-    /// free goes first. `None`: there are as many as there may be.
+    /// Counts another drain task and returns its lane: that of a member with a free worker, or else with
+    /// the fewest starting drain tasks. `None` if all members are at their limits.
     pub(super) fn reserve(&mut self, has_worker: impl Fn(usize) -> bool) -> Option<usize> {
         let members = self.members();
         if members == 1 {
@@ -123,7 +120,7 @@ impl Lanes {
         lane
     }
 
-    /// Whether a pool may have a drain task and has none on the way, though others have.
+    /// Whether some member is below its limit without a starting drain task while another has one.
     pub(super) fn has_idle_member(&self) -> bool {
         self.starting > 0 && (0..self.members()).any(|lane| self.is_idle(lane))
     }
@@ -132,7 +129,7 @@ impl Lanes {
         self.lane(lane).starting == 0 && self.has_space(lane)
     }
 
-    /// Counts a drain task at each such pool.
+    /// Counts a drain task at each member without a starting one, and returns their lanes.
     pub(super) fn reserve_at_idle_members(&mut self) -> Vec<usize> {
         let idle: Vec<usize> = (0..self.members())
             .filter(|&lane| self.is_idle(lane))
@@ -143,7 +140,7 @@ impl Lanes {
         idle
     }
 
-    /// A drain task that was reserved will wait for room anywhere: its new lane.
+    /// Moves a reserved drain task to the extra lane, because it waits for room at any member.
     pub(super) fn reserved_anywhere(&mut self, lane: usize) -> usize {
         let anywhere = self.others.len();
         self.lane_mut(lane).starting -= 1;
@@ -157,33 +154,32 @@ impl Lanes {
         self.lane_mut(to).drainers += 1;
     }
 
-    /// A drain task of that lane begins, on a worker of `here`.
+    /// Called when a drain task of `lane` looks for its first piece, on a worker of `here`.
     pub(super) fn begin(&mut self, lane: usize, here: usize) {
         self.lane_mut(lane).starting -= 1;
         self.starting -= 1;
         self.relocate(lane, here);
     }
 
-    /// A drain task that has begun goes to the end of its pool's queue.
+    /// Counts a drain task that has begun as starting again.
     pub(super) fn restart(&mut self, lane: usize) {
         self.lane_mut(lane).starting += 1;
         self.starting += 1;
     }
 
-    /// A drain task that has begun ends.
+    /// Uncounts a drain task that has begun.
     pub(super) fn end(&mut self, lane: usize) {
         self.lane_mut(lane).drainers -= 1;
         self.drainers -= 1;
     }
 
-    /// A drain task will not begin.
+    /// Uncounts a drain task that will not begin.
     pub(super) fn abandon(&mut self, lane: usize) {
         self.lane_mut(lane).starting -= 1;
         self.starting -= 1;
         self.end(lane);
     }
 
-    /// The pool has that many workers now.
     pub(super) fn tune(&mut self, lane: usize, limit: usize) {
         if limit != self.lane(lane).limit {
             self.lane_mut(lane).limit = limit;
@@ -191,7 +187,6 @@ impl Lanes {
         }
     }
 
-    /// Whether it has more drain tasks than it may have.
     pub(super) fn has_too_many(&self, lane: usize) -> bool {
         let lane = self.lane(lane);
         lane.drainers > lane.limit

@@ -1,4 +1,4 @@
-//! Where the drain tasks of a sub-queue run: one pool, or each of a multi-pool's members.
+//! The pools that run the drain tasks of a sub-queue: one pool, or the members of a multi-pool.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,14 +10,14 @@ use pool_core::{Closures, OnFull, SubmitError};
 
 use crate::subqueue::drain_task::DrainTask;
 
-/// How drain tasks get to a pool, or to any of several.
+/// Submits drain tasks to a pool, or to any member of a multi-pool.
 pub(super) trait Submitter: Send + Sync {
-    /// Submits a drain task, and waits for room if it has to. A refused one is dropped.
+    /// Submits a drain task, and waits for room at a full pool. A refused drain task is dropped.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// The reason of the refusal.
     fn submit(self: Arc<Self>, task: DrainTask) -> Result<(), SubmitError>;
-    /// As a future that waits for room.
+    /// Async version of `submit`.
     #[cfg(feature = "stream")]
     fn submit_async(self: Arc<Self>, task: DrainTask) -> Submission;
 }
@@ -41,19 +41,19 @@ impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
     }
 }
 
-/// The pool, or each of several.
+/// A pool that runs drain tasks.
 pub(super) trait Member: Send + Sync {
-    /// Submits a drain task if there is room. A refused one is dropped.
+    /// Submits a drain task if there is room. A refused drain task is dropped.
     fn offer(&self, task: DrainTask) -> Result<(), SubmitError>;
-    /// How many workers there may be.
+    /// Most workers.
     fn workers(&self) -> usize;
-    /// What else they are wanted for, and how many there may be.
+    /// Demand for the workers by other tasks, and the most workers.
     fn wanted(&self) -> (Demand, usize);
-    /// Whether it is a multi-pool's member with a worker free.
+    /// Whether this is a member of a multi-pool with a free worker.
     fn has_worker(&self) -> bool;
-    /// Whether its workers are wanted for other tasks than those they run. A hint, without the lock.
+    /// Whether other tasks want the workers. A hint, read without the lock.
     fn is_wanted(&self) -> bool;
-    /// Whether tasks with that context are its own.
+    /// Whether this pool runs tasks with this context.
     fn runs(&self, context: &TaskContext) -> bool;
 }
 
@@ -83,18 +83,16 @@ impl Member for PoolHandle {
     }
 }
 
-/// Where drain tasks run.
+/// The pools that run the drain tasks.
 pub(crate) struct Site {
-    /// Whose clock, panic hook and nesting limit hold.
+    /// The pool whose clock, panic hook and nesting limit apply.
     pub(super) pool: PoolHandle,
-    /// Submits to any member.
     pub(super) submitter: Arc<dyn Submitter>,
-    /// Those of a multi-pool. Empty: the pool.
+    /// Members of a multi-pool; empty for a single pool.
     pub(super) members: Box<[Box<dyn Member>]>,
 }
 
 impl Site {
-    /// The workers of what admits.
     pub(crate) fn of<A: Admit<Closures> + Send + Sync + 'static>(admit: &Arc<A>) -> Self {
         let members = admit.members().iter().cloned();
         Self {
@@ -113,24 +111,24 @@ impl Site {
         member.map_or(&self.pool, |member| &**member)
     }
 
-    /// The lane of the member whose worker has that context.
+    /// Lane of the member that runs tasks with this context.
     pub(super) fn lane_of(&self, context: &TaskContext) -> usize {
         let mut members = self.members.iter();
         members.position(|member| member.runs(context)).unwrap_or(0)
     }
 
-    /// `None` if the pool's clock has panicked, which is counted as a hook's panic.
+    /// `None` if the pool's clock panicked. The panic is counted as a hook's.
     pub(super) fn now(&self) -> Option<Instant> {
         self.pool.context().now()
     }
 
-    /// Whether a drain task might be accepted. Takes no lock.
+    /// A hint whether a drain task would be accepted. Takes no lock.
     pub(super) fn may_have_room(&self) -> bool {
         !self.members.is_empty() || !self.pool.is_full()
     }
 
-    /// How many drain tasks each member may have: in a forked child there are no workers, and a
-    /// thread that is not there may hold their pools' locks.
+    /// Most drain tasks of each member. 0 in a forked child, which has no workers and where threads of the
+    /// parent may hold the pools' locks.
     pub(super) fn limits(&self) -> impl Iterator<Item = usize> {
         let has_workers = self.pool.process().is_current();
         let lanes = 0..self.members.len().max(1);

@@ -1,4 +1,4 @@
-//! Drain tasks and their turns, on pools that only keep what is submitted.
+//! Drain tasks and their turns, on fake pools that only store the submitted tasks.
 
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
@@ -10,7 +10,6 @@ use pool_core::{ManualClock, Pool};
 use super::site::Member;
 use super::*;
 
-/// Pieces that come to nothing.
 struct Pieces(VecDeque<()>);
 
 impl Backlog for Pieces {
@@ -36,10 +35,10 @@ impl Backlog for Pieces {
     }
 }
 
-/// A pool that keeps what is submitted, has that many workers, and wants them for something.
+/// A pool that stores the submitted drain tasks, with a number of workers and a demand for them.
 struct Keeps {
     wanted: Lock<(Demand, usize)>,
-    /// Called as a drain task asks whether its worker is wanted.
+    /// Called when a drain task asks whether its worker is wanted.
     on_asked: OnceLock<Box<dyn Fn() + Send + Sync>>,
     tasks: Lock<Vec<DrainTask>>,
 }
@@ -87,7 +86,7 @@ impl Member for Arc<Keeps> {
     }
 }
 
-/// A pool at which each call panics.
+/// A pool whose `offer` panics.
 struct Panics;
 
 impl Member for Panics {
@@ -126,7 +125,7 @@ pub(crate) fn site_that_panics() -> Site {
     }
 }
 
-/// A queue of that many pieces, each of which is done by `run`, and its pool's clock.
+/// A queue of `pieces` pieces. `run` gets the pool's clock.
 fn queue(
     pool: &Arc<Keeps>,
     pieces: usize,
@@ -148,16 +147,15 @@ fn run(task: DrainTask) {
     task.drain(&TaskContext::bare());
 }
 
-/// A queue of three pieces, whose drain task has been run once, on this thread: how many pieces
-/// are left, how many drain tasks are there then, and whether each piece that ran could add
-/// another one.
+/// Runs the drain task of a queue of three pieces once on this thread. Returns the number of pieces left,
+/// the number of submitted drain tasks, and per piece that ran whether it could add another.
 fn after_one_task(demand: Demand) -> (usize, usize, Vec<bool>) {
     let (keeps, added) = (Keeps::new(demand, 1), Arc::new(Lock::new(Vec::new())));
     let itself = Arc::new(OnceLock::<Weak<SubQueue<Pieces>>>::new());
     let (adds, inner) = (Arc::clone(&added), Arc::clone(&itself));
     let queue = queue(&keeps, 2, move |_| {
         let queue = inner.get().and_then(Weak::upgrade);
-        let taken = queue.expect("it runs").offer(|_| ()); // As if one were added.
+        let taken = queue.expect("it runs").offer(|_| ());
         adds.lock().push(taken.is_ok());
     });
     assert!(itself.set(Arc::downgrade(&queue)).is_ok());
@@ -171,7 +169,7 @@ fn after_one_task(demand: Demand) -> (usize, usize, Vec<bool>) {
 }
 
 #[test]
-fn a_drain_task_that_nothing_else_waits_for_goes_on_to_the_end() {
+fn a_drain_task_without_competing_tasks_runs_all_pieces() {
     assert_eq!(after_one_task(Demand::None), (0, 0, vec![true; 3]));
 }
 
@@ -181,7 +179,7 @@ fn a_drain_task_leaves_its_worker_to_others_after_its_turn_and_comes_again() {
 }
 
 #[test]
-fn at_a_released_pool_what_was_added_is_done_and_nothing_is_added() {
+fn at_a_released_pool_added_pieces_run_and_further_ones_are_refused() {
     let expected = (0, 0, vec![true, false, false]);
     assert_eq!(after_one_task(Demand::Released), expected);
 }
@@ -220,7 +218,7 @@ fn a_turn_ends_with_the_piece_in_which_its_time_is_up() {
     queue.offer(|_| ()).expect("nothing was asked yet");
     run(keeps.task());
     assert_eq!((*ran.lock(), queue.pace().0), (1_000, LONGEST_TURN));
-    // By now a turn has many pieces. The fifth of them is long, and others wait.
+    // A turn now has many pieces. All from the fifth on are long, and other tasks wait.
     keeps.wanted.lock().0 = Demand::Others;
     queue
         .offer(|pieces| pieces.0.extend([(); 9]))
@@ -232,7 +230,7 @@ fn a_turn_ends_with_the_piece_in_which_its_time_is_up() {
 }
 
 #[test]
-fn a_drain_task_that_finds_no_piece_takes_one_that_comes_late_and_no_other_is_submitted_for_it() {
+fn a_drain_task_that_searches_takes_a_late_piece_and_no_other_is_submitted_for_it() {
     let ran = Arc::new(Lock::new(0));
     let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::None, 2));
     let queue = queue(&keeps, 1, move |_| *counter.lock() += 1);
@@ -268,7 +266,7 @@ fn a_piece_that_panics_is_settled_and_the_drain_task_goes_on() {
 }
 
 #[test]
-fn as_many_drain_tasks_are_there_as_the_pool_has_workers_when_a_turn_ends() {
+fn as_many_drain_tasks_as_workers_remain_when_a_turn_ends() {
     let keeps = Keeps::new(Demand::Others, 1);
     let queue = queue(&keeps, 100, |_| ());
     queue.offer(|_| ()).expect("nothing was asked yet");
@@ -277,7 +275,7 @@ fn as_many_drain_tasks_are_there_as_the_pool_has_workers_when_a_turn_ends() {
     *keeps.wanted.lock() = (Demand::None, 4);
     let first = keeps.task();
     *keeps.wanted.lock() = (Demand::Others, 4);
-    run(first); // It learns of the others, and leaves; the owner submits one for each piece.
+    run(first); // Reads the new number of workers, and leaves the worker to the other tasks.
     for _ in 0..9 {
         queue.offer(|_| ()).expect("as before");
     }
@@ -286,5 +284,5 @@ fn as_many_drain_tasks_are_there_as_the_pool_has_workers_when_a_turn_ends() {
     for _ in 0..4 {
         run(keeps.task());
     }
-    assert_eq!(tasks(), 2, "two of them have left for good");
+    assert_eq!(tasks(), 2, "two drain tasks have ended");
 }

@@ -1,19 +1,17 @@
-//! A group's tasks whose ends were not taken, in the order in which they were handed over.
-//!
-//! Not for: what they come to.
+//! The tasks of a group whose ends were not taken, in the order in which they were added.
 //!
 //! # Invariants
-//! 1. Occupied slots form one list by `older` and `newer`, from `oldest` to `newest`; free ones another
+//! 1. Occupied slots form a list by `older` and `newer`, from `oldest` to `newest`. Free slots form a list
 //!    by `newer`, from `free`.
-//! 2. A task's number is its slot, until it is removed, and a mark.
-//! 3. All tasks before `unhelped` were given out by [`next_unhelped`](Members::next_unhelped).
+//! 2. A task's number is its slot, plus the mark [`SUBMITTED`]. It is valid until the task is removed.
+//! 3. [`next_unhelped`](Members::next_unhelped) has returned all tasks before `unhelped`.
 
 use pool_core::internals::TaskRef;
 
-/// Slots that are kept once the last task has left.
+/// Most slots that are kept allocated when the last task is removed.
 const FEW: usize = 32;
 
-/// A number's mark of a task whose good end is passed over.
+/// Mark in the number of a task whose completion is skipped.
 const SUBMITTED: u32 = 1 << 31;
 
 /// No slot.
@@ -25,7 +23,6 @@ struct Slot {
     task: Option<TaskRef>,
 }
 
-/// See the [module](self).
 pub(super) struct Members {
     slots: Vec<Slot>,
     free: u32,
@@ -47,7 +44,7 @@ impl Members {
         }
     }
 
-    /// The number that the next task gets.
+    /// Returns the number of the next task.
     #[inline]
     pub(super) fn next_number(&self, is_submitted: bool) -> u32 {
         let at = match self.free {
@@ -58,7 +55,6 @@ impl Members {
         if is_submitted { at | SUBMITTED } else { at }
     }
 
-    /// Whether the good end of the task of that number is passed over.
     #[inline]
     pub(super) fn is_submitted(number: u32) -> bool {
         number & SUBMITTED != 0
@@ -91,7 +87,6 @@ impl Members {
         self.slots.get(at as usize)?.task.clone()
     }
 
-    /// Takes a task out.
     pub(super) fn remove(&mut self, number: u32) -> Option<TaskRef> {
         let at = number & !SUBMITTED;
         let slot = self.slots.get_mut(at as usize)?;
@@ -117,7 +112,7 @@ impl Members {
         Some(task)
     }
 
-    /// The oldest task that this has not given out, and its number.
+    /// Returns the oldest task that this function has not returned before, and its number.
     pub(super) fn next_unhelped(&mut self) -> Option<(u32, TaskRef)> {
         let at = self.unhelped;
         let slot = self.slots.get(at as usize)?;
@@ -126,7 +121,6 @@ impl Members {
         Some((at, task))
     }
 
-    /// All of them, the newest first.
     pub(super) fn newest_first(&self) -> Vec<TaskRef> {
         let mut at = self.newest;
         let tasks = std::iter::from_fn(|| {

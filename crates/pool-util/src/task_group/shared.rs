@@ -1,15 +1,14 @@
-//! A group without the type of its values, which stay in their cells until they are taken: compiled
-//! once.
+//! State of a group, without the type of its values, which stay in the tasks' cells. Compiled once.
 //!
-//! Neither lock is held while a task is cancelled, a value dropped or a waker called, which may all run
-//! user code. `taken` is locked before `state`.
+//! Neither lock is held while a task is cancelled, a value is dropped or a waker is called, because these
+//! may run user code. `taken` is locked before `state`.
 //!
 //! # Invariants, whenever the locks are free
-//! 1. A task of the group is in `members` until its end is moved to `taken` or passed over, or it is given
-//!    up. `pending` counts those of them that are not in `ended`.
-//! 2. While an owner waits, `ended` and `taken` are empty, and `pending` is not 0. One that waits for the
-//!    last end may have values in `ended`, whose drop runs no code.
-//! 3. An owner takes a task's value from the cell once it is in `ended`.
+//! 1. A task is in `members` until its end is moved to `taken` or skipped, or the group gives the task up.
+//!    `pending` counts the tasks in `members` that are not in `ended`.
+//! 2. While an owner waits, `ended` and `taken` are empty and `pending` is not 0. While an owner waits for
+//!    the last end, `ended` may contain values whose drop runs no code.
+//! 3. An owner takes a value from its cell only after the task is in `ended`.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -30,9 +29,9 @@ use super::members::Members;
 
 /// The end of a task of the group.
 pub(super) enum Ended {
-    /// The outcome is in its cell.
+    /// The outcome is in the task's cell.
     Task(TaskRef),
-    /// There is no cell.
+    /// An error without a cell.
     Error(JoinError),
 }
 
@@ -59,45 +58,45 @@ impl Ended {
     }
 }
 
-/// The same, in a group's list.
+/// An [`Ended`] in the list of a group.
 enum End {
     Task(u32),
-    /// It was not handed over, as the group has failed.
+    /// A task that was not accepted because the group had failed.
     Cancelled,
-    /// It was given up.
+    /// A task that the group gave up.
     WouldDeadlock,
 }
 
-/// What an owner waits for.
+/// The ends that wake an owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// A value or an error.
+    /// Any value or error.
     Next,
-    /// An error, many values, or that no task is left. For owners that drop the values, where that runs no code.
+    /// An error, [`ENOUGH`] values, or the end of the last task. For owners that drop values whose drop runs
+    /// no code.
     End,
 }
 
-/// Which ends cancel the rest.
+/// The ends that cancel the group.
 #[derive(Clone, Copy)]
 pub(super) enum Fails {
     Never,
-    /// Errors.
     Errors,
-    /// Errors, and values of which this is true. No user code.
+    /// Errors, and values for which the function returns `true`. The function is not user code.
     Values(fn(&dyn Any) -> bool),
 }
 
-/// Values that owners which wait for the last end leave lying, so that their number does not depend on
-/// that of the tasks.
+/// Number of values that wakes owners which wait for the last end. Bounds the number of values that are
+/// kept.
 const ENOUGH: usize = 256;
 
-/// Ends that an owner moves in one section.
+/// Most ends that an owner moves in one section.
 const BATCH: usize = 64;
 
 struct Owners {
     next: TicketList<Waiter>,
     end: TicketList<Waiter>,
-    /// Those that poll without a future of their own, by what tells wakers apart.
+    /// Wakers of `poll_next`, keyed by their data and vtable.
     polls: BTreeMap<(usize, usize), Waker>,
 }
 
@@ -143,34 +142,34 @@ impl State {
     }
 }
 
-/// A hint to owners that spin.
+/// Hint for owners that spin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Look {
     Nothing,
-    /// There is nothing to take, and one task is left.
+    /// There is no end to take, and one task is left.
     Last,
-    /// There is something to take.
+    /// There is an end to take.
     Some,
-    /// No task is left.
+    /// All tasks have ended.
     Over,
 }
 
 pub(super) struct Shared {
-    /// What owners have moved out of `ended`, all at once, so as to meet its lock less often.
+    /// Ends that owners moved out of `ended` in batches, to contend less for the lock of `state`.
     taken: Mutex<VecDeque<Ended>>,
     state: Mutex<State>,
-    /// A [`Look`]. Relaxed: an owner takes the lock to see.
+    /// A [`Look`]. Relaxed: owners take the lock before they act on it.
     hint: AtomicU8,
-    /// It has failed: what is handed over later is cancelled. Stored under the lock. Relaxed: no other memory is
-    /// read because of it.
+    /// Whether the group has failed, so that added tasks are cancelled. Stored under the lock. Relaxed: no
+    /// other memory is read because of it.
     has_failed: AtomicBool,
 }
 
-/// User code that a task's end brings: called where wakers may be.
+/// User code to run after a task's end, packed as a waker and called where wakers are.
 struct AfterEnd {
     owners: Mutex<Vec<Waker>>,
-    /// The rest of this group is to be cancelled.
+    /// The group to cancel.
     cancels: Option<Arc<Shared>>,
 }
 
@@ -217,14 +216,14 @@ impl Shared {
         self.state.lock().fails = fails;
     }
 
-    /// Tasks that have not ended, and ends that were not taken.
+    /// Number of tasks that have not ended, plus ends that were not taken.
     pub(super) fn len(&self) -> usize {
         let taken = self.taken.lock();
         let state = self.state.lock();
         taken.len() + state.ended.len() + state.pending
     }
 
-    /// Whether an owner that spins has something to look at.
+    /// Whether an owner that spins should look. A hint.
     pub(super) fn seems_ready(&self, until: Until) -> bool {
         let least = match until {
             Until::Next => Look::Some,
@@ -233,8 +232,8 @@ impl Shared {
         self.hint.load(Relaxed) >= least as u8
     }
 
-    /// Once the group has failed, what is handed over has ended, cancelled: no worker comes to see it, which
-    /// might start it before it is.
+    /// If the group has failed, records a cancelled task and returns `true`. Such a task is not submitted,
+    /// because a worker could start it before it is cancelled.
     pub(super) fn ends_at_once(self: &Arc<Self>) -> bool {
         let has_failed = self.has_failed.load(Relaxed);
         if has_failed {
@@ -244,18 +243,19 @@ impl Shared {
         has_failed
     }
 
-    /// Whether an owner waits for one task, as a join does: no others may end while it looks.
+    /// Whether one task is left. A hint: the owner then spins like a join, because no other task can end
+    /// meanwhile.
     pub(super) fn has_one_left(&self) -> bool {
         self.hint.load(Relaxed) == Look::Last as u8
     }
 
-    /// A task was accepted.
+    /// Adds an accepted task.
     pub(super) fn adopt(self: &Arc<Self>, handle: RawHandle, is_submitted: bool) {
         let listener: Arc<dyn Listener> = Arc::clone(self) as _;
         let task = handle.into_task();
         let mut state = self.state.lock();
         let number = state.members.next_number(is_submitted);
-        // Under the lock, so that the end finds the task counted.
+        // Under the lock, because the task may end at once, and its end has to find it counted.
         let ended = task.cell().listen(listener, number);
         let ended = ended.map(|is_error| (is_error, Arc::clone(task.cell())));
         state.members.insert(task);
@@ -284,7 +284,7 @@ impl Shared {
         }
     }
 
-    /// A task has ended.
+    /// Records the end of a task.
     fn keep_task(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
@@ -304,18 +304,18 @@ impl Shared {
             None
         };
         let user_code = self.keep(state, is_error, fails);
-        drop(passed_over); // It left nothing whose drop would be user code.
+        drop(passed_over); // A submitted task has no value, so this runs no user code.
         user_code
     }
 
-    /// There is an error in place of a task's end.
+    /// Records an error without a cell.
     fn keep_error(self: &Arc<Self>, mut state: MutexGuard<'_, State>, why: End) -> Option<Waker> {
         let fails = !matches!(state.fails, Fails::Never);
         state.ended.push_back(why);
         self.keep(state, true, fails)
     }
 
-    /// What has changed at an end: wakes threads. What is user code comes back.
+    /// Wakes the owners after an end was recorded. Returns the user code to run, as a waker.
     fn keep(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
@@ -330,7 +330,7 @@ impl Shared {
         let mut wakers = Vec::new();
         let look = state.look();
         if look < Look::Some || !state.owners.wait() {
-            drop(state); // Owners sleep on: there is more to come.
+            drop(state); // More tasks will end, so the owners keep sleeping.
         } else {
             let ends = look == Look::Over || is_error || state.ended.len() >= ENOUGH;
             let owners = &mut state.owners;
@@ -355,13 +355,14 @@ impl Shared {
         })))
     }
 
-    /// Cancels what has not started, the last ones first: how many. What runs is asked to stop.
+    /// Cancels the tasks that have not started, the newest first, and returns their number. Asks running
+    /// tasks to stop.
     pub(super) fn cancel(&self) -> usize {
         let tasks = self.state.lock().members.newest_first();
         tasks.into_iter().filter(TaskRef::cancel).count()
     }
 
-    /// Takes an end, `None` if there is none and none comes; or has `wait` enter a waiter.
+    /// Takes an end, or `None` if all were taken. If tasks are left, calls `wait` to enter a waiter.
     fn take_or<R>(&self, wait: impl FnOnce(&mut State) -> R) -> Result<Option<Ended>, R> {
         let mut taken = self.taken.lock();
         if let Some(ended) = taken.pop_front() {
@@ -386,31 +387,31 @@ impl Shared {
         Ok(taken.pop_front())
     }
 
-    /// An end that is there.
+    /// Takes an end if there is one.
     pub(super) fn take(&self) -> Poll<Option<Ended>> {
         self.take_or(|_| ()).map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Takes an end, or enters a waiter under this ticket.
+    /// Takes an end, or enters the waiter and returns its ticket.
     pub(super) fn take_or_wait(&self, until: Until, waiter: Waiter) -> Result<Option<Ended>, u64> {
         let mut waiter = Some(waiter);
         let taken = self.take_or(|state| {
             let waiter = waiter.take();
             waiter.map_or(0, |waiter| state.owners.of(until).push(waiter))
         });
-        drop_quietly(waiter); // Perhaps a waker: the locks are free.
+        drop_quietly(waiter); // It may be a waker: drop it without the locks.
         taken
     }
 
-    /// The waiter with this ticket waits no longer.
+    /// Removes the waiter with this ticket.
     pub(super) fn leave(&self, until: Until, ticket: u64) {
         let left = self.state.lock().owners.of(until).remove(ticket);
         drop_quietly(left);
     }
 
-    /// Takes an end, or has the waker of `context` called when there is one.
+    /// Takes an end, or enters the waker of `context`.
     pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Ended>> {
-        // A waker's clone is user code: before the lock.
+        // Before the lock is taken, because cloning a waker is user code.
         let mut waker = Some(context.waker().clone());
         let taken = self.take_or(|state| {
             let waker = waker.take()?;
@@ -428,7 +429,7 @@ impl Shared {
         taken
     }
 
-    /// Runs a task of the group that has not started, or gives it up. `false` if there is none.
+    /// Runs a task that has not started, or gives it up. Returns `false` if there is none.
     pub(super) fn help(self: &Arc<Self>) -> bool {
         loop {
             let unhelped = self.state.lock().members.next_unhelped();
@@ -446,7 +447,7 @@ impl Shared {
         }
     }
 
-    /// A task that may not be run here: it runs all the same, and its value is dropped.
+    /// Detaches a task that may not be run in place. A worker still runs it, and its value is dropped.
     fn give_up(self: &Arc<Self>, number: u32, task: &TaskRef) {
         if task.cell().detach_listener() {
             let mut state = self.state.lock();
@@ -458,8 +459,8 @@ impl Shared {
         }
     }
 
-    /// The group is dropped: cancels what has not started, and detaches the rest. Values and wakers are dropped
-    /// here, and not by the last task that ends.
+    /// Cancels and detaches all tasks when the group is dropped. Drops values and wakers on the calling
+    /// thread, so that the worker of the last task does not.
     pub(super) fn close(&self) {
         self.cancel();
         let mut taken = self.taken.lock();
@@ -496,7 +497,7 @@ mod tests {
     }
 
     #[testkit::test]
-    fn nothing_is_kept_of_a_submitted_task_that_has_ended_well() {
+    fn a_submitted_task_that_completes_leaves_nothing_in_the_group() {
         let pool = pool(&ManualClock::new());
         let group = pool.group::<()>();
         for _ in 0..100 {
@@ -511,7 +512,7 @@ mod tests {
     }
 
     #[testkit::test]
-    fn waits_that_give_up_leave_nothing_behind_however_many_wait() {
+    fn waits_that_give_up_leave_no_waiters_behind() {
         const WAITS: usize = 20_000;
         let clock = ManualClock::new();
         let (pool, gate) = (pool(&clock), Gate::new());
@@ -528,7 +529,7 @@ mod tests {
         for _ in 0..WAITS {
             futures.push(Box::pin(group.wait_async()));
         }
-        // 10,007 is a prime, so each future is met once.
+        // 10,007 is a prime that does not divide `WAITS`, so each future is polled twice.
         for n in 0..2 * WAITS {
             let future = &mut futures[n * 10_007 % WAITS];
             assert!(future.as_mut().poll(&mut context).is_pending());
@@ -572,7 +573,7 @@ mod tests {
                 let tell = tell.clone();
                 let next = move || tell.send(pool_core::internals::take_woken_joiner());
                 pool.submit(next).expect("it is open");
-                // More each time, so that the owner sleeps in the end.
+                // Yields more each round, until the owner is asleep.
                 (0..yields).for_each(|_| std::thread::yield_now());
                 gate.open();
             });

@@ -1,4 +1,4 @@
-//! What a wait for many ends comes to: the first error, once all have ended.
+//! Result of a wait for several tasks: the first error, after all have ended.
 
 use std::panic::resume_unwind;
 
@@ -18,7 +18,7 @@ impl<E> Tally<E> {
         }
     }
 
-    /// One more has ended as `look` says, which may drop its value.
+    /// Adds a task's outcome, which `look` returns. `look` may drop the value and panic.
     pub(super) fn add(&mut self, look: impl FnOnce() -> Result<(), E>) {
         let added = guarded(|| {
             let ended = look();
@@ -34,7 +34,7 @@ impl<E> Tally<E> {
         }
     }
 
-    /// Panics as the first destructor that did.
+    /// Continues the first panic of a destructor, if there was one.
     pub(super) fn outcome(self) -> Result<(), E> {
         match self.panicked {
             Some(payload) => {

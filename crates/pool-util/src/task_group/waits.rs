@@ -1,4 +1,4 @@
-//! How a group's owners wait: as threads, which run its tasks in place on an own worker, or as futures.
+//! Waits of a group's owners: threads, which run tasks in place on an own worker, and futures.
 
 use std::future::Future;
 use std::mem;
@@ -22,22 +22,22 @@ pub(super) struct Group {
     pub(super) shared: Arc<Shared>,
     pool: PoolHandle,
     expiry: Option<Expiry>,
-    /// An owner was told that this process is a forked child. Relaxed: it says nothing of other memory.
+    /// Whether `Forked` was returned once. Relaxed: no other memory is read because of it.
     has_told: AtomicBool,
 }
 
-/// When the waits cancel the group.
+/// The deadline of a group.
 struct Expiry {
     at: Instant,
-    /// Set for the waker of `cancels`, however many futures wait. Under its lock runs what a poll may run
-    /// anywhere, the clock's code and the clone of that waker, and nothing of the group.
+    /// One alarm for all futures, which wakes `cancels`. Its lock is held while the clock's code runs and
+    /// that waker is cloned, but not while tasks are cancelled.
     alarm: Mutex<Deadline>,
     cancels: Arc<Cancels>,
 }
 
-/// Cancels a group, once.
+/// Cancels a group once.
 struct Cancels {
-    /// Relaxed: the group's lock orders the rest.
+    /// Relaxed: the cancelling itself takes the group's lock.
     is_done: AtomicBool,
     shared: Arc<Shared>,
 }
@@ -78,8 +78,8 @@ impl Group {
     }
 
     /// # Errors
-    /// The next end in a forked child, where the locks may be held by threads that are not there: the
-    /// first time an error, and then none, so that no loop over the ends goes on for ever.
+    /// In a forked child, where threads of the parent may hold the locks, the value for `next` to return:
+    /// `Forked` once, then `None`, so that loops over `next` end.
     fn check_next(&self) -> Result<(), Option<Ended>> {
         self.pool.process().check(()).map_err(|()| {
             let has_told = self.has_told.swap(true, Relaxed);
@@ -95,7 +95,7 @@ impl Group {
         self.shared.cancel()
     }
 
-    /// Cancels the group, if its time has come: that, while it has not.
+    /// Cancels the group if its deadline has passed. Returns a deadline that is still to come.
     fn cancel_in_time(&self) -> Option<Instant> {
         let expiry = self.expiry.as_ref()?;
         if expiry.cancels.is_done.load(Relaxed) {
@@ -108,7 +108,7 @@ impl Group {
         None
     }
 
-    /// As [`cancel_in_time`](Self::cancel_in_time), and has the clock do it later.
+    /// Like [`cancel_in_time`](Self::cancel_in_time), and sets an alarm for a deadline that is still to come.
     fn cancel_by_alarm(&self) {
         if self.cancel_in_time().is_some()
             && let Some(expiry) = &self.expiry
@@ -117,7 +117,7 @@ impl Group {
             let clock = &**self.pool.clock();
             let has_passed = expiry.alarm.lock().has_passed(clock, &waker);
             if has_passed {
-                self.cancel_in_time(); // Or the clock has no thread for alarms: the next look does it.
+                self.cancel_in_time(); // If the clock has no alarm thread, the next look cancels.
             }
         }
     }
@@ -127,7 +127,6 @@ impl Group {
         next.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
     }
 
-    /// An end that is there.
     pub(super) fn try_next(&self) -> Option<Ended> {
         self.pool.process().check(()).ok()?;
         match self.shared.take() {
@@ -154,7 +153,7 @@ impl Group {
             if self.shared.has_one_left() {
                 look_before_join(ready);
             } else {
-                spin_until(JOIN_SPIN, ready); // More tasks end meanwhile, for one wake-up.
+                spin_until(JOIN_SPIN, ready); // More tasks may end meanwhile, which saves wake-ups.
             }
         }
         let parker = Parker::of_thread();
@@ -180,7 +179,7 @@ impl Group {
                 }
                 Some(when) => self.pool.clock().park_until(&parker, when),
             };
-            // Whatever has woken it: the parker is the thread's, which may wait for something else as well.
+            // Always, because the parker belongs to the thread and other waits of the thread may have unparked it.
             self.shared.leave(until, ticket);
             if !is_woken && deadline.is_some_and(|deadline| end.is_none_or(|end| deadline <= end)) {
                 self.cancel_in_time();
@@ -259,7 +258,7 @@ impl Drop for Group {
     }
 }
 
-/// An end of a group, as a future.
+/// Future of the next end.
 pub(super) struct Next<'a> {
     group: &'a Group,
     until: Until,
@@ -283,7 +282,7 @@ impl Future for Next<'_> {
         }
         self.group.cancel_by_alarm();
         self.leave();
-        // A waker's clone is user code: before the lock.
+        // Before the lock is taken, because cloning a waker is user code.
         let waiter = Waiter::Task(context.waker().clone());
         match self.group.shared.take_or_wait(self.until, waiter) {
             Ok(next) => Poll::Ready(next),
