@@ -97,6 +97,7 @@ mod executor;
 mod handle;
 pub mod internals;
 mod life;
+mod owner;
 mod plan;
 mod pool;
 mod request;

@@ -11,6 +11,7 @@ use pool_core::{Pool, TaskBuilder, Timeout, WaitError};
 use crate::base::{Base, Members};
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
+use crate::owner::Owner;
 use crate::request::{First, Request};
 use crate::retry::Retry;
 use crate::series::Series;
@@ -45,21 +46,6 @@ pub struct ScheduledPool<P = Pool> {
     pub(crate) owner: Arc<Owner>,
     /// Dropped after the owner, since it may be the last handle of the pool.
     pool: P,
-}
-
-/// Its drop releases the schedules. Only handles hold it; the timer thread holds the core.
-pub(crate) struct Owner {
-    pub(crate) core: Arc<Core<Members>>,
-    /// With their generations, because a rebooted pool must be left alone.
-    pub(crate) members: Members,
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        if self.members.process().is_current() {
-            self.core.release(false);
-        }
-    }
 }
 
 impl<P: Base> ScheduledPool<P> {

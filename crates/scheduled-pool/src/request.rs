@@ -9,8 +9,8 @@ use pool_core::internals::{Recorded, TaskOptions};
 use crate::body::{Body, Many, Once, Paced, Step};
 use crate::error::ScheduleError;
 use crate::handle::{ScheduledHandle, SeriesHandle};
+use crate::owner::Owner;
 use crate::plan::Plan;
-use crate::pool::Owner;
 use crate::retry::{Retry, Retrying};
 use crate::series::Series;
 

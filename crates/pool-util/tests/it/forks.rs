@@ -166,10 +166,10 @@ fn no_call_on_a_scope_waits_in_a_forked_child() {
                 "Scope::spawn" => lost(it.scope.spawn(|| ()).join());
                 "Scope::map" => map_refused(it.scope.map(0..3, |n| n).next().expect("an item"));
                 "Scope::try_map" => map_refused(it.scope.try_map(0..3, Err::<(), u8>).next().expect("an item"));
-                "ScopedTaskBuilder::submit" => {
+                "TaskBuilder::submit" => {
                     catch_unwind(AssertUnwindSafe(|| it.scope.task().name("n").submit(|| ()))).is_err()
                 };
-                "ScopedTaskBuilder::spawn" => lost(it.scope.task().name("n").spawn(|| ()).join());
+                "TaskBuilder::spawn" => lost(it.scope.task().name("n").spawn(|| ()).join());
                 "ScopedJoinHandle::join" => lost(it.handle.take().expect("it is there").join());
                 "ScopedJoinHandle::drop" => { drop(it.handle.take()); true };
                 "ScopedMap::next" => {
