@@ -41,7 +41,7 @@
 //! | [`TaskGroup::try_wait`] (of tasks that may fail) | as for `wait` | [`cancel_at`](TaskGroup::cancel_at), when the group is made | [`try_wait_async`](TaskGroup::try_wait_async) |
 //! | [`Map`]'s `next` | [`ready`](Map::ready) is not 0 | [`MapCanceller::cancel`], from another thread | `into_stream`, with the feature `stream` |
 //! | [`for_each`](PoolExt::for_each), [`try_for_each`](PoolExt::try_for_each) | `submit_batch` and a group | `try_for_each`: the first error ends it | `into_stream` of a [`map`](PoolExt::map) |
-//! | [`scope`](PoolExt::scope) | a group: a scope's tasks borrow, so it has to wait for them | [`start_before`](ScopedTaskBuilder::start_before), [`cancelled_by`](ScopedTaskBuilder::cancelled_by), for each task | a group |
+//! | [`scope`](PoolExt::scope) | a group: a scope's tasks borrow, so it has to wait for them | [`start_before`](pool_core::TaskBuilder::start_before), [`cancelled_by`](pool_core::TaskBuilder::cancelled_by), for each task | a group |
 //! | [`ScopedJoinHandle::join`] | [`is_finished`](ScopedJoinHandle::is_finished) | as for `scope` | a group's `next_async` |
 //! | [`invoke_any`](PoolExt::invoke_any) | a group | a group with `cancel_at` | [`invoke_any_async`](PoolExt::invoke_any_async) |
 

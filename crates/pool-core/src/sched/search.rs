@@ -10,7 +10,7 @@ const MOST_SHORT: u32 = 8;
 /// Chooses between whole and short searches, by the outcome of earlier ones.
 ///
 /// After a whole search in vain the next one is short; after another one in vain the next two, and so on up to
-/// [`MOST_SHORT`]. A search that finds work makes the next one whole.
+/// `MOST_SHORT`. A search that finds work makes the next one whole.
 // If work comes rarely, yields waste processor time and delay threads that have work.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct Searches(Backoff);

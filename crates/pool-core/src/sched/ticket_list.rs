@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 // So that short lists, which are the common case, are neither compacted nor reallocated.
 const FEW: usize = 32;
 
-/// See the [module documentation](self).
+/// Entries in order of arrival; each is removed by its ticket, in any order, at a constant cost.
 #[derive(Debug)]
 pub struct TicketList<T> {
     entries: VecDeque<(u64, Option<T>)>,

@@ -31,7 +31,7 @@ use crate::foreign::drop_quietly;
 
 /// A token that requests its holders to stop. Clones are the same token.
 ///
-/// Cancellation is cooperative: a task checks its token (or [`current`](crate::task::current)`().is_cancelled()`), or
+/// Cancellation is cooperative: a task checks its token (or [`current`](crate::current)`().is_cancelled()`), or
 /// waits for it instead of sleeping, and returns. A task that has not started is not run.
 ///
 /// A [`child`](Self::child) is cancelled with its parent, and can be cancelled alone. A cancelled token stays cancelled.

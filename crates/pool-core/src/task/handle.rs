@@ -160,7 +160,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// accepted futures, and may start a thread.
     ///
     /// A task that is running is asked to stop, and `false` is returned. The task sees the request through
-    /// [`current`](crate::task::current)`().is_cancelled()` and the tokens that it took from there. The value that it then
+    /// [`current`](crate::current)`().is_cancelled()` and the tokens that it took from there. The value that it then
     /// returns is its value.
     ///
     /// ```
