@@ -38,10 +38,6 @@ impl CarriedSpan {
     ///
     /// # Errors
     /// The payload of a panic.
-    #[cfg_attr(
-        not(feature = "tracing"),
-        expect(clippy::unused_self, reason = "nothing is carried")
-    )]
     #[inline]
     pub fn execute<T>(&self, run: impl FnOnce() -> Result<T, Payload>) -> Result<T, Payload> {
         #[cfg(feature = "tracing")]
