@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sync_shim::{Mutex, Timeout};
 
@@ -100,7 +100,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         }
     }
 
-    /// Pushes a job that is due at `when`: after a [`Duration`], or at a point in time. Blocks until the
+    /// Pushes a job that is due at `when`: after a [`Duration`](std::time::Duration), or at a point in time. Blocks until the
     /// store has committed it. Concurrent pushes of several threads share calls of the store, which increases
     /// their throughput.
     ///
@@ -162,7 +162,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ) -> Result<Put, PushError<T>> {
         let Shared { store, name, .. } = &**self.shared();
         let (key, text) = (Some(key.as_ref()), Some(schedule.as_str()));
-        let mut margin = Duration::ZERO;
+        let mut margin = std::time::Duration::ZERO;
         let entered = loop {
             // By the store's clock, which decides when the job is due.
             let first = store.turn(name, &[], None).and_then(|turn| {

@@ -1,5 +1,6 @@
 //! Several pools as one: a task goes to one of them, once.
 
+use anthill::multi_pool::MultiPoolExt;
 use anthill::{ManualClock, MultiPool, Pool};
 use sync_shim::model::{random_below, spawn};
 

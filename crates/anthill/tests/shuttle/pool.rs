@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use anthill::PoolExt;
 use anthill::{Capacity, JoinError, ManualClock, Pool, SubmitError, WaitError, WeakPool};
 use sync_shim::Mutex;
 use sync_shim::model::{random_below, spawn};

@@ -7,7 +7,6 @@
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
-#![expect(clippy::similar_names, reason = "a taker and what is taken")]
 
 mod ahead;
 mod calls;
