@@ -231,7 +231,7 @@ impl SpawnCell {
 
     /// Moves the value out if it is a `T`.
     #[expect(clippy::needless_pass_by_value, reason = "it can be taken once")]
-    pub fn take_value<T: 'static>(&self, stored: Stored) -> Option<T> {
+    pub(crate) fn take_value<T: 'static>(&self, stored: Stored) -> Option<T> {
         let mut place = None;
         // SAFETY: invariant 2: the owner of `stored`, which ends here, owns the value.
         unsafe { self.content(|content| content.take(&mut place)) };
@@ -241,7 +241,7 @@ impl SpawnCell {
 
     /// Drops the value. Panics if its destructor does.
     #[expect(clippy::needless_pass_by_value, reason = "who has it owns the value")]
-    pub fn drop_value(&self, stored: Stored) {
+    pub(crate) fn drop_value(&self, stored: Stored) {
         let Stored(()) = stored;
         // SAFETY: invariant 2: the owner of `stored`, which ends here, owned the value.
         unsafe { self.content(Content::clear) };
