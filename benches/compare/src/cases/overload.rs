@@ -1,6 +1,6 @@
 //! What becomes of tasks where twice as many come as can be done?
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,17 +31,20 @@ impl RefusingJob for Refusals<'_> {
     fn run<P: Refusing>(self, peer: &'static P) -> Report {
         gate::fill(peer, SHAPE.threads);
         let held: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(true)));
+        let begun: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
         // Their holders sleep, so that what is measured has the cores.
         let body = move || {
+            begun.fetch_add(1, Relaxed);
             while held.load(Relaxed) {
                 thread::sleep(Duration::from_millis(10));
             }
         };
-        // A thread may take its task a little later, and make room once more.
-        for _ in 0..5 {
+        // Each thread that takes its task makes room once more.
+        while begun.load(Relaxed) < SHAPE.threads {
             while peer.try_submit(body) {}
             thread::sleep(Duration::from_millis(1));
         }
+        while peer.try_submit(body) {}
         // A refusal counts as an end, so the same measurement serves.
         let submit = || {
             assert!(!peer.try_submit(task()), "it is full");
