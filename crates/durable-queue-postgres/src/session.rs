@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use durable_queue::internals::{Caller, SharedClock, Slots};
-use durable_queue::store::Result;
+use durable_queue::store::{Result, call_limit};
 use durable_queue::{ErrorKind, StoreError};
 use futures_core::Stream as _;
 use postgres::Row;
@@ -54,13 +54,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// hours.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// A pump's call ends within this part of the lease: a renewal is sent after a third of it, and one that has no
-/// answer can be sent again before the lease ends.
-const PART_OF_LEASE: u32 = 4;
-/// And it waits for locks for this part of that, so that the server says that nothing was done.
+/// A pump's call waits for locks for this part of its [limit](call_limit), so that the server reports that nothing was
+/// done.
 const PART_FOR_LOCKS: u32 = 2;
-/// A server has so long in any case.
-const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Our statements find their rows by indexes whatever the statistics say: a plan that was made when
 /// the tables were empty serves as well when they are full. And each statement sees what was
@@ -423,8 +419,7 @@ impl Sessions {
     /// A call, or several, of a pump, which leaves time for another before a lease ends. `lease`: that of a claim.
     pub(super) fn by_pump(&self, lease: Option<Duration>) -> By {
         let patience = lease.map_or(0, |lease| {
-            let patience = (lease / PART_OF_LEASE).max(LEAST_PATIENCE);
-            u64::try_from(patience.as_micros()).unwrap_or(u64::MAX)
+            u64::try_from(call_limit(lease).as_micros()).unwrap_or(u64::MAX)
         });
         // Relaxed: a number by itself.
         let mut known = self.patience.load(Relaxed);

@@ -14,7 +14,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use durable_queue::internals::{Caller, SharedClock, Slots};
-use durable_queue::store::Result;
+use durable_queue::store::{Result, call_limit};
 use redis::{Client, Cmd, Connection, RedisError, RedisResult, Value};
 use sync_shim::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use sync_shim::{Clock, Mutex};
@@ -30,12 +30,6 @@ const IDLE: Duration = Duration::from_secs(1);
 const IDLE_ANSWER: Duration = Duration::from_secs(5);
 /// How often a store that pushes asks whether the server deletes keys: its policy may be changed at any time.
 const POLICY_EVERY: Duration = Duration::from_secs(1);
-/// A call of a pump has this part of a lease. A lease is renewed after a third of it, so it has two more tries.
-const CALLS_PER_LEASE: u32 = 4;
-
-/// No call of a pump has less time than this, however short the leases.
-const SHORTEST: Duration = Duration::from_secs(1);
-
 /// How a session begins.
 #[derive(Clone)]
 pub(super) struct Connector {
@@ -176,7 +170,7 @@ impl Sessions {
         match need {
             Need::Quick => {
                 let lease = Duration::from_micros(self.shortest_lease.load(Relaxed)); // As above.
-                (lease / CALLS_PER_LEASE).max(SHORTEST)
+                call_limit(lease)
             }
             Need::Nothing | Need::Sure | Need::Push => Duration::MAX,
         }

@@ -301,11 +301,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
             drop_quietly(task);
             return Ok(());
         }
-        let accepted = match options {
-            None => self.host.admit().spawn_task(task, None, on_full),
-            Some(options) => self.host.admit().spawn_task(task, Some(options), on_full),
-        };
-        self.group.shared.adopt(accepted?.into_raw(), is_submitted);
+        let handle = self.host.admit().spawn_task(task, options, on_full)?;
+        self.group.shared.adopt(handle.into_raw(), is_submitted);
         Ok(())
     }
 

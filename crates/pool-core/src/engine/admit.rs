@@ -588,11 +588,11 @@ impl<R: Runner> Admit<R> for Core<R> {
     }
 
     fn waiting(self: &Arc<Self>) -> usize {
-        self.state.lock().wait_queue.len()
+        self.pool_handle().waiting()
     }
 
     fn capacity(self: &Arc<Self>) -> Capacity {
-        Capacity::from_bound(self.state.lock().capacity)
+        self.pool_handle().capacity()
     }
 
     fn free(self: &Arc<Self>) -> Option<usize> {
