@@ -42,7 +42,7 @@ use crate::keyed::lanes::{KeyHash, LaneId, Lanes};
 use crate::keyed::turn::Turn;
 use crate::permit::Permit;
 use crate::task::cell::SpawnCell;
-use crate::task::closures::{Closures, Plain, Recorded};
+use crate::task::closures::{Closures, Plain, Spawned};
 use crate::task::erased::{Task, Work};
 use crate::task::handle::JoinHandle;
 
@@ -120,7 +120,7 @@ pub struct Keyed<K, S = RandomState> {
 }
 
 struct Shared<K> {
-    core: Arc<Core<Closures>>,
+    core: Arc<Core>,
     shards: [CachePadded<Mutex<Lanes<K, Task>>>; SHARDS as usize],
 }
 
@@ -256,10 +256,10 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         async move {
             match permit.await {
                 Ok(permit) => {
-                    match shared.core.record_of_all() {
+                    match shared.core.record_of(None) {
                         None => shared.place_reserved(hash, key, Plain(task), permit),
                         Some(record) => {
-                            let work = Recorded::new(task, *record);
+                            let work = Spawned(SpawnCell::detached(Task::closure(task), record));
                             shared.place_reserved(hash, key, work, permit);
                         }
                     }
@@ -340,7 +340,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         async move {
             match permit.await {
                 Ok(permit) => {
-                    let cell = SpawnCell::new(task, shared.core.record_of_all());
+                    let cell = SpawnCell::new(task, shared.core.record_of(None));
                     let (work, handle) = handle::promise(&shared.core, cell);
                     shared.place_reserved(hash, key, work, permit);
                     Ok(JoinHandle::of(handle))
@@ -355,14 +355,20 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let refused = match self.shared.core.record_of_all() {
+        let refused = match self.shared.core.record_of(None) {
             None => match self.place(key, Plain(task), on_full) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused.map(|(key, work)| (key, work.0)),
             },
-            Some(record) => match self.place(key, Recorded::new(task, *record), on_full) {
+            Some(record) => match self.place(
+                key,
+                Spawned(SpawnCell::detached(Task::closure(task), record)),
+                on_full,
+            ) {
                 Ok(()) => return Ok(()),
-                Err(refused) => refused.map(|(key, work)| (key, work.take_back())),
+                Err(refused) => {
+                    refused.map(|(key, work)| (key, work.0.take_back::<Task>().into_body()))
+                }
             },
         };
         Err(refused)
@@ -378,7 +384,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let cell = SpawnCell::new(task, self.shared.core.record_of_all());
+        let cell = SpawnCell::new(task, self.shared.core.record_of(None));
         let (work, handle) = handle::promise(&self.shared.core, cell);
         match self.place(key, work, on_full) {
             Ok(()) => Ok(JoinHandle::of(handle)),

@@ -1,7 +1,9 @@
 //! The builder of pools.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +76,9 @@ pub const DEFAULT_NAME: &str = "pool";
     )
 )]
 pub struct Builder<R> {
-    runner: R,
+    /// The function of a typed pool.
+    function: Option<Arc<dyn Any + Send + Sync>>,
+    runs: PhantomData<fn() -> R>,
     name: String,
     capacity: Option<Capacity>,
     max_compensation: usize,
@@ -106,9 +110,10 @@ pub struct Builder<R> {
 }
 
 impl<R: Runner> Builder<R> {
-    pub(crate) fn new(runner: R) -> Self {
+    pub(crate) fn new(function: Option<Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
-            runner,
+            function,
+            runs: PhantomData,
             name: DEFAULT_NAME.to_owned(),
             capacity: None,
             max_compensation: 0,
@@ -547,12 +552,12 @@ impl<R: Runner> Builder<R> {
 
     /// Builds `count` pools that treat each other's workers as own workers. After an error, those
     /// already built have ended.
-    pub(crate) fn build_group(self, count: usize) -> Result<Vec<PoolHandle<R>>, BuildError>
+    pub(crate) fn build_group(self, count: usize) -> Result<Vec<PoolHandle>, BuildError>
     where
         R: Clone,
     {
         let group = unique_id();
-        let mut pools: Vec<PoolHandle<R>> = Vec::new();
+        let mut pools: Vec<PoolHandle> = Vec::new();
         for number in 0..count {
             let name = format!("{}-{number}", self.name);
             match self.clone().name(name).build_in(group, Some(number)) {
@@ -571,17 +576,17 @@ impl<R: Runner> Builder<R> {
     }
 
     /// `member` is the pool's index in its group.
-    fn build_in(self, group: u64, member: Option<usize>) -> Result<Arc<Core<R>>, BuildError> {
+    fn build_in(self, group: u64, member: Option<usize>) -> Result<Arc<Core>, BuildError> {
         let ahead = self.min_workers.max(self.prestart);
-        let (runner, context, config) = self.check()?;
+        let (context, config) = self.check()?;
         let load_stats = || Arc::new(LoadStats::new(config.capacity, config.depth));
         let member = member.map(|number| (number, load_stats()));
-        let core = Core::new(runner, context, config, group, member)?;
+        let core = Core::new(context, config, group, member)?;
         core.start_ahead(ahead).map_err(BuildError::NoThread)?;
         Ok(core)
     }
 
-    fn check(self) -> Result<(R, TaskContext, Config), BuildError> {
+    fn check(self) -> Result<(TaskContext, Config), BuildError> {
         let capacity = self.capacity.ok_or(BuildError::NoCapacity)?.bound();
         if capacity == 0 {
             return Err(BuildError::ZeroCapacity);
@@ -603,6 +608,7 @@ impl<R: Runner> Builder<R> {
         }
         let clock = self.clock.unwrap_or_else(default_clock);
         let context = TaskContext {
+            function: self.function,
             name: self.name.into(),
             panic_hook: self.panic_hook,
             task_hook: self.task_hook,
@@ -636,7 +642,7 @@ impl<R: Runner> Builder<R> {
             thread_gate: self.thread_gate,
             clock,
         };
-        Ok((self.runner, context, config))
+        Ok((context, config))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::task::handle::JoinHandle;
 
 /// Submitting tasks. A [`Pool`](crate::Pool) takes closures, a [`FuncPool`](crate::FuncPool) its
 /// function's arguments; see [`Accepts`].
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Hands over a task without a handle. Waits while the pool is full.
     ///
     /// A closure may return any value. It is dropped on the worker as a part of the task, as is a
@@ -52,7 +52,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().submit_task(task, self.on_full())
+        self.admit().submit_task::<R, _>(task, self.on_full())
     }
 
     /// As [`submit`](Self::submit), but refuses at a full pool. Never waits for room. If the pool
@@ -78,7 +78,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().submit_task(task, OnFull::Refuse)
+        self.admit().submit_task::<R, _>(task, OnFull::Refuse)
     }
 
     /// As [`submit`](Self::submit), but waits at most for a timeout or until a deadline. The limit
@@ -108,7 +108,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         R: Accepts<T>,
     {
         let deadline = self.deadline(timeout);
-        self.admit().submit_task(task, OnFull::Wait(deadline))
+        self.admit()
+            .submit_task::<R, _>(task, OnFull::Wait(deadline))
     }
 
     /// Async version of [`submit`](Self::submit): resolves once the task is accepted.
@@ -139,7 +140,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.admit()).submit_task_async(task, None)
+        Arc::clone(self.admit()).submit_task_async::<R, _>(task, None)
     }
 
     /// Hands over a task and returns a handle to its value. Waits as [`submit`](Self::submit) does.
@@ -165,7 +166,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().spawn_task(task, None, self.on_full())
+        self.admit().spawn_task::<R, _>(task, None, self.on_full())
     }
 
     /// As [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
@@ -188,7 +189,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().spawn_task(task, None, OnFull::Refuse)
+        self.admit().spawn_task::<R, _>(task, None, OnFull::Refuse)
     }
 
     /// As [`spawn`](Self::spawn), but waits at most for a timeout or until a deadline, as
@@ -205,7 +206,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         R: Accepts<T>,
     {
         let deadline = self.deadline(timeout);
-        self.admit().spawn_task(task, None, OnFull::Wait(deadline))
+        self.admit()
+            .spawn_task::<R, _>(task, None, OnFull::Wait(deadline))
     }
 
     /// Async version of [`spawn`](Self::spawn): resolves to the handle once the task is accepted;
@@ -232,7 +234,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.admit()).spawn_task_async(task, None)
+        Arc::clone(self.admit()).spawn_task_async::<R, _>(task, None)
     }
 }
 
@@ -243,7 +245,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
 /// before it, may still run destructors of thread-locals; [`Stats::ending`](crate::Stats::ending)
 /// counts the threads not yet joined. The futures can be awaited on any thread, but a task that
 /// blocks on one holds its own worker, and so waits for itself.
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Async version of [`wait_idle`](Self::wait_idle). Resolves once there has been an instant
     /// after its first poll at which no task was in flight.
     ///

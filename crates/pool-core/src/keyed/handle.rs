@@ -6,23 +6,22 @@ use std::sync::Arc;
 use sync_shim::{Clock, Process};
 
 use crate::engine::core::Core;
-use crate::engine::runner::Runner;
 use crate::sched::load::Outcome;
 use crate::task::cell::SpawnCell;
-use crate::task::closures::{Closures, Spawned};
+use crate::task::closures::Spawned;
 use crate::task::handle::{PoolRef, RawHandle};
 use crate::task::run::TaskContext;
 
 /// Returns the job of a cell, and its handle.
-pub(super) fn promise(core: &Arc<Core<Closures>>, cell: Arc<SpawnCell>) -> (Spawned, RawHandle) {
+pub(super) fn promise(core: &Arc<Core>, cell: Arc<SpawnCell>) -> (Spawned, RawHandle) {
     let pool = Arc::new(InLane(Arc::clone(core)));
     (Spawned(Arc::clone(&cell)), RawHandle::new(cell, pool))
 }
 
 /// The pool as seen by the handle of a task in a lane.
-struct InLane<R: Runner>(Arc<Core<R>>);
+struct InLane(Arc<Core>);
 
-impl<R: Runner> PoolRef for InLane<R> {
+impl PoolRef for InLane {
     fn context(&self) -> &TaskContext {
         self.0.context()
     }

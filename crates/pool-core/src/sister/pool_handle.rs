@@ -9,7 +9,6 @@ use sync_shim::{Clock, Process};
 
 use crate::config::Capacity;
 use crate::engine::core::Core;
-use crate::engine::runner::Runner;
 use crate::engine::wait::{Awaited, WaitFuture};
 use crate::error::{Closed, WaitError};
 use crate::sched::decide::Demand;
@@ -18,22 +17,21 @@ use crate::sched::load::Outcome;
 use crate::sched::state::State;
 use crate::sched::waiters::WaiterEntry;
 use crate::stats::Stats;
-use crate::task::closures::Closures;
 use crate::task::erased::{Task, Work};
 use crate::task::handle::PoolRef;
 use crate::task::run::{Resolve, TaskContext, TaskResult};
 
 /// A pool without an owner: keeps the pool in memory, but not open.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct PoolHandle<R: Runner = Closures>(pub(crate) Arc<Core<R>>);
+pub struct PoolHandle(pub(crate) Arc<Core>);
 
-impl<R: Runner> Clone for PoolHandle<R> {
+impl Clone for PoolHandle {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// The clock of all timeouts.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.config.clock
@@ -60,7 +58,7 @@ impl<R: Runner> PoolHandle<R> {
     /// Resolves once no task is in flight.
     pub fn wait_idle_async(
         &self,
-    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<> {
         WaitFuture::new(Arc::clone(&self.0), Awaited::Rest, None)
     }
 
@@ -69,7 +67,7 @@ impl<R: Runner> PoolHandle<R> {
         &self,
         generation: u64,
         deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<> {
         WaitFuture::new(Arc::clone(&self.0), Awaited::EndOf(generation), deadline)
     }
 
@@ -85,7 +83,7 @@ impl<R: Runner> PoolHandle<R> {
 }
 
 /// Figures, each read under the pool's lock.
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// Number of live workers.
     pub fn live(&self) -> usize {
         self.0.state.lock().live
@@ -140,7 +138,7 @@ impl<R: Runner> PoolHandle<R> {
 }
 
 /// Calls for a queue of pieces that a few of the pool's tasks drain.
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// The context that tasks run in: the pool's name, hooks and clock.
     pub fn context(&self) -> &TaskContext {
         PoolRef::context(&*self.0)
@@ -236,7 +234,7 @@ pub enum Entered {
     reason = "never leaves `scheduled-pool`"
 )]
 pub struct Queued {
-    core: Arc<Core<Closures>>,
+    core: Arc<Core>,
     entry: Arc<WaiterEntry<Task>>,
     number: u64,
 }

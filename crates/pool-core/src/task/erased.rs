@@ -1,9 +1,9 @@
 //! A type-erased task in one cache line.
 //!
-//! A value of up to seven words is stored inline, a larger one in a box (`pack.rs`).
+//! A value of up to seven words is stored inline, a larger one in a box.
 //!
 //! The table of a closure has four functions, which is the code size of each call site of a submit. Other kinds of work
-//! have a table of everything that a queue asks of its entries. Typed pools need no erasure: their entries have one type.
+//! have a table of everything that a queue asks of its entries.
 //!
 //! # Invariants
 //! 1. `space` was created by `put` for a `W` of the table's type, and holds it from `new` until the one call that takes
@@ -14,13 +14,14 @@
 use std::any::{TypeId, type_name};
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 use crate::foreign::drop_quietly;
 use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
-use crate::task::cell::Body;
+use crate::task::cell::{Body, SpawnCell};
+use crate::task::closures::Spawned;
+use crate::task::options::TaskRecord;
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// Work that can become a [`Task`] and is not a plain closure.
@@ -29,23 +30,23 @@ pub trait Work: Send + 'static {
     fn run(self, context: &TaskContext) -> TaskResult;
     /// Drops work that will not run. Does not unwind.
     fn release(self) -> TaskResult;
-    /// See [`Runner::seize`](crate::Runner). Work without a handle has no competing claim.
+    /// See [`Task::seize`]. Work without a handle has no competing claim.
     fn seize(&self, _why: Unrun) -> bool {
         true
     }
-    /// See [`Runner::priority_of`](crate::Runner).
+    /// Priority of the task, in a pool with priorities.
     fn priority(&self) -> Priority {
         Priority::Normal
     }
-    /// See [`Runner::name_of`](crate::Runner).
+    /// Name of the task for hooks. `None` if the task is not the user's alone and must not be discarded.
     fn type_name(&self) -> Option<&'static str> {
         None
     }
-    /// See [`Runner::given_name_of`](crate::Runner).
+    /// The name that the submitter gave the task.
     fn given_name(&self) -> Option<&str> {
         None
     }
-    /// See [`Runner::is_tombstone`](crate::Runner).
+    /// Whether the handle has removed the task, so that only its entry is left.
     fn is_tombstone(&self) -> bool {
         false
     }
@@ -73,7 +74,7 @@ struct Table {
 
 enum Kind {
     /// A closure. The function takes it out of the space, calls it and drops its value. May unwind.
-    Closure(unsafe fn(*mut Space)),
+    Closure(unsafe fn(*mut Space, &TaskContext)),
     Work(&'static WorkTable),
 }
 
@@ -133,7 +134,7 @@ impl Task {
         match task.table().kind {
             Kind::Closure(call) => context.execute_detached(task.table().name, || {
                 // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
-                unsafe { call(&raw mut task.space) }
+                unsafe { call(&raw mut task.space, context) }
             }),
             // SAFETY: the same.
             Kind::Work(work) => unsafe { (work.run)(&raw mut task.space, context) },
@@ -141,11 +142,11 @@ impl Task {
     }
 
     /// Calls a closure and drops its value. May unwind.
-    pub(crate) fn call(self) {
+    fn call(self, context: &TaskContext) {
         let mut task = ManuallyDrop::new(self);
         match task.table().kind {
             // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
-            Kind::Closure(call) => unsafe { call(&raw mut task.space) },
+            Kind::Closure(call) => unsafe { call(&raw mut task.space, context) },
             Kind::Work(_) => unreachable!("only closures are given records"),
         }
     }
@@ -164,6 +165,50 @@ impl Task {
         }
     }
 
+    /// Like [`release`](Self::release), and returns the body if it is a `B`.
+    pub(crate) fn release_body<B: Body>(self) -> (TaskResult, Option<B>) {
+        let other = match self.into_inner() {
+            Ok(body) => return (TaskResult::without_handle(Outcome::Released), Some(body)),
+            Err(other) => other,
+        };
+        let cell = match other.into_inner::<Spawned>() {
+            Ok(Spawned(cell)) => cell,
+            Err(other) => return (other.release(), None),
+        };
+        // The second one is a submitted task with a record.
+        let (mut body, mut plain) = (None::<B>, None::<Self>);
+        let result = cell.release(Some(&mut |content| {
+            content.take(&mut body);
+            content.take(&mut plain);
+        }));
+        (result, body.or_else(|| plain?.into_inner().ok()))
+    }
+
+    /// Stores the task with a record. It has no handle.
+    pub(crate) fn with_record(self, record: Box<TaskRecord>) -> Self {
+        Self::new(Spawned(SpawnCell::detached(self, record)))
+    }
+
+    /// Returns the body of a task that was refused.
+    pub(crate) fn into_body<B: Body>(self) -> B {
+        let body = self.without_record().into_inner();
+        body.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
+    }
+
+    fn without_record(self) -> Self {
+        match self.into_inner() {
+            Ok(Spawned(cell)) => cell.take_back(),
+            Err(plain) => plain,
+        }
+    }
+
+    /// Returns the function that names the body of a closure.
+    pub(crate) fn body_name(&self) -> fn() -> &'static str {
+        self.table().name
+    }
+
+    /// Claims the task for the section that removes it unstarted. Returns `false` if it holds no room any more, because its
+    /// handle has claimed it before.
     pub(crate) fn seize(&self, why: Unrun) -> bool {
         match self.table().kind {
             Kind::Closure(_) => true,
@@ -217,6 +262,19 @@ impl Task {
     }
 }
 
+/// The content of the cell of a submitted task with a record.
+impl Body for Task {
+    type Out = ();
+
+    fn call(self, context: &TaskContext) {
+        self.call(context);
+    }
+
+    fn name() -> &'static str {
+        type_name::<Self>()
+    }
+}
+
 /// Creates the job of a pool of closures that runs `work`.
 pub fn job_of(work: impl Work) -> Task {
     Task::new(work)
@@ -251,9 +309,9 @@ impl Table {
     const fn of_closure<B: Body>() -> Self {
         Self::of::<B>(
             B::name,
-            Kind::Closure(|space| {
+            Kind::Closure(|space, context| {
                 // SAFETY: as in `of`.
-                drop(unsafe { take::<B>(space) }.call());
+                drop(unsafe { take::<B>(space) }.call(context));
             }),
         )
     }
@@ -365,48 +423,6 @@ pub(crate) unsafe fn look<W>(space: &Space) -> &W {
     }
 }
 
-/// A value of a known type in a space.
-pub(crate) struct Packed<T> {
-    space: Space,
-    of: PhantomData<T>,
-}
-
-impl<T> Packed<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self {
-            space: put(value),
-            of: PhantomData,
-        }
-    }
-
-    /// Takes over the value in `space`.
-    ///
-    /// # Safety
-    /// The space must hold a `T` from [`put`], and must not be used afterwards.
-    #[inline]
-    pub(crate) unsafe fn of(space: *const Space) -> Self {
-        Self {
-            // SAFETY: the caller guarantees the type and that this is the last use.
-            space: unsafe { space.read() },
-            of: PhantomData,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn into_inner(self) -> T {
-        let mut packed = ManuallyDrop::new(self);
-        // SAFETY: `new` put a `T` there, and `ManuallyDrop` prevents a second drop of it.
-        unsafe { take(&raw mut packed.space) }
-    }
-}
-
-impl<T> Drop for Packed<T> {
-    fn drop(&mut self) {
-        // SAFETY: `new` put a `T` there; if `into_inner` had taken it, this would not run.
-        drop(unsafe { take::<T>(&raw mut self.space) });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -486,27 +502,6 @@ mod pack_tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    fn comes_back_and_is_dropped_once<const N: usize>() {
-        let token = Arc::new(());
-        let value = || (Arc::clone(&token), [7_u8; N]);
-
-        drop(Packed::new(value()));
-        assert_eq!(Arc::strong_count(&token), 1);
-
-        let (held, bytes) = Packed::new(value()).into_inner();
-        assert_eq!((Arc::strong_count(&token), bytes), (2, [7; N]));
-        drop(held);
-        assert_eq!(Arc::strong_count(&token), 1);
-    }
-
-    #[test]
-    fn a_packed_value_of_any_size_comes_back_whole_and_is_dropped_once() {
-        comes_back_and_is_dropped_once::<0>();
-        comes_back_and_is_dropped_once::<48>();
-        comes_back_and_is_dropped_once::<49>();
-        comes_back_and_is_dropped_once::<4096>();
-    }
-
     /// Sees only that there is a space: were its bytes taken for unchangeable, the change would get lost
     /// (in an optimized build; Miri says so in any).
     #[inline(never)]
@@ -521,11 +516,5 @@ mod pack_tests {
         change(&space);
         // SAFETY: it was put there, and the space is not used again.
         assert_eq!(unsafe { take::<Cell<usize>>(&raw mut space) }.get(), 5);
-    }
-
-    #[test]
-    fn a_packed_value_takes_a_cache_line_less_a_word_whatever_its_size() {
-        assert_eq!(size_of::<Packed<u8>>(), 56);
-        assert_eq!(size_of::<Packed<[u8; 4096]>>(), 56);
     }
 }

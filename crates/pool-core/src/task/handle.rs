@@ -15,7 +15,9 @@ use crate::error::JoinError;
 use crate::sched::load::Outcome;
 use crate::sched::spin::look_before_join;
 use crate::task::cell::{Claim, SpawnCell, Stored};
+use crate::task::closures::Spawned;
 use crate::task::current::Frame;
+use crate::task::erased::Task;
 use crate::task::promise::{self, Joined, Promised};
 use crate::task::run::TaskContext;
 
@@ -219,6 +221,11 @@ impl RawHandle {
 
     pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
         self.task().cell()
+    }
+
+    /// Creates the task's entry in a queue.
+    pub(crate) fn job(&self) -> Task {
+        Task::new(Spawned(Arc::clone(self.cell())))
     }
 
     /// Converts the handle without detaching the task. The caller detaches it or takes the outcome.

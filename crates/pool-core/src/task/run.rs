@@ -181,6 +181,8 @@ pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 /// The part of a pool that is needed to run a task.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskContext {
+    /// The function of a typed pool.
+    pub(crate) function: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) name: Arc<str>,
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Number of panics of hooks. Relaxed, because no other memory is read because of it.
@@ -197,6 +199,7 @@ impl TaskContext {
     /// Creates a context without a pool, for models.
     pub fn bare() -> Self {
         Self {
+            function: None,
             name: Arc::from("bare"),
             panic_hook: None,
             hook_panics: AtomicU64::new(0),
@@ -206,6 +209,12 @@ impl TaskContext {
             clock: default_clock(),
             stop: Arc::new(StopRequest::new()),
         }
+    }
+
+    /// Returns the function of a typed pool, if it is an `F`.
+    #[inline]
+    pub(crate) fn function<F: 'static>(&self) -> Option<&F> {
+        self.function.as_ref()?.downcast_ref()
     }
 
     /// Whether each submitted task needs a record, with or without options.
