@@ -4,9 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pool_core::internals::{
-    Admit, Awaited, Disposal, PoolHandle, RawHandle, WaitLimits,
-};
+use pool_core::internals::{Admit, Awaited, Disposal, PoolHandle, RawHandle, WaitLimits};
 use pool_core::{Cancelled, Capacity, Clock, OnFull, Stats, SubmitError, Task, TuneError};
 
 use crate::error::MultiWaitError;

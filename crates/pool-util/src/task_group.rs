@@ -301,7 +301,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
             drop_quietly(task);
             return Ok(());
         }
-        let handle = self.host.admit().spawn_task::<P::Runner, _>(task, options, on_full)?;
+        let handle = self
+            .host
+            .admit()
+            .spawn_task::<P::Runner, _>(task, options, on_full)?;
         self.group.shared.adopt(handle.into_raw(), is_submitted);
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::foreign::drop_quietly;
 use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
-use crate::task::erased::Work;
+use crate::task::erased::{Packed, Work};
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// A runner that calls closures: that of a [`Pool`](crate::Pool).
@@ -78,8 +78,9 @@ impl<T, R> Function<T, R> {
 }
 
 /// An argument of a typed pool's function.
+// Packed, so that a large argument stays in its box until the function is called.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct Argument<T, R>(pub(crate) T, PhantomData<fn() -> R>);
+pub struct Argument<T, R>(Packed<T>, PhantomData<fn() -> R>);
 
 impl<T: Send + 'static, R: Send + 'static> Body for Argument<T, R> {
     type Out = R;
@@ -88,7 +89,7 @@ impl<T: Send + 'static, R: Send + 'static> Body for Argument<T, R> {
     fn call(self, context: &TaskContext) -> R {
         let function: Option<&Function<T, R>> = context.function();
         let function = function.expect("a typed pool has a function of its arguments");
-        (function.0)(self.0)
+        (function.0)(self.0.into_inner())
     }
 
     fn name() -> &'static str {
@@ -102,11 +103,11 @@ impl<T: Send + 'static, R: Send + 'static> Accepts<T> for Func<T, R> {
 
     #[inline]
     fn body_of(argument: T) -> Argument<T, R> {
-        Argument(argument, PhantomData)
+        Argument(Packed::new(argument), PhantomData)
     }
 
     fn task_of(body: Argument<T, R>) -> T {
-        body.0
+        body.0.into_inner()
     }
 }
 

@@ -14,6 +14,7 @@
 use std::any::{TypeId, type_name};
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 use crate::foreign::drop_quietly;
@@ -423,6 +424,35 @@ pub(crate) unsafe fn look<W>(space: &Space) -> &W {
     }
 }
 
+/// A value of a known type in a space.
+pub(crate) struct Packed<T> {
+    space: Space,
+    of: PhantomData<T>,
+}
+
+impl<T> Packed<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            space: put(value),
+            of: PhantomData,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn into_inner(self) -> T {
+        let mut packed = ManuallyDrop::new(self);
+        // SAFETY: `new` put a `T` there, and `ManuallyDrop` prevents a second drop of it.
+        unsafe { take(&raw mut packed.space) }
+    }
+}
+
+impl<T> Drop for Packed<T> {
+    fn drop(&mut self) {
+        // SAFETY: `new` put a `T` there; if `into_inner` had taken it, this would not run.
+        drop(unsafe { take::<T>(&raw mut self.space) });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -502,6 +532,27 @@ mod pack_tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
+    fn comes_back_and_is_dropped_once<const N: usize>() {
+        let token = Arc::new(());
+        let value = || (Arc::clone(&token), [7_u8; N]);
+
+        drop(Packed::new(value()));
+        assert_eq!(Arc::strong_count(&token), 1);
+
+        let (held, bytes) = Packed::new(value()).into_inner();
+        assert_eq!((Arc::strong_count(&token), bytes), (2, [7; N]));
+        drop(held);
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn a_packed_value_of_any_size_comes_back_whole_and_is_dropped_once() {
+        comes_back_and_is_dropped_once::<0>();
+        comes_back_and_is_dropped_once::<48>();
+        comes_back_and_is_dropped_once::<49>();
+        comes_back_and_is_dropped_once::<4096>();
+    }
+
     /// Sees only that there is a space: were its bytes taken for unchangeable, the change would get lost
     /// (in an optimized build; Miri says so in any).
     #[inline(never)]
@@ -516,5 +567,11 @@ mod pack_tests {
         change(&space);
         // SAFETY: it was put there, and the space is not used again.
         assert_eq!(unsafe { take::<Cell<usize>>(&raw mut space) }.get(), 5);
+    }
+
+    #[test]
+    fn a_packed_value_takes_a_cache_line_less_a_word_whatever_its_size() {
+        assert_eq!(size_of::<Packed<u8>>(), 56);
+        assert_eq!(size_of::<Packed<[u8; 4096]>>(), 56);
     }
 }
