@@ -256,7 +256,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         async move {
             match permit.await {
                 Ok(permit) => {
-                    match shared.core.record_of(None) {
+                    match shared.core.context.record_of(None) {
                         None => shared.place_reserved(hash, key, Plain(task), permit),
                         Some(record) => {
                             let work = Spawned(SpawnCell::detached(Task::closure(task), record));
@@ -340,7 +340,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         async move {
             match permit.await {
                 Ok(permit) => {
-                    let cell = SpawnCell::new(task, shared.core.record_of(None));
+                    let cell = SpawnCell::new(task, shared.core.context.record_of(None));
                     let (work, handle) = handle::promise(&shared.core, cell);
                     shared.place_reserved(hash, key, work, permit);
                     Ok(JoinHandle::of(handle))
@@ -355,7 +355,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let refused = match self.shared.core.record_of(None) {
+        let refused = match self.shared.core.context.record_of(None) {
             None => match self.place(key, Plain(task), on_full) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused.map(|(key, work)| (key, work.0)),
@@ -384,7 +384,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let cell = SpawnCell::new(task, self.shared.core.record_of(None));
+        let cell = SpawnCell::new(task, self.shared.core.context.record_of(None));
         let (work, handle) = handle::promise(&self.shared.core, cell);
         match self.place(key, work, on_full) {
             Ok(()) => Ok(JoinHandle::of(handle)),

@@ -107,7 +107,7 @@ impl<R: Runner> Permit<R> {
         R: Accepts<T>,
     {
         let job = Task::closure(R::body_of(task));
-        let (job, _) = self.room.core.recorded(job, None);
+        let job = self.room.core.context.recorded(job);
         self.use_for(job);
     }
 
@@ -125,7 +125,7 @@ impl<R: Runner> Permit<R> {
     where
         R: Accepts<T>,
     {
-        let record = self.room.core.record_of(None);
+        let record = self.room.core.context.record_of(None);
         let handle = self.room.core.handle_of::<R, T>(task, record);
         self.use_for(handle.job());
         JoinHandle::of(handle)

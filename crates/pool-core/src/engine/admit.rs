@@ -28,6 +28,7 @@ use crate::task::cell::SpawnCell;
 use crate::task::erased::{Task, fits};
 use crate::task::handle::{JoinHandle, PoolRef, RawHandle};
 use crate::task::options::{TaskOptions, TaskRecord, WaitLimits};
+use crate::task::run::TaskContext;
 
 /// The part of a handle of a pool, or of several, that [`Admit`] needs.
 pub trait AdmitHandle {
@@ -58,8 +59,8 @@ pub trait Admit: Send + Sync + Sized + 'static {
     /// Refuses a call before its task becomes a job. The refusal has been counted.
     fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError>;
 
-    /// Whether each task has a record.
-    fn records_all(&self) -> bool;
+    /// Returns the context that tasks run in.
+    fn context(&self) -> &TaskContext;
 
     /// Returns the members of a multi-pool.
     fn members(&self) -> &[PoolHandle] {
@@ -213,22 +214,24 @@ pub trait Admit: Send + Sync + Sized + 'static {
                 return Ok(());
             }
         }
-        self.submit_body::<R, T>(body, None, on_full)
+        // On this frame, so that a refused job can be turned back into the task.
+        let mut job = Some(Task::closure(body));
+        let submitted = self.submit_job(&mut job, on_full);
+        submitted.map_err(|refused| give_back::<R, T>(refused, job))
     }
 
-    /// Submits a task with or without options, past the fast path.
-    fn submit_body<R, T>(
+    /// Submits a task with options.
+    fn submit_with_options<R, T>(
         self: &Arc<Self>,
-        body: R::Body,
-        options: Option<TaskOptions>,
+        task: T,
+        options: TaskOptions,
         on_full: OnFull,
     ) -> Result<(), SubmitError<T>>
     where
         R: Accepts<T>,
     {
-        // On this frame, so that a refused job can be turned back into the task.
-        let mut job = Some(Task::closure(body));
-        let submitted = self.submit_job(&mut job, options, on_full);
+        let mut job = Some(Task::closure(R::body_of(task)));
+        let submitted = self.submit_recorded(&mut job, options, on_full);
         submitted.map_err(|refused| give_back::<R, T>(refused, job))
     }
 
@@ -243,12 +246,12 @@ pub trait Admit: Send + Sync + Sized + 'static {
     where
         R: Accepts<T>,
     {
-        match self.record_if_accepted(options, on_full) {
-            Ok(record) => self
-                .spawn_in_cell::<R, T>(task, record, on_full)
-                .map(JoinHandle::of),
-            Err(refused) => Err(refused.with_task(task)),
+        if let Err(refused) = self.refuses_with(options.as_ref(), on_full) {
+            return Err(refused.with_task(task));
         }
+        let record = self.context().record_of(options);
+        let spawned = self.spawn_in_cell::<R, T>(task, record, on_full);
+        spawned.map(JoinHandle::of)
     }
 
     /// Moves the task into its cell and spawns it.
@@ -289,7 +292,11 @@ pub trait Admit: Send + Sync + Sized + 'static {
     where
         R: Accepts<T>,
     {
-        let (job, cancelled) = self.recorded(Task::closure(R::body_of(task)), options);
+        let (mut job, mut cancelled) = (Task::closure(R::body_of(task)), None);
+        if let Some(record) = self.context().record_of(options) {
+            cancelled = record.limits().cancelled();
+            job = job.with_record(record);
+        }
         Answered {
             future: self.admit_async(job, cancelled),
             answer: Some(|admitted: Admitted| match admitted {
@@ -309,7 +316,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         // The handle exists before the wait, so that dropping the future after the job was accepted detaches the task.
-        let record = self.record_of(options);
+        let record = self.context().record_of(options);
         let cancelled = record
             .as_ref()
             .and_then(|record| record.limits().cancelled());
@@ -330,17 +337,28 @@ pub trait Admit: Send + Sync + Sized + 'static {
         }
     }
 
-    /// Submits a job with or without options. A refused job stays in `job`.
+    /// Submits the job of a task without options. A refused job stays in `job`.
     #[inline(never)]
     fn submit_job(
         self: &Arc<Self>,
         job: &mut Option<Task>,
-        options: Option<TaskOptions>,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
-        let Some(record) = self.record_if_accepted(options, on_full)? else {
-            return self.admit_job(job, on_full, None).map(drop);
-        };
+        self.refuses(on_full)?;
+        *job = job.take().map(|job| self.context().recorded(job));
+        self.admit_job(job, on_full, None).map(drop)
+    }
+
+    /// Like [`submit_job`](Self::submit_job), with options.
+    #[inline(never)]
+    fn submit_recorded(
+        self: &Arc<Self>,
+        job: &mut Option<Task>,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), SubmitError> {
+        self.refuses_with(Some(&options), on_full)?;
+        let record = Box::new(TaskRecord::new(options, self.context()));
         let limits = record.limits();
         *job = job.take().map(|job| job.with_record(record));
         self.admit_job(job, on_full, Some(&limits)).map(drop)
@@ -368,41 +386,17 @@ pub trait Admit: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Refuses the call or creates the record of its task, if it needs one.
-    fn record_if_accepted(
-        self: &Arc<Self>,
-        options: Option<TaskOptions>,
+    /// Like [`refuses`](Self::refuses), for a task with or without options.
+    fn refuses_with(
+        &self,
+        options: Option<&TaskOptions>,
         on_full: OnFull,
-    ) -> Result<Option<Box<TaskRecord>>, SubmitError> {
-        if options.as_ref().is_some_and(TaskOptions::is_cancelled) {
+    ) -> Result<(), SubmitError> {
+        if options.is_some_and(TaskOptions::is_cancelled) {
             self.count_unoffered();
             return Err(SubmitError::Cancelled(()));
         }
-        self.refuses(on_full)?;
-        Ok(self.record_of(options))
-    }
-
-    /// Creates the record of a task, if it needs one.
-    fn record_of(self: &Arc<Self>, options: Option<TaskOptions>) -> Option<Box<TaskRecord>> {
-        let needed = options.is_some() || self.records_all();
-        let record = || TaskRecord::new(options.unwrap_or_default(), &self.pool_handle().0.context);
-        needed.then(|| Box::new(record()))
-    }
-
-    /// Adds the record that the job needs, for callers that hold room or wait for it asynchronously. Also returns the
-    /// token that ends the wait.
-    fn recorded(
-        self: &Arc<Self>,
-        job: Task,
-        options: Option<TaskOptions>,
-    ) -> (Task, Option<Cancelled>) {
-        match self.record_of(options) {
-            Some(record) => {
-                let cancelled = record.limits().cancelled();
-                (job.with_record(record), cancelled)
-            }
-            None => (job, None),
-        }
+        self.refuses(on_full)
     }
 }
 
@@ -467,8 +461,8 @@ impl Admit for Core {
     }
 
     #[inline]
-    fn records_all(&self) -> bool {
-        self.records_all()
+    fn context(&self) -> &TaskContext {
+        &self.context
     }
 
     fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, Task>) {

@@ -22,7 +22,7 @@ use crate::sched::load::LoadStats;
 use crate::sister::pool_handle::PoolHandle;
 use crate::task::current::StopRequest;
 use crate::task::hook::TaskHook;
-use crate::task::run::{PanicHook, TaskContext, TaskPanic};
+use crate::task::run::{Around, Hooked, PanicHook, Recording, TaskContext, TaskPanic};
 
 /// Default idle time after which a worker ends.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -97,7 +97,8 @@ pub struct Builder<R> {
     stack_size: Option<usize>,
     drop_policy: DropPolicy,
     panic_hook: Option<Arc<PanicHook>>,
-    task_hook: Option<Arc<dyn TaskHook>>,
+    task_hook: Option<Arc<dyn Around>>,
+    recording: Option<&'static Recording>,
     #[cfg(feature = "tracing")]
     carries_span: bool,
     thread_name: Option<Arc<ThreadName>>,
@@ -133,6 +134,7 @@ impl<R: Runner> Builder<R> {
             drop_policy: DropPolicy::default(),
             panic_hook: None,
             task_hook: None,
+            recording: None,
             #[cfg(feature = "tracing")]
             carries_span: false,
             thread_name: None,
@@ -446,7 +448,8 @@ impl<R: Runner> Builder<R> {
     /// With a task hook each submitted task costs an allocation, as a spawned one does, to store
     /// the time of its submission.
     pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
-        self.task_hook = Some(Arc::new(hook));
+        self.task_hook = Some(Arc::new(Hooked(Box::new(hook))));
+        self.recording = Some(Recording::ALL);
         self
     }
 
@@ -456,6 +459,9 @@ impl<R: Runner> Builder<R> {
     #[cfg(feature = "tracing")]
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;
+        if carry {
+            self.recording = Some(Recording::ALL);
+        }
         self
     }
 
@@ -612,6 +618,7 @@ impl<R: Runner> Builder<R> {
             name: self.name.into(),
             panic_hook: self.panic_hook,
             task_hook: self.task_hook,
+            recording: self.recording,
             #[cfg(feature = "tracing")]
             carries_span: self.carries_span,
             hook_panics: AtomicU64::new(0),

@@ -315,7 +315,7 @@ where
         on_full: OnFull,
     ) -> Self::Submitted {
         self.admit()
-            .submit_body::<P::Runner, _>(P::Runner::body_of(task), Some(options), on_full)
+            .submit_with_options::<P::Runner, _>(task, options, on_full)
     }
 }
 

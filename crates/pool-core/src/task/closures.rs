@@ -9,7 +9,7 @@ use crate::foreign::drop_quietly;
 use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
-use crate::task::erased::{Packed, Work};
+use crate::task::erased::{Packed, Task, Work};
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// A runner that calls closures: that of a [`Pool`](crate::Pool).
@@ -176,6 +176,10 @@ impl Work for Spawned {
 
     fn seize(&self, why: Unrun) -> bool {
         self.0.seize(why)
+    }
+
+    fn without_record(self) -> Task {
+        self.0.take_back()
     }
 
     fn priority(&self) -> Priority {

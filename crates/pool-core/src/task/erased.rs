@@ -35,6 +35,13 @@ pub trait Work: Send + 'static {
     fn seize(&self, _why: Unrun) -> bool {
         true
     }
+    /// Takes the task of a submit out of the cell that it shares with its record.
+    fn without_record(self) -> Task
+    where
+        Self: Sized,
+    {
+        Task::new(self)
+    }
     /// Priority of the task, in a pool with priorities.
     fn priority(&self) -> Priority {
         Priority::Normal
@@ -80,9 +87,10 @@ enum Kind {
 }
 
 struct WorkTable {
-    /// This and `release` take the work out of the space.
+    /// This, `release` and `without_record` take the work out of the space.
     run: unsafe fn(*mut Space, &TaskContext) -> TaskResult,
     release: unsafe fn(*mut Space) -> TaskResult,
+    without_record: unsafe fn(*mut Space) -> Task,
     /// These borrow the work in place.
     seize: unsafe fn(&Space, Unrun) -> bool,
     type_name: unsafe fn(&Space) -> Option<&'static str>,
@@ -197,9 +205,13 @@ impl Task {
     }
 
     fn without_record(self) -> Self {
-        match self.into_inner() {
-            Ok(Spawned(cell)) => cell.take_back(),
-            Err(plain) => plain,
+        match self.table().kind {
+            Kind::Closure(_) => self,
+            Kind::Work(work) => {
+                let mut task = ManuallyDrop::new(self);
+                // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
+                unsafe { (work.without_record)(&raw mut task.space) }
+            }
         }
     }
 
@@ -332,6 +344,10 @@ impl WorkTable {
             release: |space| {
                 // SAFETY: as in `run`.
                 unsafe { take::<W>(space) }.release()
+            },
+            without_record: |space| {
+                // SAFETY: as in `run`.
+                unsafe { take::<W>(space) }.without_record()
             },
             // SAFETY: as in `run`; the work stays in the space.
             seize: |space, why| unsafe { look::<W>(space) }.seize(why),

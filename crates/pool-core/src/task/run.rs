@@ -15,7 +15,9 @@ use crate::foreign::{Payload, discard, guarded};
 use crate::sched::load::Outcome;
 use crate::task::cell::SpawnCell;
 use crate::task::current::StopRequest;
+use crate::task::erased::Task;
 use crate::task::hook::{Label, TaskEnd, TaskHook, TaskOutcome, TaskStart};
+use crate::task::options::{TaskOptions, TaskRecord};
 
 impl Outcome {
     /// Whether the end of the task was counted before its worker's section.
@@ -187,7 +189,9 @@ pub struct TaskContext {
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Number of panics of hooks. Relaxed, because no other memory is read because of it.
     pub(crate) hook_panics: AtomicU64,
-    pub(crate) task_hook: Option<Arc<dyn TaskHook>>,
+    pub(crate) task_hook: Option<Arc<dyn Around>>,
+    /// Set if each task has a record.
+    pub(crate) recording: Option<&'static Recording>,
     /// Whether the submitter's span is entered around its task.
     #[cfg(feature = "tracing")]
     pub(crate) carries_span: bool,
@@ -204,6 +208,7 @@ impl TaskContext {
             panic_hook: None,
             hook_panics: AtomicU64::new(0),
             task_hook: None,
+            recording: None,
             #[cfg(feature = "tracing")]
             carries_span: false,
             clock: default_clock(),
@@ -219,11 +224,7 @@ impl TaskContext {
 
     /// Whether each submitted task needs a record, with or without options.
     pub(crate) fn records_all(&self) -> bool {
-        #[cfg(feature = "tracing")]
-        if self.carries_span {
-            return true;
-        }
-        self.task_hook.is_some()
+        self.recording.is_some()
     }
 
     /// Converts the panic of a task into the error that its handle returns.
@@ -283,10 +284,10 @@ impl TaskContext {
         task: &mut dyn FnMut(),
     ) -> Result<(), Payload> {
         // USER CODE: a task and the drop of its captures. It occupies its worker. A panic is caught and counted.
-        let run = || guarded(task).inspect_err(|payload| self.report(label, &**payload));
+        let mut run = || guarded(&mut *task).inspect_err(|payload| self.report(label, &**payload));
         match &self.task_hook {
             None => run(),
-            Some(hook) => self.execute_hooked(&**hook, label, run),
+            Some(hook) => hook.execute(self, label, &mut run),
         }
     }
 
@@ -367,20 +368,32 @@ fn log_panic(panic: &TaskPanic<'_>) {
     }
 }
 
-/// Calls of the task hook.
-impl TaskContext {
+/// The calls of an installed task hook. An object, so that programs without a task hook do not contain them.
+pub(crate) trait Around: Send + Sync {
     /// Runs a task between the two calls of the hook.
-    #[cold]
-    fn execute_hooked(
+    fn execute(
         &self,
-        hook: &dyn TaskHook,
+        context: &TaskContext,
         label: Label<'_>,
-        task: impl FnOnce() -> Result<(), Payload>,
+        task: &mut dyn FnMut() -> Result<(), Payload>,
+    ) -> Result<(), Payload>;
+    /// Calls the hook for a task that was not run.
+    fn not_run(&self, context: &TaskContext, label: Label<'_>, outcome: TaskOutcome);
+}
+
+pub(crate) struct Hooked(pub(crate) Box<dyn TaskHook>);
+
+impl Around for Hooked {
+    fn execute(
+        &self,
+        context: &TaskContext,
+        label: Label<'_>,
+        task: &mut dyn FnMut() -> Result<(), Payload>,
     ) -> Result<(), Payload> {
-        let began = self.now();
-        let start = self.start_of(label, began);
+        let began = context.now();
+        let start = context.start_of(label, began);
         // USER CODE: a task hook. Part of the task.
-        self.call_hook(|| hook.before(&start));
+        context.call_hook(|| self.0.before(&start));
         let ran = task();
         let outcome = if ran.is_ok() {
             TaskOutcome::Returned
@@ -389,26 +402,62 @@ impl TaskContext {
         };
         let end = TaskEnd {
             start,
-            ran: since(began, self.now()).unwrap_or_default(),
+            ran: since(began, context.now()).unwrap_or_default(),
             outcome,
         };
         // USER CODE: a task hook, as part of the task.
-        self.call_hook(|| hook.after(&end));
+        context.call_hook(|| self.0.after(&end));
         ran
     }
 
-    /// Calls the hook for a task that was not run.
-    pub(crate) fn not_run(&self, label: Label<'_>, outcome: TaskOutcome) {
-        let Some(hook) = &self.task_hook else {
-            return;
-        };
+    fn not_run(&self, context: &TaskContext, label: Label<'_>, outcome: TaskOutcome) {
         let end = TaskEnd {
-            start: self.start_of(label, self.now()),
+            start: context.start_of(label, context.now()),
             ran: Duration::ZERO,
             outcome,
         };
         // USER CODE: a task hook, as part of the task.
-        self.call_hook(|| hook.after(&end));
+        context.call_hook(|| self.0.after(&end));
+    }
+}
+
+/// Gives each task a record. A table, so that programs whose tasks have none do not contain this.
+pub(crate) struct Recording {
+    /// Creates the record of a task without options.
+    pub(crate) record: fn(&TaskContext) -> Box<TaskRecord>,
+    /// See [`Task::with_record`].
+    pub(crate) add: fn(Task, Box<TaskRecord>) -> Task,
+}
+
+impl Recording {
+    pub(crate) const ALL: &'static Self = &Self {
+        record: |context| Box::new(TaskRecord::new(TaskOptions::default(), context)),
+        add: Task::with_record,
+    };
+}
+
+impl TaskContext {
+    /// Creates the record of a task, if it needs one.
+    pub(crate) fn record_of(&self, options: Option<TaskOptions>) -> Option<Box<TaskRecord>> {
+        match options {
+            Some(options) => Some(Box::new(TaskRecord::new(options, self))),
+            None => self.recording.map(|all| (all.record)(self)),
+        }
+    }
+
+    /// Adds the record that a task without options needs.
+    pub(crate) fn recorded(&self, task: Task) -> Task {
+        match self.recording {
+            None => task,
+            Some(all) => (all.add)(task, (all.record)(self)),
+        }
+    }
+
+    /// Calls the hook for a task that was not run.
+    pub(crate) fn not_run(&self, label: Label<'_>, outcome: TaskOutcome) {
+        if let Some(hook) = &self.task_hook {
+            hook.not_run(self, label, outcome);
+        }
     }
 
     fn start_of<'a>(&'a self, label: Label<'a>, now: Option<Instant>) -> TaskStart<'a> {
