@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
@@ -15,8 +15,9 @@ use sync_shim::{Clock, Parker, Process, ThreadParker};
 
 use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
-use crate::engine::life::Discards;
+use crate::engine::life::{Discarding, Discards};
 use crate::engine::worker;
+use crate::engine::worker_state::WorkerState;
 use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::sched::decide::{Admission, Caller, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
@@ -28,6 +29,7 @@ use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::sched::workers::{Gone, WorkerCell};
 use crate::stats::Stats;
+use crate::task::current::Compensate;
 use crate::task::erased::Task;
 use crate::task::handle::PoolRef;
 use crate::task::options::WaitLimits;
@@ -44,6 +46,7 @@ pub struct Core {
     refused: StripedCounter,
     pub(crate) context: TaskContext,
     pub(crate) config: Config,
+    pub(crate) installed: Installed,
     /// Identifies the pool's own workers. Members of a `MultiPool` share one group.
     pub(crate) group: u64,
     /// The figures that a `MultiPool` reads without the lock.
@@ -52,6 +55,33 @@ pub struct Core {
     process: Process,
     /// The same, or `NONE` if each task has a record. One comparison thus tells a plain call that neither applies.
     pub(crate) plain_process: Process,
+}
+
+/// Code that a builder's setter installs. A program does not contain that of the setters that it does not call.
+#[derive(Clone)]
+pub(crate) struct Installed {
+    /// Per-worker state of a [`FuncPool`](crate::FuncPool).
+    pub(crate) worker_state: Option<Arc<dyn WorkerState>>,
+    /// Ends the pool as its last handle is dropped. Does not unwind.
+    pub(crate) end: fn(&Arc<Core>),
+    /// Runs a worker until its end. Does not unwind.
+    pub(crate) live: fn(&Arc<Core>, &Arc<WorkerCell>),
+    /// Returns the pool as a blocking task sees it.
+    pub(crate) compensate: fn(&Arc<Core>) -> Option<Weak<dyn Compensate>>,
+    /// What a full pool does with a task that it discards, and with the one that takes its place.
+    pub(crate) discarding: Option<&'static Discarding>,
+}
+
+impl Installed {
+    pub(crate) const fn new() -> Self {
+        Self {
+            worker_state: None,
+            end: Core::drain,
+            live: worker::live,
+            compensate: |_| None,
+            discarding: None,
+        }
+    }
 }
 
 /// Error: the time limit of a call has passed.
@@ -88,6 +118,7 @@ impl Core {
     pub(crate) fn new(
         context: TaskContext,
         config: Config,
+        installed: Installed,
         group: u64,
         member: Option<(usize, Arc<LoadStats>)>,
     ) -> Result<Arc<Self>, BuildError> {
@@ -115,6 +146,7 @@ impl Core {
             refused: StripedCounter::new(),
             context,
             config,
+            installed,
             group,
             load_stats,
             process,
@@ -360,8 +392,12 @@ impl Core {
                 state.begin_disposal();
                 AtFull::RunInCaller(job)
             }
-            WhenFull::DiscardOldest => AtFull::Discard(self.replace_oldest(state, job)),
-            WhenFull::DiscardNewest => AtFull::Discard(self.discard_newest(state, job)),
+            WhenFull::DiscardOldest => {
+                AtFull::Discard((self.discarding().replace_oldest)(self, state, job))
+            }
+            WhenFull::DiscardNewest => {
+                AtFull::Discard((self.discarding().discard_newest)(self, state, job))
+            }
             WhenFull::Enqueue => {
                 // The thread's own parker, so that a wait allocates none.
                 let parker = Parker::of_thread();
@@ -391,7 +427,7 @@ impl Core {
                 Ok(())
             }
             AtFull::Discard(discards) => {
-                self.discard(discards);
+                (self.discarding().discard)(self, discards);
                 Ok(())
             }
             AtFull::Wait(entry, ticket, parker) => {

@@ -1,11 +1,11 @@
 //! Release, waits for an idle pool and for its end, reboot, change of the capacity.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use sync_shim::thread::JoinHandle;
 
-use crate::config::{Capacity, DiscardedTask};
+use crate::config::{Capacity, DiscardedTask, DropPolicy};
 use crate::engine::core::Core;
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
@@ -226,26 +226,33 @@ impl Core {
 
     /// Ends the pool as its last handle is dropped. Does not unwind, so it is safe during a panic.
     pub(crate) fn end(self: &Arc<Self>) {
-        use crate::config::DropPolicy;
         if !self.process().is_current() {
             // A thread of the parent, which does not exist here, may hold the lock. The queued tasks leak, because they
             // may borrow from a scope that has ended.
             std::mem::forget(Arc::clone(self));
             return;
         }
-        match self.config.drop_policy {
-            DropPolicy::Drain => {
-                self.release();
-            }
-            DropPolicy::Join => {
+        (self.installed.end)(self);
+    }
+
+    /// The end of a pool with [`DropPolicy::Drain`].
+    pub(crate) fn drain(self: &Arc<Self>) {
+        self.release();
+    }
+
+    /// Returns the end of a pool with that policy.
+    pub(crate) fn end_by(policy: DropPolicy) -> fn(&Arc<Self>) {
+        match policy {
+            DropPolicy::Drain => Self::drain,
+            DropPolicy::Join => |core| {
                 // On a worker of this pool the wait is refused, because it would wait for itself. The release remains.
-                let _ = self.release_and_wait(None);
-            }
-            DropPolicy::Discard => {
+                let _ = core.release_and_wait(None);
+            },
+            DropPolicy::Discard => |core| {
                 // USER CODE: captures of unstarted tasks, and their wakers. The tasks are unfinished until these are dropped.
-                let discarded = guarded(|| self.release_now(&mut Task::release));
+                let discarded = guarded(|| core.release_now(&mut Task::release));
                 debug_assert!(discarded.is_ok(), "release_now calls nothing unguarded");
-            }
+            },
         }
     }
 }
@@ -284,7 +291,27 @@ pub(crate) struct Discards<J> {
     tombstones: Vec<J>,
 }
 
+/// The policies that discard, as a builder with a discard hook installs them.
+pub(crate) struct Discarding {
+    pub(crate) replace_oldest: fn(&Core, &mut State<Task>, Task) -> Discards<Task>,
+    pub(crate) discard_newest: fn(&Core, &mut State<Task>, Task) -> Discards<Task>,
+    pub(crate) discard: fn(&Arc<Core>, Discards<Task>),
+}
+
+impl Discarding {
+    pub(crate) const ALL: &'static Self = &Self {
+        replace_oldest: Core::replace_oldest,
+        discard_newest: Core::discard_newest,
+        discard: Core::discard,
+    };
+}
+
 impl Core {
+    pub(crate) fn discarding(&self) -> &'static Discarding {
+        let installed = self.installed.discarding;
+        installed.expect("a call that may discard is refused if there is no discard hook")
+    }
+
     /// Queues the job in place of the oldest discardable task. Discards the job itself if there is none.
     pub(crate) fn replace_oldest(&self, state: &mut State<Task>, job: Task) -> Discards<Task> {
         let (oldest, tombstones) = state.take_oldest(&|job| job.name().is_some(), &|job| {
@@ -358,6 +385,13 @@ impl Core {
 // The pool behaves as if its capacity were one higher, up to `max_compensation`. The sections are those of a change
 // of the capacity (`sched/state.rs`, steps B1 and B2 of `PROTOCOL.md`). When the task continues any excess
 // worker may end, not only the additional one.
+
+impl Core {
+    /// Returns the pool as a blocking task sees it.
+    pub(crate) fn compensating(self: &Arc<Self>) -> Option<Weak<dyn Compensate>> {
+        (self.config.max_compensation > 0).then(|| Arc::downgrade(self) as _)
+    }
+}
 
 impl Compensate for Core {
     fn begin_blocking(self: Arc<Self>) -> bool {

@@ -1,20 +1,19 @@
 //! The life of a worker: start, search, run, park, end.
 
 use std::mem::{self, ManuallyDrop};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::Waker;
 
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{JoinHandle, Tag};
 
 use crate::engine::core::Core;
-use crate::engine::worker_state;
 use crate::foreign::{drop_quietly, wake};
 use crate::sched::effects::Effects;
 use crate::sched::shared::Whole;
 use crate::sched::state::{Next, Rest, State};
 use crate::sched::workers::{AdaptiveSpin, Exit, WakeReason, WorkerCell};
-use crate::task::current::{self, Compensate, Worker};
+use crate::task::current::{self, Worker};
 use crate::task::erased::Task;
 use crate::task::handle::PoolRef;
 use crate::task::run::TaskResult;
@@ -22,11 +21,7 @@ use crate::task::run::TaskResult;
 /// The body of a worker's thread.
 pub(crate) fn main(core: Arc<Core>, cell: &Arc<WorkerCell>) {
     begin(&core, cell);
-    if core.config.worker_wrap.is_some() {
-        live_wrapped(&core, cell);
-    } else {
-        live(&core, cell);
-    }
+    (core.installed.live)(&core, cell);
     // Perhaps the last reference to the pool: its hooks and their captures are user code, which must not unwind here.
     drop_quietly(core);
 }
@@ -43,7 +38,7 @@ fn begin(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
         pool: Arc::clone(&core.context.name),
         stop: Arc::clone(&core.context.stop),
         slot: cell.slot,
-        compensates: compensates(core),
+        compensates: (core.installed.compensate)(core),
         blocks: AtomicBool::new(false),
     })));
     // The starter counts the worker and then wakes it. Before that the worker must not take a task.
@@ -51,8 +46,7 @@ fn begin(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
 }
 
 /// Like [`live`], inside the user's wrapper.
-#[inline(never)]
-fn live_wrapped(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
+pub(crate) fn live_wrapped(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
     let mut lived = false;
     let mut life = || {
         if !lived {
@@ -67,13 +61,8 @@ fn live_wrapped(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
     life();
 }
 
-fn compensates(core: &Arc<Core>) -> Option<Weak<dyn Compensate>> {
-    let may = core.config.max_compensation > 0;
-    may.then(|| Arc::downgrade(core) as _)
-}
-
 /// Runs a worker until its end. Does not unwind.
-fn live(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
+pub(crate) fn live(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
     let finished = loop {
         serve(core, cell);
         run_exit_code(core);
@@ -92,8 +81,8 @@ fn enter(core: &Arc<Core>) -> Next<Task> {
     if let Some(hook) = &core.config.start_hook {
         core.context.call_hook(|| hook());
     }
-    if let Some(states) = &core.config.worker_state {
-        worker_state::enter(states, &core.context);
+    if let Some(states) = &core.installed.worker_state {
+        states.enter(&core.context);
     }
     go_on(core, |state| {
         state.entered();
@@ -104,8 +93,8 @@ fn enter(core: &Arc<Core>) -> Next<Task> {
 /// Drops the worker's state and runs its stop hook.
 #[inline(never)]
 fn run_exit_code(core: &Arc<Core>) {
-    if core.config.worker_state.is_some() {
-        worker_state::leave(&core.context);
+    if let Some(states) = &core.installed.worker_state {
+        states.leave(&core.context);
     }
     if let Some(hook) = &core.config.stop_hook {
         core.context.call_hook(|| hook());
@@ -133,7 +122,7 @@ fn serve(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
     let timed = core.config.keep_alive.is_some();
     let mut search = AdaptiveSpin::new();
     // Taken on the first round only. A worker that is called back after its stop hook serves anew, and runs its hooks again.
-    let mut starts = core.config.has_entry_code();
+    let mut starts = core.config.has_entry_code;
     loop {
         let job = {
             let next = if mem::take(&mut starts) {

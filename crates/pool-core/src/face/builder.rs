@@ -12,10 +12,13 @@ use sync_shim::{Clock, unique_id};
 
 use crate::config::{
     Capacity, Config, DiscardHook, DiscardedTask, DropPolicy, Hook, OnFull, QueueDepth, ThreadGate,
-    ThreadName, UNLIMITED, WithinWorker, WorkerState, WorkerWrap, default_clock,
+    ThreadName, UNLIMITED, WithinWorker, WorkerWrap, default_clock,
 };
-use crate::engine::core::Core;
+use crate::engine::core::{Core, Installed};
+use crate::engine::life::Discarding;
 use crate::engine::runner::Runner;
+use crate::engine::worker;
+use crate::engine::worker_state::WorkerState;
 use crate::error::BuildError;
 use crate::face::pool::WorkerPool;
 use crate::sched::load::LoadStats;
@@ -95,7 +98,7 @@ pub struct Builder<R> {
     within_worker: WithinWorker,
     nesting_limit: u32,
     stack_size: Option<usize>,
-    drop_policy: DropPolicy,
+    installed: Installed,
     panic_hook: Option<Arc<PanicHook>>,
     task_hook: Option<Arc<dyn Around>>,
     recording: Option<&'static Recording>,
@@ -104,7 +107,6 @@ pub struct Builder<R> {
     thread_name: Option<Arc<ThreadName>>,
     worker_wrap: Option<Arc<WorkerWrap>>,
     start_hook: Option<Arc<Hook>>,
-    worker_state: Option<Arc<dyn WorkerState>>,
     stop_hook: Option<Arc<Hook>>,
     thread_gate: Option<Arc<ThreadGate>>,
     clock: Option<Arc<dyn Clock>>,
@@ -131,7 +133,7 @@ impl<R: Runner> Builder<R> {
             within_worker: WithinWorker::default(),
             nesting_limit: DEFAULT_NESTING_LIMIT,
             stack_size: None,
-            drop_policy: DropPolicy::default(),
+            installed: Installed::new(),
             panic_hook: None,
             task_hook: None,
             recording: None,
@@ -140,7 +142,6 @@ impl<R: Runner> Builder<R> {
             thread_name: None,
             worker_wrap: None,
             start_hook: None,
-            worker_state: None,
             stop_hook: None,
             thread_gate: None,
             clock: None,
@@ -148,7 +149,7 @@ impl<R: Runner> Builder<R> {
     }
 
     pub(crate) fn worker_state(mut self, states: Arc<dyn WorkerState>) -> Self {
-        self.worker_state = Some(states);
+        self.installed.worker_state = Some(states);
         self
     }
 
@@ -199,6 +200,7 @@ impl<R: Runner> Builder<R> {
     /// many more tasks.
     pub fn max_compensation(mut self, workers: usize) -> Self {
         self.max_compensation = workers;
+        self.installed.compensate = Core::compensating;
         self
     }
 
@@ -274,6 +276,7 @@ impl<R: Runner> Builder<R> {
         hook: impl Fn(&DiscardedTask<'_>) + Send + Sync + 'static,
     ) -> Self {
         self.discard_hook = Some(Arc::new(hook));
+        self.installed.discarding = Some(Discarding::ALL);
         self
     }
 
@@ -405,6 +408,7 @@ impl<R: Runner> Builder<R> {
     /// [ending](crate::Stats::ending). A panic of the wrap is counted.
     pub fn worker_wrap(mut self, wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         self.worker_wrap = Some(Arc::new(wrap));
+        self.installed.live = worker::live_wrapped;
         self
     }
 
@@ -416,7 +420,7 @@ impl<R: Runner> Builder<R> {
 
     /// Sets what happens when the last handle is dropped.
     pub fn drop_policy(mut self, policy: DropPolicy) -> Self {
-        self.drop_policy = policy;
+        self.installed.end = Core::end_by(policy);
         self
     }
 
@@ -584,10 +588,11 @@ impl<R: Runner> Builder<R> {
     /// `member` is the pool's index in its group.
     fn build_in(self, group: u64, member: Option<usize>) -> Result<Arc<Core>, BuildError> {
         let ahead = self.min_workers.max(self.prestart);
+        let installed = self.installed.clone();
         let (context, config) = self.check()?;
         let load_stats = || Arc::new(LoadStats::new(config.capacity, config.depth));
         let member = member.map(|number| (number, load_stats()));
-        let core = Core::new(context, config, group, member)?;
+        let core = Core::new(context, config, installed, group, member)?;
         core.start_ahead(ahead).map_err(BuildError::NoThread)?;
         Ok(core)
     }
@@ -640,11 +645,10 @@ impl<R: Runner> Builder<R> {
             within_worker: self.within_worker,
             nesting_limit: self.nesting_limit,
             stack_size: self.stack_size,
-            drop_policy: self.drop_policy,
             thread_name: self.thread_name,
             worker_wrap: self.worker_wrap,
+            has_entry_code: self.start_hook.is_some() || self.installed.worker_state.is_some(),
             start_hook: self.start_hook,
-            worker_state: self.worker_state,
             stop_hook: self.stop_hook,
             thread_gate: self.thread_gate,
             clock,

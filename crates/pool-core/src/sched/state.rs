@@ -791,7 +791,7 @@ impl<J> State<J> {
             fast_path: false,
             load_stats: None,
             gated: config.thread_gate.is_some(),
-            hooked: config.has_entry_code(),
+            hooked: config.has_entry_code,
         })
     }
 }
