@@ -321,7 +321,7 @@ pub(crate) fn limit(capacity: usize, depth: usize) -> usize {
 /// Returns the process-wide monotonic clock; in models, a clock that stands still.
 #[cfg(not(anthill_loom))]
 pub(crate) fn default_clock() -> Arc<dyn Clock> {
-    Arc::new(sync_shim::MonotonicClock)
+    Arc::new(sync_shim::PlainClock)
 }
 
 #[cfg(anthill_loom)]

@@ -185,7 +185,7 @@ impl Deadline {
             return false;
         }
         // USER CODE: the waker's clone and `Clock::wake_at`, which may fire at once.
-        let Ok(alarm) = clock.wake_at(at, waker.clone()) else {
+        let Ok(alarm) = sync_shim::wake_at(clock, at, waker.clone()) else {
             return true;
         };
         let stale = self.alarm.replace((alarm, waker.clone()));
