@@ -57,7 +57,8 @@ impl Core {
         // Both in one section: no worker takes a task between the release and the removal.
         state.release(effects);
         // Cancelled after the section, because a token wakes waiters, which is user code.
-        effects.push_cancel(self.context.stop.ask());
+        let stop = self.context.stop.ask();
+        effects.call_later(move || _ = stop.cancel());
         state.take_unstarted(&|job| job.seize(Unrun::Released))
     }
 

@@ -561,7 +561,11 @@ impl<J> State<J> {
         }
         // Called after the section, because a listener is another crate's code and may take locks of its own.
         for listener in self.release_listeners.drain(..) {
-            effects.push_released(listener);
+            effects.call_later(move || {
+                if let Some(listener) = listener.upgrade() {
+                    listener.released();
+                }
+            });
         }
         // A parked worker would sleep for ever otherwise: nothing is submitted any more that would wake it.
         self.dismiss_idle(effects);
