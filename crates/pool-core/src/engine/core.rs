@@ -533,7 +533,7 @@ impl Core {
 
     /// Starts the reserved worker, and further ones if they are needed. `then` runs in the last section.
     #[cold]
-    fn start_one(self: &Arc<Self>, then: impl Fn(&mut State<Task>)) -> bool {
+    fn start_one(self: &Arc<Self>, then: fn(&mut State<Task>)) -> bool {
         loop {
             let (started, again) = self.start_reserved(|state, _, started| {
                 let again = started.is_ok() && state.reserve_another();
@@ -554,6 +554,18 @@ impl Core {
         self: &Arc<Self>,
         then: impl FnOnce(&mut State<Task>, &mut Effects<Task>, io::Result<()>) -> T,
     ) -> T {
+        let (mut then, mut result) = (Some(then), None);
+        self.start_counted(&mut |state, effects, started| {
+            let then = then.take();
+            result = then.map(|then| then(state, effects, started));
+        });
+        result.expect("`start_counted` calls the closure once")
+    }
+
+    fn start_counted(
+        self: &Arc<Self>,
+        then: &mut dyn FnMut(&mut State<Task>, &mut Effects<Task>, io::Result<()>),
+    ) {
         // The slot is taken before the thread exists, because its name may contain the slot.
         let (number, slot, gone) = self.state.section(|state| {
             let slot = state.slots.take();
@@ -577,8 +589,8 @@ impl Core {
                 effects.wake_worker(&cell);
                 state.admit_waiters(effects);
             }
-            then(state, effects, started)
-        })
+            then(state, effects, started);
+        });
     }
 
     /// Spawns a worker's thread. It waits until the worker is counted.

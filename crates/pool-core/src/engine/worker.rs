@@ -84,10 +84,8 @@ fn enter(core: &Arc<Core>) -> Next<Task> {
     if let Some(states) = &core.installed.worker_state {
         states.enter(&core.context);
     }
-    go_on(core, |state| {
-        state.entered();
-        true
-    })
+    let (next, reserved) = resume(core, State::entered, true);
+    start_if_reserved(core, next, reserved)
 }
 
 /// Drops the worker's state and runs its stop hook.
@@ -235,10 +233,7 @@ fn start_reserved(core: &Arc<Core>, mut next: Next<Task>) -> Next<Task> {
     while let Next::RunUserCode = next {
         // With no task in hand, because the gate is user code and may take its time.
         let may_start = core.start_and_search();
-        (next, reserved) = resume(core, |state| {
-            state.searching -= 1;
-            may_start
-        });
+        (next, reserved) = resume(core, |state| state.searching -= 1, may_start);
     }
     core.start_if_reserved(reserved);
     next
@@ -326,7 +321,7 @@ fn finish_with_user_code(
             // Step W8.
             waker.into_iter().for_each(wake);
             effects.run_user_code();
-            go_on(core, |_| started)
+            go_on(core, started)
         }
         // The next step was decided before the waker was known, so it has to be undone.
         (next, Some(waker)) => call_waker(core, next, waker),
@@ -334,19 +329,19 @@ fn finish_with_user_code(
     }
 }
 
-/// Continues after user code, during which the worker was counted as busy. `back` is the first part of the section.
+/// Continues after user code, during which the worker was counted as busy.
 #[cold]
-fn go_on(core: &Arc<Core>, back: impl FnOnce(&mut State<Task>) -> bool) -> Next<Task> {
-    let (next, reserved) = resume(core, back);
+fn go_on(core: &Arc<Core>, may_start: bool) -> Next<Task> {
+    let (next, reserved) = resume(core, |_| {}, may_start);
     start_if_reserved(core, next, reserved)
 }
 
-/// Finds the next step of a worker without a task, and whether a start is reserved. `back` counts the worker as busy
-/// and returns whether another one may be started: not after the system has refused one.
-fn resume(core: &Arc<Core>, back: impl FnOnce(&mut State<Task>) -> bool) -> (Next<Task>, bool) {
+/// Finds the next step of a worker without a task, and whether a start is reserved. `back` counts the worker as busy.
+/// Another one may not be started after the system has refused one.
+fn resume(core: &Arc<Core>, back: fn(&mut State<Task>), may_start: bool) -> (Next<Task>, bool) {
     let mut effects = Effects::new();
     let next = decide(core, core.state.lock(), &mut effects, |state, effects| {
-        let may_start = back(state);
+        back(state);
         state.go(may_start, effects)
     });
     (next, effects.start)
@@ -364,7 +359,7 @@ fn call_waker(core: &Arc<Core>, next: Next<Task>, waker: Waker) -> Next<Task> {
     let started = core.start_if_reserved(effects.start);
     // Last, since other workers have been given this worker's task by now.
     wake(waker);
-    go_on(core, |_| started)
+    go_on(core, started)
 }
 
 /// Step W3: sleeps until notified of work or retired. Whoever does it has counted this worker as searching or leaving.
