@@ -579,6 +579,8 @@ impl Admit for Core {
         Core::reboot(self)
     }
 
+    // Inlined, so that a program contains the waits that it makes.
+    #[inline]
     fn wait(
         self: &Arc<Self>,
         awaited: Awaited,

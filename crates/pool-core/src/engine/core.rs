@@ -64,6 +64,8 @@ pub(crate) struct Installed {
     pub(crate) worker_state: Option<Arc<dyn WorkerState>>,
     /// Ends the pool as its last handle is dropped. Does not unwind.
     pub(crate) end: fn(&Arc<Core>),
+    /// Starts the number of workers that a new pool has.
+    pub(crate) start_ahead: fn(&Arc<Core>, usize) -> io::Result<()>,
     /// Runs a worker until its end. Does not unwind.
     pub(crate) live: fn(&Arc<Core>, &Arc<WorkerCell>),
     /// Returns the pool as a blocking task sees it.
@@ -77,6 +79,7 @@ impl Installed {
         Self {
             worker_state: None,
             end: Core::drain,
+            start_ahead: |_, _| Ok(()),
             live: worker::live,
             compensate: |_| None,
             discarding: None,

@@ -302,6 +302,7 @@ impl<R: Runner> Builder<R> {
     /// Starts this many workers immediately; they never expire.
     pub fn min_workers(mut self, workers: usize) -> Self {
         self.min_workers = workers;
+        self.installed.start_ahead = Core::start_ahead;
         self
     }
 
@@ -316,6 +317,7 @@ impl<R: Runner> Builder<R> {
     /// ```
     pub fn prestart(mut self, workers: usize) -> Self {
         self.prestart = workers;
+        self.installed.start_ahead = Core::start_ahead;
         self
     }
 
@@ -593,7 +595,7 @@ impl<R: Runner> Builder<R> {
         let load_stats = || Arc::new(LoadStats::new(config.capacity, config.depth));
         let member = member.map(|number| (number, load_stats()));
         let core = Core::new(context, config, installed, group, member)?;
-        core.start_ahead(ahead).map_err(BuildError::NoThread)?;
+        (core.installed.start_ahead)(&core, ahead).map_err(BuildError::NoThread)?;
         Ok(core)
     }
 
