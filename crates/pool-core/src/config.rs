@@ -161,7 +161,6 @@ pub(crate) struct Config {
     pub(crate) keep_alive: Option<Duration>,
     pub(crate) preallocate: bool,
     pub(crate) start_paused: bool,
-    pub(crate) priorities: bool,
     pub(crate) on_full: OnFull,
     pub(crate) discard_hook: Option<Arc<DiscardHook>>,
     pub(crate) within_worker: WithinWorker,

@@ -23,7 +23,7 @@ use crate::sched::decide::{Admission, Caller, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::load::{LoadStats, Outcome, StripedCounter};
-use crate::sched::ready::Levels;
+use crate::sched::ready::{Levels, OtherLevels};
 use crate::sched::shared::{Place, Shared};
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
@@ -62,6 +62,8 @@ pub struct Core {
 pub(crate) struct Installed {
     /// Per-worker state of a [`FuncPool`](crate::FuncPool).
     pub(crate) worker_state: Option<Arc<dyn WorkerState>>,
+    /// Creates the queues of the priorities.
+    pub(crate) levels: Option<fn() -> Box<dyn OtherLevels<Task>>>,
     /// Ends the pool as its last handle is dropped. Does not unwind.
     pub(crate) end: fn(&Arc<Core>),
     /// Starts the number of workers that a new pool has.
@@ -77,6 +79,7 @@ pub(crate) struct Installed {
 impl Installed {
     pub(crate) const fn new() -> Self {
         Self {
+            levels: None,
             worker_state: None,
             end: Core::drain,
             start_ahead: |_, _| Ok(()),
@@ -85,6 +88,15 @@ impl Installed {
             discarding: None,
         }
     }
+}
+
+/// Creates the queues of the priorities of tasks.
+pub(crate) fn levels() -> Box<dyn OtherLevels<Task>> {
+    let levels = Levels {
+        priority_of: Task::priority,
+        is_tombstone: Task::is_tombstone,
+    };
+    levels.queues()
 }
 
 /// Error: the time limit of a call has passed.
@@ -125,10 +137,7 @@ impl Core {
         group: u64,
         member: Option<(usize, Arc<LoadStats>)>,
     ) -> Result<Arc<Self>, BuildError> {
-        let levels = config.priorities.then_some(Levels {
-            priority_of: Task::priority,
-            is_tombstone: Task::is_tombstone,
-        });
+        let levels = installed.levels.map(|levels| levels());
         // Before the core exists, because a ring that cannot be allocated must fail the build of the pool.
         let mut state = State::new(&config, levels).map_err(BuildError::OutOfMemory)?;
         let load_stats = member.map(|(number, load_stats)| {

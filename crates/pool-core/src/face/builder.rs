@@ -14,7 +14,7 @@ use crate::config::{
     Capacity, Config, DiscardHook, DiscardedTask, DropPolicy, Hook, OnFull, QueueDepth, ThreadGate,
     ThreadName, UNLIMITED, WithinWorker, WorkerWrap, default_clock,
 };
-use crate::engine::core::{Core, Installed};
+use crate::engine::core::{Core, Installed, levels};
 use crate::engine::life::Discarding;
 use crate::engine::runner::Runner;
 use crate::engine::worker;
@@ -94,7 +94,6 @@ pub struct Builder<R> {
     prestart: usize,
     preallocate: bool,
     start_paused: bool,
-    priorities: bool,
     within_worker: WithinWorker,
     nesting_limit: u32,
     stack_size: Option<usize>,
@@ -129,7 +128,6 @@ impl<R: Runner> Builder<R> {
             prestart: 0,
             preallocate: false,
             start_paused: false,
-            priorities: false,
             within_worker: WithinWorker::default(),
             nesting_limit: DEFAULT_NESTING_LIMIT,
             stack_size: None,
@@ -349,7 +347,7 @@ impl<R: Runner> Builder<R> {
     /// Tasks of lower priority do not starve: see [`Priority`](crate::Priority).
     #[doc(alias = "PriorityBlockingQueue")]
     pub fn priorities(mut self, priorities: bool) -> Self {
-        self.priorities = priorities;
+        self.installed.levels = priorities.then_some(levels);
         self
     }
 
@@ -641,7 +639,6 @@ impl<R: Runner> Builder<R> {
             keep_alive: self.keep_alive,
             preallocate: self.preallocate,
             start_paused: self.start_paused,
-            priorities: self.priorities,
             on_full: self.on_full,
             discard_hook: self.discard_hook,
             within_worker: self.within_worker,

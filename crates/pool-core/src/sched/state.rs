@@ -33,7 +33,7 @@ use crate::sched::effects::{Effects, ReleaseListener};
 use crate::sched::event::Events;
 use crate::sched::load::{Counts, LoadStats, Outcome};
 use crate::sched::queue::{Block, TaskQueue};
-use crate::sched::ready::{Inlet, Levels, ReadyQueue};
+use crate::sched::ready::{Inlet, OtherLevels, ReadyQueue};
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
 use crate::sched::workers::{Ending, IdleSet, Slots, WorkerCell};
 
@@ -751,7 +751,10 @@ impl<J> State<J> {
 
 impl<J> State<J> {
     /// Creates the state of a new pool, with `levels` if tasks have priorities.
-    pub(crate) fn new(config: &Config, levels: Option<Levels<J>>) -> Result<Self, TryReserveError> {
+    pub(crate) fn new(
+        config: &Config,
+        levels: Option<Box<dyn OtherLevels<J>>>,
+    ) -> Result<Self, TryReserveError> {
         Ok(Self {
             number: 0,
             open: true,
