@@ -119,6 +119,8 @@ fn join(core: &Arc<Core>, threads: Vec<JoinHandle>) {
 fn serve(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
     let timed = core.config.keep_alive.is_some();
     let mut search = AdaptiveSpin::new();
+    // Relaxed, because a look in vain is followed by a check under the lock.
+    let has_work = || core.work.load(Relaxed);
     // Taken on the first round only. A worker that is called back after its stop hook serves anew, and runs its hooks again.
     let mut starts = core.config.has_entry_code;
     loop {
@@ -131,8 +133,7 @@ fn serve(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
             match next {
                 Next::Run(job) => job,
                 Next::Search => {
-                    // Relaxed, because a look in vain is followed by a check under the lock.
-                    search.look(|| core.work.load(Relaxed));
+                    search.look(has_work);
                     continue;
                 }
                 Next::Park(rest) => {
@@ -150,7 +151,7 @@ fn serve(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
         if run_until_idle(core, job) == AfterRun::Leave {
             return;
         }
-        search.look(|| core.work.load(Relaxed));
+        search.look(has_work);
     }
 }
 
