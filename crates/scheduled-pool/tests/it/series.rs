@@ -211,7 +211,10 @@ fn a_period_of_zero_is_refused_with_the_closure() {
         .unwrap_err();
     assert!(matches!(refused, ScheduleError::ZeroPeriod(_)));
     assert_eq!(format!("{refused:?}"), "ZeroPeriod(..)");
-    assert_eq!(refused.to_string(), "a series needs a period longer than 0");
+    assert_eq!(
+        refused.to_string(),
+        "the period of a series must be longer than zero"
+    );
     let task = refused.into_task();
     assert_eq!(drops.alive(), 1);
     let refused = rig
