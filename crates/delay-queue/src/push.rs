@@ -20,8 +20,7 @@ use crate::wait_queue::{Pusher, Wait};
 use crate::{DelayQueue, EntryId};
 
 impl<T, C: Clock> DelayQueue<T, C> {
-    /// Adds `value`, due `delay` from now. Blocks while the queue is full; an unbounded queue never
-    /// is.
+    /// Adds `value`, due `delay` from now. Blocks while a bounded queue is full.
     ///
     /// The due time is fixed when the method is called, however long it waits. Waiting pushers are
     /// served first come, first served.

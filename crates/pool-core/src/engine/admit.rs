@@ -39,7 +39,7 @@ pub trait AdmitHandle {
 
 /// Admission: into one pool, or into the member that a multi-pool's strategy picks.
 ///
-/// The provided methods are common to both. Those that are generic over the task are short, because each call site
+/// The provided methods are common to both. Methods that are generic over the task are short, because each call site
 /// of the public calls compiles them anew.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
