@@ -139,7 +139,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
     /// Whether the calling thread is one of the workers.
     fn is_own_worker(&self) -> bool;
 
-    /// Returns all figures.
+    /// Returns a snapshot of the statistics.
     fn stats(self: &Arc<Self>) -> Stats;
 
     /// Returns the sum of a figure over all pools, each read under its own lock.
