@@ -251,8 +251,8 @@ pub fn join<R>(
     clock: &dyn Clock,
     deadline: Option<Instant>,
 ) -> Option<Joined<R>> {
-    // A loop, because the parker may hold a token that was meant for an earlier wait.
     let parker = Parker::of_thread();
+    // A loop, because the parker may hold a token that was meant for an earlier wait.
     loop {
         let waiter = Waiter::Thread(parker.clone());
         if let Some(value) = promised.take_or_wait(Some(waiter)) {
