@@ -1,4 +1,4 @@
-//! Who is let in: the limit is exact, and who is refused gets the task back.
+//! Admission: the capacity is exact, and a refused call returns its task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -163,7 +163,7 @@ fn an_unlimited_pool_is_never_full_and_says_so() {
     assert_eq!((pool.capacity(), pool.free()), (Capacity::Unlimited, None));
     assert_eq!((pool.running(), pool.waiting()), (20, 0));
     gate.open();
-    // A task that waits for another of its own pool: there is always a worker for it.
+    // A task that waits for another task of its own pool always finds a worker for it.
     let inner = pool.clone();
     let outer = pool.spawn(move || {
         let reached = Gate::new();

@@ -1,4 +1,4 @@
-//! Many tasks in one call.
+//! Batches: several tasks submitted by one call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use testkit::Gate;
 
 use crate::support::{Journal, enter_line, hold, poll};
 
-/// A pool with one worker, held by the gate, and room for so many more tasks.
+/// A pool whose one worker is held by the gate, with a queue of this depth.
 fn held(depth: usize) -> (Pool, Gate) {
     let pool = Pool::builder().capacity(1).queue_depth(depth).build();
     let (pool, gate) = (pool.expect("it has a capacity"), Gate::new());
@@ -54,7 +54,7 @@ fn an_iterator_is_not_asked_again_after_its_end() {
         let mut asked = 0;
         let tasks = std::iter::from_fn(|| {
             asked += 1;
-            (asked != length + 1).then_some(|| ()) // Its end is not its last word.
+            (asked != length + 1).then_some(|| ()) // Returns a value again after the first `None`.
         });
         assert_eq!(pool.submit_batch(tasks).expect("it waits"), length);
     }
@@ -141,7 +141,7 @@ fn a_batch_wakes_several_workers() {
         .build();
     let pool = pool.expect("it has a capacity");
     for _ in 0..50 {
-        // Each waits for the other three: one worker alone would not get on.
+        // Each task waits for the other three, so a single worker would never finish.
         let all = Arc::new(Barrier::new(4));
         let tasks = (0..4).map(|_| {
             let all = Arc::clone(&all);

@@ -1,4 +1,4 @@
-//! What a pool is with and without settings, and what its types promise.
+//! Builders: defaults, settings, and the auto traits of the public types.
 
 use std::cell::Cell;
 use std::future::Future;

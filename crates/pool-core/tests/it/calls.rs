@@ -1,4 +1,4 @@
-//! What may be handed over, without a type said, and what comes back.
+//! The ten calls that submit or spawn a task: what they accept and what a refusal returns.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
@@ -9,7 +9,8 @@ use testkit::block_on;
 
 use crate::support::pool;
 
-/// Hands one of `task()` over in each of the ten ways, to a pool that refuses: all come back.
+/// Makes each of the ten calls with a `task()` at a pool that refuses it. Every call returns its
+/// task.
 fn all_come_back<R: Accepts<T>, T>(pool: &WorkerPool<R>, task: impl Fn() -> T) -> [T; 10] {
     let (long, late) = (Duration::MAX, Instant::now());
     let submits = [
@@ -74,7 +75,8 @@ fn what_a_submitted_closure_returns_need_not_be_thrown_away_by_hand() {
     assert_eq!((count.load(SeqCst), pool.stats().panicked), (2, 1));
 }
 
-/// The compiler is the test: a typed pool's argument is known, so it is coerced and inferred.
+/// Checked by the compiler: a typed pool's argument type is known, so arguments are coerced and
+/// inferred.
 #[testkit::test]
 fn an_argument_is_converted_as_any_other_functions_would_be() {
     type Callback = Box<dyn FnOnce(u32) -> u32 + Send>;

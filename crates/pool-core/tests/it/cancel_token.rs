@@ -1,4 +1,4 @@
-//! A token by itself: what is cancelled with what, what is woken, and what is given back.
+//! Cancel tokens without a pool: parents and children, wake-ups, and memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -75,7 +75,7 @@ fn a_chain_of_two_hundred_thousand_children_is_cancelled_and_dropped_without_rec
     for _ in 0..200_000 {
         last = last.child();
     }
-    drop(last); // Each is referred to by its child alone.
+    drop(last); // Only its child refers to each token.
 }
 
 #[testkit::test]

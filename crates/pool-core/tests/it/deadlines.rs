@@ -1,4 +1,4 @@
-//! Waiting for room for so long: neither less nor more, and never without an answer.
+//! Submits with a timeout: they wait exactly that long, and always return an answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

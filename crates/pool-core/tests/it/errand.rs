@@ -1,4 +1,4 @@
-//! The wait queue as a scheduler uses it: tasks that it may take back at any time.
+//! Errands: tasks of a scheduler in the wait queue, which it may withdraw at any time.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -15,7 +15,7 @@ use testkit::{Gate, PanicOnDrop};
 
 use crate::support::{Journal, end, enter_line, hold, poll, pool, queueing, until, wait_in_line};
 
-/// A scheduled task around a closure, which may be taken back.
+/// A closure as an errand.
 struct Job {
     body: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     resolved: AtomicUsize,
@@ -65,7 +65,7 @@ impl Resolve for Job {
     }
 }
 
-/// Enters at a full pool.
+/// Enters the errand at a full pool.
 fn enter(handle: &PoolHandle, job: &Arc<Job>) -> Queued {
     match handle.enter(Arc::clone(job) as _) {
         Entered::Waiting(ticket) => ticket,
@@ -168,14 +168,14 @@ fn errands_in_the_line_take_no_place_of_those_who_may_wait() {
     let gone = enter(&handle, &Job::new(journal.writer("gone")));
     let thread = wait_in_line(&pool, journal.writer("thread"));
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
-    drop(gone); // Makes no room among those who are counted.
+    drop(gone); // A withdrawn errand does not change the count of waiters.
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
     let last = enter(&handle, &Job::new(journal.writer("last")));
     gate.open();
     thread.join().unwrap().unwrap();
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), ["errand", "thread", "last"]);
-    // And none is left counted that is gone.
+    // No withdrawn errand is still counted.
     let gate = hold(&pool, 1);
     let thread = wait_in_line(&pool, || ());
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
@@ -316,7 +316,7 @@ fn an_errand_that_finds_no_worker_and_no_thread_is_refused_uncounted() {
     assert_eq!(journal.entries(), ["job"]);
 }
 
-/// Counts how often it was called, and calls back.
+/// A watch that counts its calls and calls back.
 struct Told(AtomicUsize, Box<dyn Fn() + Send + Sync>);
 
 impl ReleaseListener for Told {

@@ -1,4 +1,4 @@
-//! Errors as `?` passes them on: sent, shared, and without what the task captured.
+//! Errors passed on by `?`: they are `Send` and `Sync`, and do not contain the task's captures.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -11,7 +11,7 @@ use testkit::DropCounter;
 
 use crate::support::{hold, pool};
 
-/// What `Box<dyn Error + Send + Sync>` and the error types of others ask for.
+/// The bounds of `Box<dyn Error + Send + Sync>` and of popular error types.
 fn travels<E: Send + Sync + 'static>() {}
 
 fn is_boxed_by_a_question_mark<E: Error + Send + Sync + 'static>() {

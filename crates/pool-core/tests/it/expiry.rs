@@ -1,4 +1,4 @@
-//! Idle workers end by the clock, on their own; those that are kept do not wake for it.
+//! Expiry: idle workers end after the keep-alive, and core workers do not wake up for it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::support::{end, hold, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A clock moved by hand, and a pool that lets its workers idle for ten seconds of it.
+/// A pool with a keep-alive of ten seconds of a manual clock.
 fn timed(capacity: usize) -> (ManualClock, Builder<Closures>) {
     let clock = ManualClock::new();
     let builder = Pool::builder().capacity(capacity).clock(clock.clone());
     (clock, builder.keep_alive(10 * SECOND))
 }
 
-/// Counts the timed waits on it.
+/// A clock that counts the timed waits.
 #[derive(Clone, Debug, Default)]
 struct CountingClock {
     clock: ManualClock,
@@ -74,7 +74,7 @@ fn idle_workers_of_one_age_all_end_together() {
         clock.wait_for_sleepers(50);
         clock.advance(10 * SECOND);
         until(|| pool.running() == 0);
-        // And the next task finds a worker all the same.
+        // The next task still finds a worker.
         assert_eq!(pool.spawn(|| 5).unwrap().join().unwrap(), 5);
     }
 }
@@ -161,7 +161,7 @@ fn workers_started_ahead_expire_unless_they_are_kept() {
     let (clock, builder) = timed(8);
     let pool = builder.prestart(8).min_workers(3).build().unwrap();
     assert_eq!(pool.running(), 8);
-    // The last to park may be kept without a time.
+    // The last worker to park may be a core worker, which sleeps without a time limit.
     clock.wait_for_sleepers(5);
     until(|| {
         clock.advance(10 * SECOND);
@@ -217,7 +217,7 @@ fn a_preallocated_pool_uses_its_workers_in_turn_so_light_work_keeps_them_all() {
     until(|| pool.running() == 0);
 }
 
-/// Parks two workers, one after the other; runs a task. Whether the first to park ran it.
+/// Parks two workers, one after the other, and runs a task. Returns whether the first one ran it.
 fn first_parked_is_reused(preallocate: bool) -> bool {
     let (clock, builder) = timed(2);
     let pool = builder.preallocate(preallocate).build().unwrap();
@@ -275,7 +275,7 @@ fn a_task_that_comes_as_its_worker_expires_is_run() {
 #[testkit::test]
 fn a_surplus_worker_expires_though_those_that_are_kept_are_busy() {
     let (clock, builder) = timed(2);
-    // The first one has parked before the second one comes: as one that is kept.
+    // The first worker has parked, as a core worker, before the second one starts.
     let calls = AtomicUsize::new(0);
     let second_is_late = move || {
         let yields = calls.fetch_add(1, SeqCst) * 10_000;
@@ -309,7 +309,7 @@ fn a_kept_worker_is_timed_again_when_another_comes_and_kept_again_when_that_has_
     end(&pool);
 }
 
-/// Where a clock panics.
+/// The call in which the clock panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
     Asked,
@@ -320,7 +320,7 @@ enum At {
 #[derive(Clone, Debug)]
 struct Panics {
     at: At,
-    /// How often it was asked to do what it panics at.
+    /// How often the clock was called there.
     asked: Arc<AtomicUsize>,
 }
 
@@ -328,7 +328,7 @@ impl Panics {
     fn reach(&self, at: At) {
         if self.at == at {
             self.asked.fetch_add(1, SeqCst);
-            // After a sleep it has been asked before it panics.
+            // After a sleep, the clock has been called once before the panic.
             assert!(at == At::AfterSleep, "a clock that panics");
         }
     }

@@ -1,4 +1,4 @@
-//! Typed pools: any argument is an argument, and what was not called with comes back.
+//! Typed pools: arguments of any type, and the return of arguments whose call was refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use testkit::{Gate, block_on};
 
 use crate::support::{Journal, end, until};
 
-/// A pool of one whose function waits at the gate if its argument says so, and a depth of ten.
+/// A pool of one worker and depth ten. Its function waits at the gate if the argument is `None`.
 fn gated(gate: &Gate) -> FuncPool<Option<u32>, Option<u32>> {
     let gate = gate.clone();
     let function = move |argument: Option<u32>| {
@@ -152,7 +152,7 @@ fn a_value_nobody_waits_for_is_dropped_on_its_worker() {
     assert_eq!(journal.entries(), [Some("dropper-0".to_owned())]);
 }
 
-/// Runs the test on a stack that holds what the caller itself passes by value.
+/// Runs the test on a thread whose stack holds the arguments that the caller passes by value.
 fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
     let thread = thread::Builder::new().stack_size(64 << 20).spawn(test);
     thread.unwrap().join().unwrap();

@@ -1,4 +1,4 @@
-//! Futures under runtimes of others, and wakers that misbehave.
+//! Futures under several runtimes, and wakers that panic or call back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use testkit::{CountingWaker, DropCounter, Gate, block_on, waker_fn, waker_whose_
 
 use crate::support::{hold, poll, poll_with, pool, queueing, until};
 
-/// A hundred tasks through a pool of two, each awaited as it enters and as it ends.
+/// Submits a hundred tasks to a pool of two workers. Awaits each admission and each value.
 async fn hundred(pool: Pool, sum: Arc<AtomicU64>) -> u64 {
     let mut values = 0;
     for n in 0..100 {
@@ -131,7 +131,7 @@ fn a_waker_may_call_the_pool_from_its_own_drop() {
         let calls = Calls(pool.clone(), Arc::clone(&drops));
         waker_fn(move || _ = &calls)
     };
-    // Replaced by a later poll, taken out of the line, woken and then dropped.
+    // Replaced by a later poll, removed from the wait queue, and dropped after a wake-up.
     let mut replaced = pool.submit_async(|| ());
     assert!(poll_with(&mut replaced, &waker()).is_pending());
     assert!(poll_with(&mut replaced, &waker()).is_pending());
@@ -236,7 +236,7 @@ fn a_handle_polled_on_an_own_worker_starts_nothing_in_place_and_a_join_of_it_doe
 
 #[testkit::test]
 fn a_future_that_is_polled_by_tasks_of_the_pool_may_await_others_of_its_tasks() {
-    // A single worker: each poll is a task of its own, so a pending one frees the worker.
+    // The only worker. Each poll is its own task, so a pending future frees the worker.
     let pool = queueing(100);
     let executor = Arc::new(Executor::new());
     let inner = pool.clone();
@@ -252,7 +252,7 @@ fn a_future_that_is_polled_by_tasks_of_the_pool_may_await_others_of_its_tasks() 
     assert_eq!(pool.stats().peak_live, 1);
 }
 
-/// The values of a hundred tasks, one after the other.
+/// Awaits a hundred tasks one after the other.
 async fn hundred_of(pool: &Pool) -> u64 {
     let mut sum = 0;
     for n in 0..100 {

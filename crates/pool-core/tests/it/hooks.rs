@@ -1,4 +1,4 @@
-//! Hooks: when they are called, on which thread, and what becomes of their panics.
+//! Hooks: when they are called, on which thread, and how their panics are handled.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -172,7 +172,7 @@ fn a_panic_hook_runs_before_its_tasks_end_is_counted() {
     );
 }
 
-/// A hook that calls `on_first` at its first call, and does nothing at the others.
+/// A hook that calls `on_first` on its first call only.
 fn once(on_first: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
     let calls = AtomicUsize::new(0);
     move || {
@@ -182,7 +182,7 @@ fn once(on_first: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync 
     }
 }
 
-/// A pool whose hooks may reach it.
+/// A pool whose hooks can reach it through `own`.
 fn reachable(builder: Builder<Closures>, own: &OnceLock<WeakPool>) -> Pool {
     let pool = builder.build().unwrap();
     own.set(pool.downgrade()).unwrap();
@@ -213,7 +213,7 @@ fn a_start_hook_may_wait_for_a_task_of_its_own_pool() {
         answer.wait();
     });
     let pool = reachable(Pool::builder().capacity(3).start_hook(hook), &own);
-    // The task for which the worker is started is held: the hook's one needs a third worker.
+    // The task that started the worker is held, so the task of the hook needs a third worker.
     let first = hold(&pool, 1);
     ran.wait();
     first.open();
@@ -299,7 +299,7 @@ fn a_worker_that_stops_does_not_keep_those_from_staying_that_are_to_be_kept() {
     clock.wait_for_sleepers(2);
     clock.advance(Duration::from_secs(10));
     stopping.wait_for_arrivals(1);
-    until(|| clock.sleepers() == 0); // The other is kept, and does not wait for time.
+    until(|| clock.sleepers() == 0); // The other worker is a core worker, and sleeps without a time limit.
     assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
     assert_eq!((pool.running(), stopping.arrivals()), (2, 1));
     stopping.open();

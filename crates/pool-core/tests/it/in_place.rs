@@ -1,4 +1,5 @@
-//! A full pool's own workers: their tasks run in place, are refused or wait, as the pool was built.
+//! Submits by a full pool's own workers: the task runs in place, is refused, or waits, as
+//! configured.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
@@ -70,8 +71,8 @@ fn a_function_pool_calls_its_function_in_place() {
     own.lock().unwrap().take();
 }
 
-/// Submits a task that submits a task..., each inside the last, until one is refused. Returns how
-/// many ran inside the outermost.
+/// Submits a task that submits a task, and so on, until one is refused. Returns how many ran inside
+/// the outermost task.
 fn nest(pool: &Pool) -> usize {
     fn deeper(pool: &Pool, journal: &Journal<()>) {
         let (inner, log) = (pool.clone(), journal.clone());
@@ -190,7 +191,7 @@ fn trying_and_awaiting_never_run_a_task_in_place() {
         let mut future = inner.submit_async(log.writer(()));
         assert!(poll(&mut future).is_pending());
         assert_eq!((log.len(), inner.waiting()), (0, 1));
-        future // It stays in the line, and need not be polled.
+        future // It keeps its place in the wait queue without being polled.
     });
     let future = outer.unwrap().join().unwrap();
     pool.wait_idle().unwrap();

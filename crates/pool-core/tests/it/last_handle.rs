@@ -1,4 +1,4 @@
-//! What the last handle's drop does, wherever it happens; and handles that keep nothing open.
+//! The drop of the last handle under each policy, and references that do not keep a pool open.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -10,7 +10,7 @@ use crate::support::{Journal, end, poll, pool, until};
 
 const POLICIES: [DropPolicy; 3] = [DropPolicy::Drain, DropPolicy::Join, DropPolicy::Discard];
 
-/// A pool of one with a held task, five queued, and a journal of its tasks and workers' ends.
+/// A pool with one held task, five queued tasks, and a journal of tasks and ended workers.
 fn loaded(policy: DropPolicy) -> (Pool, Gate, Journal<&'static str>) {
     let journal = Journal::new();
     let log = journal.clone();
@@ -84,7 +84,7 @@ fn the_last_handle_may_be_dropped_on_a_worker_of_the_pool() {
         let (held, log) = (gate.clone(), journal.clone());
         let task = move || {
             held.wait();
-            drop(own); // A join here would be a wait for itself.
+            drop(own); // A join here would wait for the current task.
             log.write("dropped");
         };
         pool.submit(task).unwrap();
@@ -100,7 +100,7 @@ fn a_queued_task_that_holds_its_own_pool_ends_it_after_it_has_run() {
     for policy in POLICIES {
         let (pool, gate, journal) = loaded(policy);
         let (own, log) = (pool.clone(), journal.clone());
-        pool.tune(2).unwrap(); // Room for one more in the queue.
+        pool.tune(2).unwrap(); // Makes room for one more task in the queue.
         pool.submit(move || {
             assert!(!own.is_released());
             log.write("holder");
@@ -224,7 +224,7 @@ fn a_pool_kept_by_a_thread_local_is_released_with_its_thread() {
             .build()
             .unwrap();
         let weak = pool.downgrade();
-        // Once a stranger's thread-local, once a worker's own.
+        // Runs once with a thread-local of another thread, once with a worker's.
         let kept = pool.clone();
         thread::spawn(move || KEPT.set(Some(kept))).join().unwrap();
         assert!(!pool.is_released());

@@ -1,4 +1,4 @@
-//! The line: who waits for room, in which order they get it, and how they leave.
+//! The wait queue: submitters without room, the order in which they get it, and how they leave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -67,7 +67,8 @@ fn a_submitter_that_stays_away_for_more_room_comes_back_without_it() {
     (0..15).for_each(|_| pool.submit(|| {}).unwrap());
     let submitter = wait_in_line(&pool, || {});
     first.open();
-    // Accepted, with 16 tasks queued behind the second gate: no room comes before it opens.
+    // The submit was accepted. 16 tasks wait behind the second gate, so no room is freed before it
+    // opens.
     submitter.join().unwrap().unwrap();
     assert_eq!((pool.queued(), pool.waiting()), (16, 0));
     second.open();
@@ -118,7 +119,7 @@ fn a_future_dropped_after_its_task_was_taken_leaves_it_to_run() {
     let mut future = pool.submit_async(move || task.wait());
     assert!(poll(&mut future).is_pending());
     first.open();
-    second.wait_for_arrivals(1); // Taken, and running.
+    second.wait_for_arrivals(1); // The task has left the queue and runs.
     drop(future);
     second.open();
     pool.wait_idle().unwrap();
@@ -136,7 +137,7 @@ fn nobody_passes_a_waiter() {
         let waiter = wait_in_line(&pool, move || task.wait());
         first.open();
         handle.join().unwrap();
-        // The room has gone to the waiter already, whether it knows or not.
+        // The waiter already holds the room, although it may not have noticed.
         assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
         assert_eq!((pool.in_flight(), pool.waiting()), (1, 0));
         second.open();
@@ -169,7 +170,7 @@ fn one_more_waiter_than_may_wait_is_refused_and_the_others_are_served() {
     assert!(poll(&mut leaves).is_pending());
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
     assert!(poll(&mut pool.submit_async(|| ())).is_ready());
-    drop(leaves); // Its place in the line is free again.
+    drop(leaves); // Its place in the wait queue is free again.
     let second = wait_in_line(&pool, journal.writer("second"));
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
     gate.open();
@@ -244,7 +245,7 @@ fn a_future_dropped_while_a_release_gives_its_task_back_holds_up_no_other_waiter
     let bomb = (PanicOnDrop::new(), drops.token());
     let mut second = pool.submit_async(move || drop(bomb));
     let doomed = Arc::new(std::sync::Mutex::new(None));
-    // The first one's waker is called in the midst of the release, and drops the second.
+    // The release calls the first future's waker, which drops the second future.
     let mut first = pool.submit_async(|| ());
     let slot = Arc::clone(&doomed);
     let waker = waker_fn(move || drop(slot.lock().unwrap().take()));

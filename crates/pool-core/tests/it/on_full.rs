@@ -1,4 +1,4 @@
-//! What a full pool does: runs the task in the caller, or discards one.
+//! Full pools whose policy runs the task in the caller or discards a task.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -12,7 +12,7 @@ use testkit::Gate;
 
 use crate::support::{Journal, end, enter_line, hold, until};
 
-/// One worker, which is held, and room for so many behind it. It may discard.
+/// A pool whose one worker is held, with a queue of this depth and a discard hook.
 fn held(depth: usize, build: impl FnOnce(Builder<Closures>) -> Builder<Closures>) -> (Pool, Gate) {
     let builder = Pool::builder().capacity(1).queue_depth(depth);
     let builder = builder.discard_hook(|_| ());
@@ -36,7 +36,7 @@ fn the_caller_runs_what_a_full_pool_has_no_room_for_and_its_handle_has_ended() {
     let panics = pool.spawn(|| panic!("here")).unwrap();
     let panicked: Result<(), _> = panics.join();
     assert!(matches!(panicked, Err(JoinError::Panicked(it)) if it.message() == Some("here")));
-    // Those that say what they do at a full pool do that.
+    // Calls that name their own behaviour ignore the policy.
     assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
     let stats = pool.stats();
     assert_eq!(
@@ -214,7 +214,7 @@ fn a_discard_takes_no_place_from_those_that_wait_for_room() {
     end(&pool);
 }
 
-/// Joins its own task, as the hook or a destructor of the captures of a discarded task may try.
+/// Joins its own task. A discard hook or the destructor of a discarded capture may try that.
 struct JoinsItself(Arc<OnceLock<Mutex<Option<JoinHandle<()>>>>>, Journal<bool>);
 
 impl Drop for JoinsItself {
@@ -245,7 +245,7 @@ fn user_code_of_a_discard_may_use_the_pool_and_is_refused_what_would_wait_for_it
     end(&pool);
 }
 
-/// Submits to a full pool as it is dropped.
+/// Submits to a full pool in its destructor.
 struct SubmitsAgain(Pool, Journal<bool>);
 
 impl Drop for SubmitsAgain {
@@ -253,7 +253,7 @@ impl Drop for SubmitsAgain {
         let again = Self(self.0.clone(), self.1.clone());
         if let Err(refused) = self.0.submit(move || drop(again)) {
             self.1.write(matches!(refused, SubmitError::Full(_)));
-            std::mem::forget(refused); // Or it would never end, and that is its own affair.
+            std::mem::forget(refused); // Its destructor would submit without end.
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A pool's own workers that wait: for tasks, which they may run; for the pool, which they may not.
+//! Workers that wait for tasks of their own pool, which they may run, or for the pool's end, which
+//! is refused.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ fn a_worker_that_joins_a_task_not_yet_started_runs_it_and_no_other() {
     let log = journal.clone();
     let outer = pool.spawn(move || {
         let here = thread::current().id();
-        // A task that joins while it holds a lock must not meet a stranger that wants it.
+        // A join under a lock must not run another task, which may want the same lock.
         let lock = Arc::new(Mutex::new(()));
         let (stranger, strange_log) = (Arc::clone(&lock), log.clone());
         inner
@@ -104,7 +105,7 @@ fn tasks_that_all_wait_for_their_children_do_not_starve_the_pool() {
     }
 }
 
-/// Every way to wait for a pool. Each must say at once that it would wait for itself.
+/// Makes every call that waits for a pool. Each must return `WouldDeadlock` at once.
 fn every_wait(pool: &Pool, now: Instant) -> [Result<(), WaitError>; 8] {
     let long = Duration::MAX;
     [
@@ -164,7 +165,7 @@ fn a_thread_locals_destructor_may_still_submit() {
         }
     }
     thread_local!(static KEPT: RefCell<Option<Submits>> = const { RefCell::new(None) });
-    // Its worker expires at once, so its thread-locals go while the pool is open.
+    // The worker expires at once, so its thread-locals are dropped while the pool is open.
     let pool = Pool::builder()
         .capacity(1)
         .keep_alive(Duration::ZERO)
@@ -225,7 +226,8 @@ fn a_join_with_a_time_limit_starts_nothing_in_place() {
     assert_eq!(outer.unwrap().join().unwrap(), 1);
 }
 
-/// Spawns a task that spawns a task..., each joining the next: how deep it came.
+/// Spawns a task that spawns a task, and so on. Each joins the next. Returns the depth that was
+/// reached.
 fn descend(pool: &Pool, deeper: u32) -> Result<u32, JoinError> {
     if deeper == 0 {
         return Ok(0);
@@ -256,7 +258,7 @@ fn recursion_by_spawn_and_join_ends_at_the_nesting_limit_and_not_at_that_of_the_
         let far_beyond = depth(10_000);
         assert!(matches!(far_beyond, Err(JoinError::WouldDeadlock)));
         let stats = pool.stats();
-        // Those whose joins were refused have run all the same.
+        // The tasks whose joins were refused have run.
         assert_eq!(stats.completed, u64::from(2 * limit) + 10_004);
         assert_eq!((stats.in_flight, stats.panicked), (0, 0));
     }

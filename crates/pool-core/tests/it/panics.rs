@@ -1,4 +1,4 @@
-//! Panics in tasks and in whatever a task leaves behind: counts stay exact, the pool lives.
+//! Panics in tasks and destructors: the counts stay exact, and the workers survive.
 
 use std::panic::{panic_any, resume_unwind};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use testkit::{Counted, DropCounter, Gate, PanicOnDrop};
 
 use crate::support::{Journal, end, hold, poll, pool, until};
 
-/// The pool still works, on the one thread it ever had.
+/// Checks that the pool still works, on its first and only thread.
 fn lives(pool: &Pool) {
     assert_eq!(pool.spawn(|| 1).unwrap().join().unwrap(), 1);
     let stats = pool.stats();
@@ -40,7 +40,7 @@ fn ten_thousand_panics_cost_no_worker() {
 #[testkit::test]
 fn the_panic_hook_sees_payload_pool_and_task_once_and_before_the_handle() {
     fn fails() {
-        panic!("{}", "seven ".to_owned() + "7"); // Its payload is a `String`.
+        panic!("{}", "seven ".to_owned() + "7"); // The payload is a `String`.
     }
     let journal = Journal::new();
     let log = journal.clone();
@@ -132,7 +132,7 @@ fn a_capture_whose_drop_panics_counts_as_a_panic_of_its_task() {
     let bomb = PanicOnDrop::new();
     pool.submit(move || drop(bomb)).unwrap();
     let bomb = PanicOnDrop::new();
-    let handle = pool.spawn(move || _ = &bomb).unwrap(); // Dropped as the closure ends.
+    let handle = pool.spawn(move || _ = &bomb).unwrap(); // Dropped at the end of the closure.
     let Err(JoinError::Panicked(panicked)) = handle.join() else {
         panic!("its drop panicked");
     };
@@ -222,7 +222,7 @@ fn a_value_whose_drop_panics_costs_no_worker() {
     pool.submit(()).unwrap();
     pool.wait_idle().unwrap();
     assert_eq!((pool.stats().panicked, pool.stats().completed), (1, 0));
-    // Of a spawned task the value is dropped after its end was counted.
+    // The value of a spawned task is dropped after the task was counted.
     drop(pool.spawn(()).unwrap());
     pool.wait_idle().unwrap();
     std::mem::forget(pool.spawn(()).unwrap().join().unwrap());
@@ -275,7 +275,7 @@ fn payloads_whose_drops_panic_in_turn_are_got_rid_of_at_any_depth() {
 
 #[testkit::test]
 fn payloads_whose_drops_panic_a_few_times_are_dropped_and_not_leaked() {
-    /// Panics on its drop with one of its kind, so many times.
+    /// Panics in its destructor, with a payload that does the same, this many levels deep.
     struct Deep(
         usize,
         DropCounter,

@@ -1,4 +1,4 @@
-//! A paused pool accepts tasks and starts none; resumed, it runs them.
+//! Paused pools: they accept tasks and start none until they are resumed.
 
 use std::thread;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn queued_tasks_wait_while_those_that_run_end_and_run_in_order_when_resumed() {
     gate.open();
     until(|| pool.busy() == 0);
     (1..50).for_each(|n| pool.submit(journal.writer(n)).unwrap());
-    // The worker that has ended its task is parked, or gets there without a look at another.
+    // The worker whose task has ended is parked, or parks without looking at the next task.
     until(|| pool.idle() == 1);
     assert_eq!(
         (journal.len(), pool.queued(), pool.in_flight()),
@@ -98,7 +98,7 @@ fn workers_of_a_paused_pool_expire_but_for_the_one_that_its_queue_keeps() {
     let kept = pool.spawn(|| 7).unwrap();
     clock.advance(10 * SECOND);
     until(|| pool.running() == 1);
-    // It sleeps without a time-out, and not for the queue's sake alone.
+    // It sleeps without a time limit, and not only because of the queue.
     until(|| clock.sleepers() == 0);
     clock.advance(100 * SECOND);
     assert_eq!((pool.running(), pool.queued()), (1, 1));
@@ -189,7 +189,7 @@ fn mappings_keys_and_callers_wait_while_the_pool_is_paused() {
     keyed.submit(1, journal.writer(1)).unwrap();
     pool.pause();
     pool.submit(journal.writer(2)).unwrap();
-    // Full: a caller would run its task itself, were the pool not paused.
+    // The pool is full. Unless it is paused, the caller would run the task itself.
     let third = journal.writer(3);
     let waits = enter_line(&pool, move |pool| pool.submit(third));
     let mapped = enter_line(&pool, |pool| {

@@ -1,4 +1,4 @@
-//! Permits: who gets one, what it holds, and what it does. What they do to a pool's end is in
+//! Permits: who gets one and what it reserves. Their effect on the end of a pool is in
 //! `permits_end.rs`.
 
 use std::io;
@@ -18,7 +18,7 @@ use crate::support::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Tasks in flight, permits out, and waiters.
+/// Tasks in flight, permits in use, and waiters.
 fn holders(pool: &Pool) -> (usize, usize, usize) {
     let stats = pool.stats();
     (stats.in_flight, stats.reserved, stats.waiting)
@@ -44,7 +44,7 @@ fn a_pool_is_full_by_its_permits_too() {
 #[testkit::test]
 fn a_busy_pool_is_full_by_its_permits_too() {
     let pool = queueing(1);
-    let gate = hold(&pool, 1); // Tasks may enter undecided, as long as there is room.
+    let gate = hold(&pool, 1); // Tasks take the fast path as long as there is room.
     let permit = pool.reserve().unwrap();
     let mut future = pool.submit_async(|| ());
     assert!(poll(&mut future).is_pending());
@@ -197,21 +197,21 @@ fn a_reserve_future_dropped_at_each_of_its_states_leaves_nothing_behind() {
     drop(permit);
     waker.wait_for_wakes(1);
     assert_eq!(holders(&pool), (0, 1, 1));
-    drop(served); // It had its room, and has not fetched it.
+    drop(served); // It has room, and has not been polled since.
     behind.join().unwrap().unwrap();
     pool.wait_idle().unwrap();
     assert_eq!((holders(&pool), journal.len()), ((0, 0, 0), 1));
 
     let mut ready = pool.reserve_async();
     assert!(poll(&mut ready).is_ready());
-    drop(ready); // The permit was dropped before.
+    drop(ready); // The permit was dropped earlier.
     assert_eq!(holders(&pool), (0, 0, 0));
 
     let permit = pool.reserve().unwrap();
     let mut returned = pool.reserve_async();
     assert!(poll(&mut returned).is_pending());
     pool.release();
-    drop(returned); // The release had told it so.
+    drop(returned); // The release had already woken it.
     drop(permit);
     assert_eq!(holders(&pool), (0, 0, 0));
     pool.wait_released().unwrap();
@@ -246,13 +246,13 @@ fn a_waker_that_panics_loses_no_room() {
     let mut first = pool.reserve_async();
     let panics = waker_fn(|| panic!("a waker"));
     assert!(poll_with(&mut first, &panics).is_pending());
-    drop(permit); // Calls it.
+    drop(permit); // Calls the waker.
     assert_eq!(holders(&pool), (0, 1, 0));
     let Poll::Ready(Ok(permit)) = poll(&mut first) else {
         panic!("it was served")
     };
 
-    // One whose clone panics has a place in the line until the future is dropped.
+    // A future whose waker panics when cloned keeps its place until the future is dropped.
     let mut second = pool.reserve_async();
     let polled = catch_unwind(AssertUnwindSafe(|| {
         poll_with(&mut second, &waker_whose_clone_panics())
@@ -272,7 +272,7 @@ fn a_permit_is_used_on_another_thread() {
     let permit = pool.reserve().unwrap();
     let value = thread::spawn(move || permit.spawn(|| 5).join().unwrap());
     assert_eq!(value.join().unwrap(), 5);
-    // Also by a task of the pool, and from another pool's worker.
+    // Also by a task of the pool, and by a worker of another pool.
     let permit = pool.reserve().unwrap();
     let other = crate::support::pool(1);
     let handle = other.spawn(move || permit.spawn(|| 6)).unwrap();
@@ -341,7 +341,7 @@ fn a_task_of_a_permit_is_joined_in_place_on_the_only_worker() {
     let inner = pool.clone();
     let outer = pool.spawn(move || {
         let permit = inner.reserve().unwrap();
-        // The pool is full by this task and the permit: a submit runs in place.
+        // This task and the permit fill the pool, so a submit runs in place.
         inner.submit(|| ()).unwrap();
         permit.spawn(|| 4).join().unwrap()
     });
@@ -374,7 +374,7 @@ fn no_permit_is_given_while_the_system_refuses_the_first_worker() {
 
     no_more.store(false, SeqCst);
     let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
-    no_more.store(true, SeqCst); // The second task cannot have a worker of its own.
+    no_more.store(true, SeqCst); // No thread can be started for the second task.
     let runs = Arc::new(AtomicUsize::new(0));
     for permit in permits {
         let runs = Arc::clone(&runs);
@@ -430,7 +430,7 @@ fn threads_that_reserve_and_drop_and_submit_lose_neither_room_nor_task() {
                         2 => pool.submit(task).unwrap(),
                         3 => {
                             let mut future = pool.reserve_async();
-                            let _ = poll(&mut future); // Dropped, in whichever state.
+                            let _ = poll(&mut future); // Dropped in whichever state it has reached.
                         }
                         _ => {
                             let permit = testkit::block_on(pool.reserve_async()).unwrap();

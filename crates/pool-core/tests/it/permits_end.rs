@@ -1,4 +1,4 @@
-//! Permits and the ends of pools: workers that stay for them, releases, reboots, last handles, forks.
+//! Permits and the end of a pool: workers kept for them, releases, reboots, last handles, forks.
 
 use std::io;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ fn the_last_permit_dropped_after_a_release_ends_the_pool() {
     assert_eq!(pool.running(), 0);
 }
 
-/// A pool whose only worker stays for a permit that is out, beyond its keep-alive and a release;
-/// all further threads are refused. And how often a worker was about to leave.
+/// A released pool whose only worker stays beyond its keep-alive because of a permit. Further
+/// threads are refused. The journal counts how often a worker was about to leave.
 fn kept_by_a_permit() -> (Pool, Permit<pool_core::Closures>, Journal<()>) {
     let clock = ManualClock::new();
     let (refuses, stops) = (Arc::new(AtomicBool::new(false)), Journal::new());
@@ -68,7 +68,7 @@ fn kept_by_a_permit() -> (Pool, Permit<pool_core::Closures>, Journal<()>) {
     gate.open();
     pool.wait_idle().unwrap();
     until(|| {
-        clock.advance(SECOND); // Until the others have parked, and expired.
+        clock.advance(SECOND); // Until the other workers have parked and expired.
         pool.running() == 1
     });
     pool.release();
@@ -119,7 +119,7 @@ fn a_worker_that_a_permit_has_kept_expires_once_it_is_gone() {
         let permit = pool.reserve().unwrap();
         until(|| pool.idle() == 1);
         clock.advance(3 * SECOND);
-        until(|| clock.sleepers() == 0); // It parks, and without a time-out.
+        until(|| clock.sleepers() == 0); // It parks without a time limit.
         assert_eq!((pool.running(), pool.idle()), (1, 1));
         if used {
             permit.spawn(|| ()).join().unwrap();
@@ -186,7 +186,7 @@ fn a_worker_that_holds_a_permit_is_refused_a_wait_for_itself() {
     pool.wait_released().unwrap();
 }
 
-/// What a service holds.
+/// The fields of a typical service.
 struct PoolFirst {
     _pool: Pool,
     _permit: Permit<pool_core::Closures>,
@@ -224,7 +224,7 @@ fn a_future_that_waits_for_a_permit_keeps_the_pool_open() {
     let permit = block_on(&mut future).unwrap();
     drop(future);
     assert!(weak.upgrade().is_some_and(|pool| !pool.is_released()));
-    permit.submit(|| ()); // The last handle: waits for the end, after the task was handed over.
+    permit.submit(|| ()); // The drop of the last handle waits for the permit's task to end.
     assert!(weak.upgrade().is_none());
 }
 
@@ -243,7 +243,7 @@ fn a_worker_on_its_way_out_stays_for_a_permit_that_is_given_meanwhile() {
     clock.wait_for_sleepers(1);
     clock.advance(SECOND);
     stopping.wait_for_arrivals(1);
-    let permit = pool.reserve().unwrap(); // The worker is leaving, and live.
+    let permit = pool.reserve().unwrap(); // The worker is leaving, and still live.
     stopping.open();
     until(|| clock.sleepers() == 0 && pool.idle() == 1);
     assert_eq!(permit.spawn(|| 1).join().unwrap(), 1);
@@ -260,12 +260,12 @@ fn a_permit_in_a_forked_child_holds_nothing_and_hangs_nowhere() {
     let ended = testkit::in_child(test, || {
         let pool = Pool::builder().capacity(4).keep_alive(None).build();
         let pool = pool.unwrap();
-        let gate = hold(&pool, 1); // Its one worker takes no lock meanwhile.
+        let gate = hold(&pool, 1); // The only worker waits at the gate, so it holds no lock.
         let [used, spawned, dropped] = [(); 3].map(|()| pool.reserve().unwrap());
         let mut waiting = pool.reserve_async();
         assert!(crate::support::poll(&mut waiting).is_pending());
-        // SAFETY: the child touches nothing of other threads but the pool under test, whose
-        // lock is free (its one worker waits at the gate), and leaves by `_exit`.
+        // SAFETY: the child uses nothing of other threads except the pool under test, whose lock is
+        // free because its one worker waits at the gate. The child leaves by `_exit`.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
@@ -281,11 +281,11 @@ fn a_permit_in_a_forked_child_holds_nothing_and_hangs_nowhere() {
                 assert!(matches!(joined, Err(JoinError::Forked)));
                 drop((dropped, waiting, pool));
             }));
-            // SAFETY: ends the process and nothing else.
+            // SAFETY: `_exit` has no preconditions.
             unsafe { libc::_exit(i32::from(told.is_err())) };
         }
         let mut status = -1;
-        // SAFETY: `status` is ours to write.
+        // SAFETY: `status` is a valid, exclusive reference.
         let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!((waited, status), (child, 0));
         gate.open();

@@ -1,4 +1,4 @@
-//! Tasks with priorities: which queued task is started next.
+//! Priorities: which queued task starts next.
 
 use pool_core::{Builder, Closures, FuncPool, JoinError, OnFull, Pool, Priority, QueueDepth};
 
@@ -6,7 +6,7 @@ use crate::support::{Journal, end, enter_line};
 
 const ALL: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
 
-/// One worker, which starts nothing before it is resumed.
+/// A paused pool with one worker.
 fn paused(build: impl FnOnce(Builder<Closures>) -> Builder<Closures>) -> Pool {
     let builder = Pool::builder()
         .capacity(1)
@@ -15,7 +15,7 @@ fn paused(build: impl FnOnce(Builder<Closures>) -> Builder<Closures>) -> Pool {
     build(builder).build().unwrap()
 }
 
-/// Resumes, and returns what was written.
+/// Resumes the pool, waits until it is idle, and returns the journal.
 fn run<T: Clone + Send + 'static>(pool: &Pool, journal: &Journal<T>) -> Vec<T> {
     pool.resume();
     pool.wait_idle().unwrap();
@@ -31,7 +31,7 @@ fn higher_priorities_start_first_and_each_in_the_order_of_acceptance() {
             let task = journal.writer((priority, n));
             pool.task().priority(priority).submit(task).unwrap();
         }
-        // What says nothing is normal, alone or in a batch.
+        // Tasks without a priority are normal, alone or in a batch.
         pool.submit(journal.writer((Priority::Normal, 10 + n)))
             .unwrap();
         let batch = [20, 30].map(|more| journal.writer((Priority::Normal, more + n)));
@@ -51,8 +51,8 @@ fn higher_priorities_start_first_and_each_in_the_order_of_acceptance() {
     assert_eq!(first, [Priority::High; 3]);
 }
 
-/// A busy pool takes tasks at the end of its queue without a decision: that is no way around the
-/// levels.
+/// A busy pool takes the fast path, which appends tasks to the inbox without a decision. Priorities
+/// must still apply.
 #[testkit::test]
 fn a_high_task_that_comes_to_a_busy_pool_is_the_next_to_start() {
     const BACKLOG: usize = 1000;
@@ -62,7 +62,7 @@ fn a_high_task_that_comes_to_a_busy_pool_is_the_next_to_start() {
             pool.submit(journal.writer((Priority::Normal, n))).unwrap();
             continue;
         }
-        // While each tenth runs, a high one comes.
+        // While each tenth task runs, a high one is submitted.
         let (busy, journal) = (pool.clone(), journal.clone());
         let task = move || {
             journal.write((Priority::Normal, n));
@@ -129,7 +129,7 @@ fn room_goes_first_come_first_served_and_what_it_brings_is_started_by_its_priori
         waits.join().unwrap().unwrap();
     }
     pool.wait_idle().unwrap();
-    // The low one has its room as the first ends, and the high one as the second does.
+    // The low task is admitted when the first task ends, the high one when the second does.
     assert_eq!(journal.entries(), [0, 1, 3, 2]);
     end(&pool);
 }

@@ -1,4 +1,4 @@
-//! A released pool opens again, at any time.
+//! Reboots: a released pool opens again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -78,7 +78,7 @@ fn whoever_waits_for_the_end_of_a_rebooted_pool_is_told() {
         })
         .collect();
     until(|| pool.is_released());
-    // A waiter that comes only after a reboot waits for the next end. Either way all return.
+    // A waiter that enrols after a reboot waits for the next end. Every waiter returns.
     let mut answers = Vec::new();
     for waiter in waiters {
         until(|| {

@@ -1,4 +1,5 @@
-//! The end of a pool: what still runs, what comes back, and who may wait for it.
+//! The release of a pool: accepted tasks run, waiting tasks are returned, and any thread can wait
+//! for the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -80,7 +81,7 @@ fn waiting_for_the_end_can_time_out_and_be_repeated_by_anybody() {
         .map(wait)
         .into_iter()
         .collect();
-    clock.wait_for_sleepers(4); // Two of them wait for no time.
+    clock.wait_for_sleepers(4); // Two of them wait without a time limit.
     clock.advance(second);
     for waiter in late {
         assert_eq!(waiter.join().unwrap(), Err(WaitError::TimedOut));

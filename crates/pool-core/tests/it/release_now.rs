@@ -1,4 +1,4 @@
-//! Releasing at once: what has not started is taken out, counted, and given back or dropped.
+//! `release_now`: unstarted tasks are counted, and returned or dropped.
 
 use std::sync::{Arc, Mutex};
 use std::thread;

@@ -1,4 +1,4 @@
-//! Everything once.
+//! The basic use of each kind of pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Handles: values, outcomes, cancelling, detaching.
+//! Handles of spawned tasks: values, outcomes, cancelling, detaching.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -101,7 +101,7 @@ fn a_handle_polled_first_can_be_joined_by_a_thread() {
     let waker = CountingWaker::new();
     assert!(poll_with(&mut handle, &waker.waker()).is_pending());
     let joiner = thread::spawn(move || handle.join());
-    until(|| waker.wakers() == 0); // The joiner has taken the bell over.
+    until(|| waker.wakers() == 0); // The joiner has replaced the waker.
     gate.open();
     joiner.join().unwrap().unwrap();
     assert_eq!(waker.wakes(), 0);
@@ -291,7 +291,7 @@ fn cancelling_gives_the_tasks_room_to_the_head_of_the_line_at_once() {
     let queued = pool.try_spawn(|| ()).unwrap();
     let thread = wait_in_line(&pool, || ());
     assert!(queued.cancel());
-    thread.join().unwrap().unwrap(); // Accepted, though no worker has come by.
+    thread.join().unwrap().unwrap(); // Accepted, although no worker is free.
     assert_eq!((pool.queued(), pool.in_flight()), (1, 2));
     gate.open();
     pool.wait_idle().unwrap();

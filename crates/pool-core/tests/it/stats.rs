@@ -1,4 +1,4 @@
-//! The figures: exact at rest, and never contradicting one another.
+//! Statistics: exact at rest, and consistent at any time.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,7 +13,7 @@ fn outcomes(stats: &Stats) -> u64 {
     stats.completed + stats.panicked + stats.cancelled + stats.released
 }
 
-/// What holds at any instant.
+/// Invariants of every snapshot.
 fn agree(stats: &Stats) {
     let most = stats.capacity.limit().unwrap_or(usize::MAX);
     assert_eq!(stats.live, stats.busy + stats.idle, "{stats:?}");

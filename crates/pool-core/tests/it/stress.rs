@@ -1,4 +1,4 @@
-//! Many threads, many tasks: each runs exactly once.
+//! Many threads and tasks: each task runs exactly once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};

@@ -1,5 +1,4 @@
-//! A task that was given more than a closure: cancelled by a token, started in time or not at all,
-//! with a name.
+//! Task options: cancel tokens, start deadlines, names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -77,7 +76,7 @@ fn a_task_that_runs_is_asked_by_its_token_its_handle_its_group_and_a_release_now
     group.spawn(until_asked).unwrap();
     let by_release = pool.spawn(until_asked).unwrap();
     until(|| pool.queued() == 0);
-    // What they take now is cancelled later.
+    // The tasks that are accepted now are cancelled later.
     token.cancel();
     assert_eq!(by_token.join().unwrap(), "asked");
     assert!(!by_handle.cancel());
@@ -183,7 +182,7 @@ fn a_task_in_place_is_current_for_its_own_time_also_if_it_panics() {
             .unwrap();
         assert!(panics.join().is_err());
         assert_eq!(name().as_deref(), Some("outer"));
-        // One without options is a part of the outer one.
+        // A task without options shares the token of the outer one.
         let plain = inner.spawn(name).unwrap();
         assert_eq!(plain.join().unwrap().as_deref(), Some("outer"));
     });
@@ -217,7 +216,7 @@ fn a_waiting_submit_is_given_up_by_its_token_and_the_others_keep_their_order() {
     served.join().unwrap().unwrap();
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), ["given up", "served"]);
-    // A token that was cancelled before refuses at once, room or not.
+    // A cancelled token refuses the call at once, even if there is room.
     let refused = pool.task().cancelled_by(&token).try_spawn(|| ());
     assert!(matches!(refused, Err(SubmitError::Cancelled(_))));
     assert_eq!(pool.stats().refused, 2);
@@ -280,7 +279,7 @@ fn a_task_that_no_worker_comes_to_in_time_is_not_run_and_counted_as_expired() {
     assert_eq!(stats.submitted, 3);
 }
 
-/// A call beside a task that fills the pool, for one that is to be started within five seconds.
+/// Makes a call at a full pool, for a task that must start within five seconds.
 fn waits_for_five_seconds<T: Send + 'static>(
     set_up: impl FnOnce(Builder<Closures>) -> Builder<Closures> + Send + 'static,
     call: impl FnOnce(TaskBuilder<'_, Pool>) -> Result<T, SubmitError> + Send + 'static,
@@ -309,7 +308,7 @@ fn a_call_waits_for_room_no_longer_than_its_task_is_to_be_started() {
     );
 }
 
-/// Where a caller may not run its task itself it waits: at the nesting limit, say.
+/// At the nesting limit, a caller that may not run its task waits.
 #[testkit::test]
 fn nor_where_its_caller_would_have_run_it() {
     waits_for_five_seconds(

@@ -1,4 +1,4 @@
-//! What a worker's thread is called, how large its stack is, and what it keeps.
+//! Worker threads: their names, stack sizes and thread-locals.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! Threads that the operating system refuses, their names and their stacks.
+//! Thread starts that the operating system refuses.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use testkit::{Gate, block_on};
 
 use crate::support::{Journal, end, hold, poll, until};
 
-/// Lets threads be started while it is on.
+/// A thread gate that allows starts while the switch is on.
 #[derive(Clone)]
 struct Switch(Arc<AtomicBool>);
 
@@ -139,7 +139,7 @@ fn a_task_stays_queued_when_growth_is_refused_and_a_later_submit_tries_again() {
         (1, 1, 1)
     );
     switch.set(true);
-    pool.try_submit(|| ()).unwrap(); // Its own worker, and one for the one that waited.
+    pool.try_submit(|| ()).unwrap(); // One worker for this task, and one for the task that waited.
     second.wait_for_arrivals(1);
     assert!(!gate.is_open());
     second.open();
@@ -160,7 +160,7 @@ fn a_task_stays_queued_when_growth_is_refused_and_a_later_end_of_a_task_tries_ag
     }
     assert_eq!((pool.queued(), pool.running()), (2, 1));
     switch.set(true);
-    gate.open(); // The one worker takes one of them and starts another for the other.
+    gate.open(); // The only worker takes one task and starts another worker for the second one.
     for gate in &gates {
         gate.wait_for_arrivals(1);
     }
@@ -236,7 +236,7 @@ fn tasks_that_are_being_released_hold_no_room_so_nobody_waits_for_a_pool_without
         let slow = Slow(dropping.clone());
         pool.try_submit(move || drop(slow)).unwrap();
     }
-    // The two are taken out, and for as long as that takes they are in flight.
+    // The two released tasks are in flight until they are dropped.
     let releasing = pool.clone();
     let releaser = thread::spawn(move || releasing.release_now());
     dropping.wait_for_arrivals(1);
@@ -244,7 +244,7 @@ fn tasks_that_are_being_released_hold_no_room_so_nobody_waits_for_a_pool_without
     running.open();
     until(|| pool.running() == 0);
     assert!(pool.reboot());
-    // Were they to fill it, a submitter might wait here for room and then get it without a worker.
+    // If they held room, a submitter might wait for it here and then get room without a worker.
     let mut future = pool.submit_async(|| ());
     let answer = poll(&mut future);
     assert!(

@@ -1,4 +1,4 @@
-//! Another capacity, at any time.
+//! Changes of the capacity.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use testkit::{Gate, Rng};
 
 use crate::support::{end, hold, pool, until, wait_in_line};
 
-/// Once as a stack, once preallocated.
+/// A pool that uses the newest idle worker first, and a preallocated one.
 fn both(capacity: usize) -> [Pool; 2] {
     [false, true].map(|preallocate| {
         let pool = Pool::builder().capacity(capacity).preallocate(preallocate);
@@ -55,7 +55,7 @@ fn less_capacity_ends_idle_surplus_at_once() {
         pool.wait_idle().unwrap();
         assert_eq!(pool.running(), 6);
         pool.tune(2).unwrap();
-        until(|| pool.running() == 2); // No time passes: there is no keep-alive.
+        until(|| pool.running() == 2); // No worker expires: there is no keep-alive.
         assert_eq!(
             (pool.free(), pool.capacity()),
             (Some(0), Capacity::Limited(2))
@@ -146,7 +146,7 @@ fn a_pool_is_tuned_to_no_limit_and_back() {
     assert_eq!((pool.running(), pool.free()), (10, Some(0)));
     gate.open();
     until(|| pool.running() == 2);
-    pool.tune(2).unwrap(); // The same again is nothing.
+    pool.tune(2).unwrap(); // The same capacity again changes nothing.
     assert_eq!(pool.capacity(), Capacity::Limited(2));
 }
 

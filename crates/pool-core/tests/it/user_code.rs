@@ -1,5 +1,5 @@
-//! A worker that runs user code is busy with it: it counts as nothing else, and holds no
-//! task meanwhile. Each test blocks one such call at a gate, and has the pool go on beside it.
+//! A worker that runs user code counts as busy and holds no other task. Each test blocks one such
+//! call at a gate, and checks that the pool continues meanwhile.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use testkit::{Gate, waker_fn};
 
 use crate::support::{Journal, end, hold, poll_with, until, wait_in_line};
 
-/// Waits at a gate as it is dropped.
+/// Waits at a gate in its destructor.
 struct Dallies(Gate);
 
 impl Drop for Dallies {
@@ -27,7 +27,7 @@ fn dallying_waker(gate: &Gate) -> Waker {
     waker_fn(move || gate.wait())
 }
 
-/// So many workers, all of which sleep. Time stands still for them.
+/// A pool whose workers are all parked. They do not expire, because the clock stands still.
 fn staffed(workers: usize, depth: usize) -> Pool {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(workers).queue_depth(depth);
@@ -37,17 +37,17 @@ fn staffed(workers: usize, depth: usize) -> Pool {
     pool
 }
 
-/// Two workers are held, each at a gate of its own.
+/// Holds two workers, each at its own gate.
 fn two_at_work(pool: &Pool) -> [Gate; 2] {
     [hold(pool, 1), hold(pool, 1)]
 }
 
-/// Runs a task beside the user code that is blocked at this moment.
+/// Runs a task while the other user code is blocked.
 fn another_task_is_run(pool: &Pool) {
     assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
 }
 
-/// A task whose value is dropped by its worker: it ends after its handle has gone.
+/// Spawns a task whose value its worker drops: the handle is dropped before the task ends.
 fn spawn_detached(pool: &Pool, value: impl Send + 'static) {
     let detached = Gate::new();
     let held = detached.clone();
@@ -126,7 +126,7 @@ fn a_task_does_not_wait_for_the_waker_of_a_joiner() {
     assert!(poll_with(&mut handle, &dallying_waker(&waking)).is_pending());
     ends.open();
     waking.wait_for_arrivals(1);
-    // The task has ended, and its worker is busy all the same.
+    // The task has ended, and its worker is still busy.
     let stats = pool.stats();
     assert_eq!((stats.in_flight, stats.completed, stats.busy), (0, 1, 1));
     assert!(handle.is_finished());
@@ -233,8 +233,8 @@ fn a_release_tells_the_threads_in_the_line_before_it_wakes_futures() {
     end(&pool);
 }
 
-/// A thread gate that lets two threads pass and refuses the others; once `blocks` is open, each
-/// that is refused waits at `asked` before that.
+/// A thread gate that allows two starts and refuses the others. Once `blocks` is open, each refused
+/// start first waits at `asked`.
 fn budget(blocks: &Gate, asked: &Gate) -> impl Fn() -> io::Result<()> + Send + Sync + 'static {
     let (free, blocks, asked) = (AtomicUsize::new(2), blocks.clone(), asked.clone());
     move || {
@@ -258,7 +258,7 @@ fn a_worker_that_asks_the_thread_gate_has_not_taken_the_next_task() {
     pool.try_submit(journal.writer("third")).unwrap();
     pool.try_submit(journal.writer("fourth")).unwrap();
     blocks.open();
-    first.open(); // Its worker has two tasks before it, and is to start another for one.
+    first.open(); // Its worker sees two queued tasks, and is about to start another worker for one of them.
     asked.wait_for_arrivals(1);
     assert_eq!((pool.queued(), pool.busy()), (2, 2));
     second.open();

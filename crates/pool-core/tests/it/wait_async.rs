@@ -1,4 +1,4 @@
-//! Waiting for rest and for the end as a future, and what the drop of a pool does to a runtime.
+//! Async waits for idleness and for the end, and the drop of a pool inside a runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -26,7 +26,7 @@ fn a_future_for_rest_is_ready_once_nothing_is_in_flight() {
     gate.open();
     wakers[1].wait_for_wakes(1);
     assert_eq!(wakers[0].wakes(), 0, "the last poll's waker");
-    let gate = hold(&pool, 1); // It has come, though it is over again.
+    let gate = hold(&pool, 1); // The pool was idle, although it is busy again.
     assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
     gate.open();
     end(&pool);
@@ -46,7 +46,7 @@ fn a_future_for_the_end_is_ready_once_the_last_worker_is_gone() {
     assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
     assert_eq!((pool.running(), pool.in_flight()), (0, 0));
     assert_eq!(poll(&mut pool.wait_released_async()), Poll::Ready(Ok(())));
-    pool.wait_released().unwrap(); // Joins what the future has left.
+    pool.wait_released().unwrap(); // Joins the threads that the future has not joined.
     assert_eq!(pool.stats().ending, 0);
 }
 
@@ -61,7 +61,7 @@ fn a_release_as_a_future_begins_at_its_first_poll() {
     gate.open();
     assert_eq!(block_on(future), Ok(()));
     assert_eq!(pool.running(), 0);
-    drop(pool.release_async(None)); // Not polled: whatever it would do is not done.
+    drop(pool.release_async(None)); // Not polled, so it has no effect.
     pool.reboot();
     end(&pool);
 }
@@ -126,7 +126,7 @@ fn a_release_as_a_future_ends_at_its_deadline_by_the_pools_clock() {
     let mut late = pool.release_async(Some(clock.now()));
     assert_eq!(poll(&mut late), Poll::Ready(Err(WaitError::TimedOut)));
     gate.open();
-    // A deadline that has passed is no error if the end has come.
+    // A deadline that has passed is no error if the pool has ended.
     pool.wait_released().unwrap();
     let mut late = pool.release_async(Some(clock.now()));
     assert_eq!(poll(&mut late), Poll::Ready(Ok(())));
@@ -182,7 +182,7 @@ fn a_waker_for_rest_and_one_for_the_end_may_call_the_pool() {
     let waker = waker_fn(move || {
         let pool = inner.upgrade().unwrap();
         let _ = (pool.stats(), pool.tune(1), pool.try_submit(|| ()));
-        // By now they are over, on a worker or not: neither blocks.
+        // The pool is idle and has ended, so neither call blocks, on a worker or elsewhere.
         let _ = (poll(&mut pool.wait_idle_async()), pool.wait_released());
         count.fetch_add(1, SeqCst);
     });
@@ -215,8 +215,8 @@ fn pools_end_under_tokio_and_under_smol() {
     assert_eq!(futures_lite::future::block_on(ends(pool(2))), 0);
 }
 
-/// A runtime of one thread drops a pool that joins, with a task that is held, while another future
-/// is ready to run: in which order these come to their ends.
+/// Drops a pool with `DropPolicy::Join` and a held task in a single-threaded runtime, while another
+/// future is ready to run. Returns the order in which they end.
 fn dropped_in_a_runtime(releases_first: bool) -> Vec<&'static str> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let journal = Journal::new();
@@ -230,13 +230,13 @@ fn dropped_in_a_runtime(releases_first: bool) -> Vec<&'static str> {
     })
     .unwrap();
     let weak = pool.downgrade();
-    // What else there is to do is what the task waits for, if it gets to run.
+    // The other future opens the gate, if the runtime gets to run it.
     let (log, opens) = (journal.clone(), gate.clone());
     let other = async move {
         log.write("other");
         opens.open();
     };
-    // Where it does not, the gate is opened once the drop is under way.
+    // If it does not run, another thread opens the gate once the drop has begun.
     let helper = (!releases_first).then(|| {
         let gate = gate.clone();
         thread::spawn(move || {

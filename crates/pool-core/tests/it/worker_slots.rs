@@ -1,4 +1,4 @@
-//! Each worker's slot, its thread's name, and what is wrapped around its life.
+//! The slot of each worker, the name of its thread, and the wrap around its life.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ fn live_workers_have_different_slots_below_the_capacity_and_a_freed_one_is_taken
         assert_eq!(slots, [0, 1, 2, 3]);
         gate.open();
         pool.wait_idle().unwrap();
-        // Two end, and two others come.
+        // Two workers end, and two others start.
         pool.tune(2).unwrap();
         until(|| pool.running() == 2);
         pool.tune(4).unwrap();
@@ -101,7 +101,7 @@ fn a_wrap_is_around_a_workers_hooks_and_tasks_and_the_pool_ends_after_it() {
     let pool = Pool::builder().capacity(1).worker_wrap(move |run| {
         wraps.write("in");
         run();
-        run(); // Lived once.
+        run(); // The worker has lived once.
         wraps.write("out");
     });
     let pool = pool.start_hook(move || starts.write("start"));

@@ -1,4 +1,4 @@
-//! A state per worker: where it is made, which calls get it, and what becomes of it at a panic.
+//! State per worker: where it is created, which calls get it, and what a panic does to it.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use testkit::{Gate, PanicOnDrop};
 
 use crate::support::{Journal, end, until};
 
-/// What a state has gone through.
+/// An event in the life of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Made,
@@ -23,7 +23,7 @@ use Step::{Dropped, Made};
 
 type Steps = Journal<(Step, usize, ThreadId)>;
 
-/// A state with a number of its own, of a type that is not `Send`.
+/// A numbered state, of a type that is not `Send`.
 struct Numbered {
     number: usize,
     calls: Cell<usize>,
@@ -38,7 +38,7 @@ impl Drop for Numbered {
     }
 }
 
-/// Makes states numbered from 0, and notes each.
+/// Creates states numbered from 0, and records each creation.
 fn numbered(steps: &Steps) -> impl Fn() -> Numbered + Send + Sync + 'static {
     let (steps, made) = (steps.clone(), AtomicUsize::new(0));
     move || {
@@ -53,13 +53,14 @@ fn numbered(steps: &Steps) -> impl Fn() -> Numbered + Send + Sync + 'static {
     }
 }
 
-/// What happened to which state.
+/// The recorded events, each with the number of its state.
 fn states(steps: &Steps) -> Vec<(Step, usize)> {
     let entries = steps.entries().into_iter();
     entries.map(|(step, number, _)| (step, number)).collect()
 }
 
-/// One worker; a call says which state it got, and which call of that it is.
+/// A pool of one worker. A call returns the number of its state, and how many calls that state has
+/// had.
 fn counting(steps: &Steps) -> Builder<Func<bool, (usize, usize)>> {
     FuncPool::builder_with_state(numbered(steps), |state: &mut Numbered, panics: bool| {
         let calls = state.calls.replace(state.calls.get() + 1);
@@ -117,7 +118,7 @@ fn the_state_is_made_after_the_start_hook_and_dropped_before_the_stop_hook() {
         .start_hook(move || at_start.write((Made, 100, here())))
         .stop_hook(move || at_stop.write((Dropped, 100, here())));
     let pool = pool.build().unwrap();
-    until(|| steps.len() == 2); // No task has come.
+    until(|| steps.len() == 2); // No task was submitted.
     end(&pool);
     assert_eq!(
         states(&steps),
@@ -184,7 +185,7 @@ fn a_state_that_cannot_be_made_is_tried_again_by_each_call_which_says_so() {
     };
     let pool = FuncPool::builder_with_state(make, |state: &mut usize, ()| *state);
     let pool = pool.capacity(1).build().unwrap();
-    let refused = pool.spawn(()).unwrap().join(); // The worker's start has failed as well.
+    let refused = pool.spawn(()).unwrap().join(); // The start of the worker has failed as well.
     assert_eq!(pool.stats().hook_panics, 1);
     let Err(JoinError::Panicked(panic)) = refused else {
         panic!("{refused:?}");
@@ -212,7 +213,8 @@ fn a_state_whose_drop_panics_is_counted_at_its_workers_end_and_ignored_after_a_p
     assert_eq!(pool.stats().hook_panics, 1);
 }
 
-/// A pool of one whose call of `n` joins one of `n - 1`, and gives the numbers of the states.
+/// A pool of one worker whose call of `n` joins a call of `n - 1`. Returns the numbers of the
+/// states.
 fn descending(steps: &Steps) -> FuncPool<u32, Vec<usize>> {
     let own = Arc::new(OnceLock::<WeakFuncPool<u32, Vec<usize>>>::new());
     let weak = Arc::clone(&own);
@@ -249,8 +251,8 @@ fn a_call_inside_another_gets_a_second_state_which_its_worker_keeps() {
     );
 }
 
-/// A pool whose worker is at a call until the gate opens, so that the next run in their callers. Each
-/// says which state it got.
+/// A pool whose worker is held in a call until the gate opens, so that further calls run in their
+/// callers. Each call returns the number of its state.
 struct Busy {
     pool: FuncPool<bool, usize>,
     gate: Gate,
@@ -302,7 +304,7 @@ fn a_worker_gives_its_state_to_no_call_of_another_pool() {
         gate,
         holds,
     } = busy(&steps);
-    // Of the same types, and from a worker that has a state in use and, inside it, none free.
+    // A pool of the same types, called from a worker that has one state in use and none free.
     let pool = {
         let other = other.clone();
         let own = Journal::new();
@@ -319,7 +321,7 @@ fn a_worker_gives_its_state_to_no_call_of_another_pool() {
     holds.join().unwrap();
 }
 
-/// Calls a pool in its caller as it is dropped.
+/// Calls a pool in its destructor. The call runs in the caller.
 struct CallsAtDrop(FuncPool<bool, usize>, Journal<usize>);
 
 impl Drop for CallsAtDrop {

@@ -1,6 +1,6 @@
-//! Random programs on a pool, with a single-threaded model of it beside them.
+//! Random programs on a pool, compared with a single-threaded model after each step.
 //!
-//! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
+//! `PROPTEST_CASES` sets the number of programs, `ANTHILL_SEED` the seed.
 #![cfg(not(anthill_loom))]
 
 mod keyed;
