@@ -132,7 +132,7 @@ fn submitting_a_large_closure_allocates_once() {
 }
 
 #[test]
-fn a_small_argument_allocates_nothing_and_a_large_one_once() {
+fn a_small_argument_allocates_nothing_and_a_large_argument_allocates_once() {
     fn allocations<const SIZE: usize>() -> usize {
         let pool = FuncPool::builder(|(bytes, gate): ([u8; SIZE], Option<Gate>)| {
             assert_eq!(bytes[SIZE - 1], 1);
@@ -182,7 +182,7 @@ fn spawning_and_joining_allocates_once() {
 }
 
 #[test]
-fn cancelling_allocates_nothing_more() {
+fn cancelling_does_not_allocate() {
     alone(|| {
         let pool = pool(500);
         let count = cost_when_warm(&pool, || {
@@ -217,7 +217,7 @@ fn a_spawn_that_a_full_pool_refuses_allocates_nothing() {
 }
 
 #[test]
-fn the_memory_of_a_backlog_is_given_back_when_a_worker_sleeps_up_to_a_bound() {
+fn a_worker_that_sleeps_frees_the_memory_of_a_backlog_down_to_a_bound() {
     alone(|| {
         let pool = pool(QueueDepth::Unlimited);
         let backlog = |tasks: usize| {

@@ -208,7 +208,7 @@ fn a_typed_release_now_gives_the_arguments_back() {
 }
 
 #[testkit::test]
-fn an_accepted_task_runs_and_a_refused_one_does_not_when_submit_races_release() {
+fn a_submit_racing_a_release_runs_accepted_tasks_only() {
     for _ in 0..200 {
         let pool = multi(2, 1);
         let ran = Arc::new(AtomicUsize::new(0));

@@ -141,7 +141,7 @@ fn as_many_may_wait_as_the_builder_says_however_many_pools_there_are() {
 }
 
 #[testkit::test]
-fn the_first_waiter_is_refused_where_none_may_wait() {
+fn with_a_limit_of_zero_waiters_every_wait_is_refused() {
     let each = Pool::builder().capacity(1).max_waiting(0);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
@@ -201,7 +201,7 @@ fn a_waiter_whose_time_is_up_leaves_every_line_with_its_task() {
 }
 
 #[testkit::test]
-fn a_future_that_is_never_polled_again_is_served_and_holds_nobody_up() {
+fn an_unpolled_future_gets_room_in_its_turn_and_delays_no_waiter() {
     let pool = multi(2, 1);
     let gates = hold_all(&pool, 2);
     let journal = Journal::new();
@@ -237,7 +237,7 @@ fn dropping_a_future_takes_its_task_out_of_every_line() {
 }
 
 #[testkit::test]
-fn only_the_waker_of_the_last_poll_is_woken_and_only_once() {
+fn only_the_waker_of_the_last_poll_is_called_and_only_once() {
     let pool = multi(2, 1);
     let gates = hold_all(&pool, 2);
     let (first, last) = (CountingWaker::new(), CountingWaker::new());
@@ -253,7 +253,7 @@ fn only_the_waker_of_the_last_poll_is_woken_and_only_once() {
 }
 
 #[testkit::test]
-fn nothing_happens_before_a_future_is_polled() {
+fn an_unpolled_future_has_no_effect() {
     let pool = multi(2, 1);
     drop(pool.submit_async(|| ()));
     let stats = pool.stats();
@@ -415,7 +415,7 @@ fn a_waker_that_one_pools_tuning_calls_does_not_hold_up_what_another_owes() {
 }
 
 #[testkit::test]
-fn a_waker_whose_clone_panics_leaves_a_future_that_still_takes_its_task_out_when_it_is_dropped() {
+fn dropping_a_future_whose_wakers_clone_panicked_removes_its_task() {
     let (pool, drops) = (multi(2, 1), DropCounter::new());
     let gates = hold_all(&pool, 2);
     let token = drops.token();

@@ -22,7 +22,7 @@ fn blocks_at(gate: &Gate) -> impl FnOnce() + Send + 'static + use<> {
 }
 
 #[testkit::test]
-fn a_task_that_waits_for_one_queued_behind_it_gets_it_run_while_it_blocks() {
+fn an_extra_worker_runs_a_queued_task_that_a_blocked_task_waits_for() {
     let pool = compensating(1).queue_depth(1).build().unwrap();
     let (sender, receiver) = mpsc::channel();
     let waits = pool.spawn(move || blocking(|| receiver.recv())).unwrap();
@@ -33,7 +33,7 @@ fn a_task_that_waits_for_one_queued_behind_it_gets_it_run_while_it_blocks() {
 }
 
 #[testkit::test]
-fn a_task_that_blocks_gives_room_to_the_one_that_waits_for_it() {
+fn a_task_that_blocks_frees_room_for_a_waiter() {
     let pool = compensating(1).build().unwrap();
     let (gate, blocked) = (Gate::new(), Gate::new());
     let (first, held) = (gate.clone(), blocked.clone());
@@ -66,7 +66,7 @@ fn a_task_that_blocks_gives_room_to_the_one_that_waits_for_it() {
 }
 
 #[testkit::test]
-fn an_idle_extra_worker_ends_as_the_task_that_blocked_goes_on() {
+fn an_idle_extra_worker_ends_when_the_blocked_task_continues() {
     let clock = ManualClock::new();
     let pool = compensating(1)
         .keep_alive(Duration::from_secs(1))
@@ -93,7 +93,7 @@ fn an_idle_extra_worker_ends_as_the_task_that_blocked_goes_on() {
 }
 
 #[testkit::test]
-fn no_more_tasks_are_compensated_for_than_may_be() {
+fn the_limit_bounds_the_extra_workers() {
     let pool = compensating(1).capacity(2).queue_depth(2).build().unwrap();
     let gate = Gate::new();
     pool.submit(blocks_at(&gate)).unwrap();
@@ -110,7 +110,7 @@ fn no_more_tasks_are_compensated_for_than_may_be() {
 }
 
 #[testkit::test]
-fn blocking_inside_blocking_is_compensated_for_once() {
+fn nested_blocking_calls_start_one_extra_worker() {
     let pool = compensating(2).queue_depth(2).build().unwrap();
     let gate = Gate::new();
     let held = gate.clone();
@@ -131,7 +131,7 @@ fn blocking_inside_blocking_is_compensated_for_once() {
 }
 
 #[testkit::test]
-fn without_a_limit_or_a_pool_it_only_runs_the_closure() {
+fn blocking_without_a_limit_or_outside_a_pool_only_runs_the_closure() {
     assert_eq!(blocking(|| 7), 7);
     let pool = Pool::builder().capacity(1).queue_depth(1).build().unwrap();
     let gate = Gate::new();
@@ -143,7 +143,7 @@ fn without_a_limit_or_a_pool_it_only_runs_the_closure() {
 }
 
 #[testkit::test]
-fn a_panic_goes_through_and_gives_the_worker_back_first() {
+fn a_panic_in_blocking_retires_the_extra_worker_before_it_propagates() {
     let pool = compensating(1).queue_depth(1).build().unwrap();
     for _ in 0..2 {
         let (sender, receiver) = mpsc::channel();
@@ -161,7 +161,7 @@ fn a_panic_goes_through_and_gives_the_worker_back_first() {
 }
 
 #[testkit::test]
-fn a_released_pool_compensates_and_ends() {
+fn a_released_pool_starts_extra_workers_and_ends() {
     let pool = compensating(1).queue_depth(1).build().unwrap();
     let (sender, receiver) = mpsc::channel();
     let gate = Gate::new();
@@ -182,7 +182,7 @@ fn a_released_pool_compensates_and_ends() {
 
 /// A thread wrap that calls `blocking` for its worker's whole life allows one more parked worker.
 #[testkit::test]
-fn a_ring_has_a_slot_for_each_extra_worker_also_after_a_tuning() {
+fn the_parked_set_has_a_slot_for_each_extra_worker_also_after_tuning() {
     let clock = ManualClock::new();
     let pool = compensating(1)
         .preallocate(true)
@@ -205,7 +205,7 @@ fn a_ring_has_a_slot_for_each_extra_worker_also_after_a_tuning() {
 }
 
 #[testkit::test]
-fn an_extra_worker_has_a_slot_of_its_own() {
+fn extra_workers_have_distinct_slots() {
     let pool = compensating(1).build().unwrap();
     let gate = Gate::new();
     pool.submit(blocks_at(&gate)).unwrap();
@@ -216,7 +216,7 @@ fn an_extra_worker_has_a_slot_of_its_own() {
 }
 
 #[testkit::test]
-fn the_gate_of_an_extra_worker_is_asked_by_the_task_that_blocks_and_may_refuse() {
+fn a_task_that_blocks_calls_the_thread_gate_which_may_refuse() {
     let journal = Journal::new();
     let asked = journal.clone();
     let pool = compensating(1).queue_depth(1).thread_gate(move || {

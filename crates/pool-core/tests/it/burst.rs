@@ -19,7 +19,7 @@ fn asleep(workers: usize) -> Builder<Closures> {
 }
 
 #[testkit::test]
-fn each_task_of_a_burst_gets_a_parked_worker_though_none_of_the_others_ends() {
+fn each_task_of_a_burst_wakes_a_parked_worker() {
     const WORKERS: usize = 16;
     let clock = ManualClock::new();
     let pool = asleep(WORKERS).clock(clock.clone()).build().unwrap();

@@ -34,7 +34,7 @@ fn all_come_back<R: Accepts<T>, T>(pool: &WorkerPool<R>, task: impl Fn() -> T) -
 }
 
 #[testkit::test]
-fn a_refused_task_comes_back_whole_from_each_of_the_ten_calls_whatever_its_size() {
+fn each_of_the_ten_calls_returns_a_refused_task_of_any_size() {
     let pool = pool(1);
     pool.release();
     let token = Arc::new(());
@@ -63,7 +63,7 @@ fn a_refused_task_comes_back_whole_from_each_of_the_ten_calls_whatever_its_size(
 }
 
 #[testkit::test]
-fn what_a_submitted_closure_returns_need_not_be_thrown_away_by_hand() {
+fn a_submitted_closure_may_return_a_value() {
     let (pool, count) = (pool(1), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&count);
     pool.submit(move || counted.fetch_add(1, SeqCst)).unwrap();
@@ -78,7 +78,7 @@ fn what_a_submitted_closure_returns_need_not_be_thrown_away_by_hand() {
 /// Checked by the compiler: a typed pool's argument type is known, so arguments are coerced and
 /// inferred.
 #[testkit::test]
-fn an_argument_is_converted_as_any_other_functions_would_be() {
+fn an_argument_is_coerced_as_in_any_function_call() {
     type Callback = Box<dyn FnOnce(u32) -> u32 + Send>;
 
     fn join<T>(handle: Result<JoinHandle<T>, SubmitError<impl Sized>>) -> Result<T, JoinError>

@@ -50,7 +50,7 @@ fn nobody_sees_the_end_before_it_leaves(
 }
 
 #[testkit::test]
-fn a_pool_has_ended_only_when_its_last_workers_thread_locals_are_gone() {
+fn the_end_waits_for_the_thread_locals_of_the_last_worker() {
     let (pool, leaving, journal) = (pool(1), Gate::new(), Journal::new());
     let leaves = Leaves(leaving.clone(), journal.clone());
     pool.submit(move || KEPT.set(Some(leaves))).unwrap();
@@ -59,7 +59,7 @@ fn a_pool_has_ended_only_when_its_last_workers_thread_locals_are_gone() {
 }
 
 #[testkit::test]
-fn a_pool_has_ended_only_when_those_of_workers_long_gone_are_too() {
+fn the_end_waits_for_the_thread_locals_of_workers_that_ended_earlier() {
     let (pool, leaving, journal) = (pool(2), Gate::new(), Journal::new());
     let last = hold(&pool, 1);
     let first = Gate::new();
@@ -80,7 +80,7 @@ fn a_pool_has_ended_only_when_those_of_workers_long_gone_are_too() {
 }
 
 #[testkit::test]
-fn a_pool_has_ended_only_when_its_panic_hooks_have_returned() {
+fn the_end_waits_for_running_panic_hooks() {
     let (gate, journal) = (Gate::new(), Journal::new());
     let (held, log) = (gate.clone(), journal.clone());
     let pool = Pool::builder().capacity(1).panic_hook(move |_| {
@@ -112,7 +112,7 @@ fn leaving_behind(leaves: Leaves) -> impl FnOnce() + Send + 'static {
 }
 
 #[testkit::test]
-fn threads_that_do_not_end_take_the_places_of_workers_once_there_are_many() {
+fn too_many_ending_threads_keep_further_workers_from_ending() {
     const MOST: usize = 9; // The limit of threads that may be ending at a time, plus the worker that waits.
     let (leaving, journal) = (Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
@@ -142,7 +142,7 @@ fn threads_that_do_not_end_take_the_places_of_workers_once_there_are_many() {
 }
 
 #[testkit::test]
-fn a_thread_that_does_not_end_holds_no_worker_that_ends_after_it() {
+fn a_thread_that_does_not_end_does_not_block_the_next_worker_from_ending() {
     let (leaving, journal) = (Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
     let pool = pool.build().unwrap();
@@ -160,7 +160,7 @@ fn a_thread_that_does_not_end_holds_no_worker_that_ends_after_it() {
 }
 
 #[testkit::test]
-fn a_worker_that_waits_at_its_place_gets_away_with_the_first_thread_that_is_gone() {
+fn a_worker_that_waits_to_end_does_so_when_any_earlier_thread_is_gone() {
     const MOST: usize = 8; // The limit of threads that may be ending at a time.
     let (stuck, passes, journal) = (Gate::new(), Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
@@ -187,7 +187,7 @@ fn a_worker_that_waits_at_its_place_gets_away_with_the_first_thread_that_is_gone
 }
 
 #[testkit::test]
-fn threads_that_end_do_so_beside_one_another() {
+fn threads_end_concurrently() {
     let (leaving, journal, pool) = (Gate::new(), Journal::new(), pool(4));
     let gate = Gate::new();
     for _ in 0..4 {
@@ -210,7 +210,7 @@ fn threads_that_end_do_so_beside_one_another() {
 }
 
 #[testkit::test]
-fn threads_that_are_gone_do_not_pile_up() {
+fn ended_threads_use_no_memory() {
     let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
     let pool = pool.build().unwrap();
     for _ in 0..200 {
@@ -224,7 +224,7 @@ fn threads_that_are_gone_do_not_pile_up() {
 }
 
 #[testkit::test]
-fn workers_that_wait_at_their_places_for_threads_to_be_gone_all_get_away() {
+fn all_workers_that_wait_for_earlier_threads_end() {
     let (leaving, journal) = (Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(12).keep_alive(Duration::ZERO);
     let pool = pool.build().unwrap();

@@ -12,7 +12,7 @@ use testkit::Gate;
 use crate::support::{Journal, end, pool, queueing, until};
 
 #[testkit::test]
-fn a_worker_that_joins_a_task_not_yet_started_runs_it_and_no_other() {
+fn a_worker_that_joins_an_unstarted_task_runs_that_task_only() {
     let pool = Pool::builder().capacity(1).queue_depth(3).build().unwrap();
     let inner = pool.clone();
     let journal = Journal::new();
@@ -80,7 +80,7 @@ fn a_worker_that_joins_a_task_running_elsewhere_waits_for_it() {
 }
 
 #[testkit::test]
-fn tasks_that_all_wait_for_their_children_do_not_starve_the_pool() {
+fn tasks_that_wait_for_their_children_do_not_starve_the_pool() {
     fn fibonacci(pool: &Pool, n: u64) -> u64 {
         if n < 2 {
             return n;
@@ -121,7 +121,7 @@ fn every_wait(pool: &Pool, now: Instant) -> [Result<(), WaitError>; 8] {
 }
 
 #[testkit::test]
-fn every_wait_on_an_own_worker_says_at_once_that_it_would_deadlock() {
+fn every_wait_on_an_own_worker_returns_would_deadlock() {
     let pool = pool(2);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
@@ -137,7 +137,7 @@ fn every_wait_on_an_own_worker_says_at_once_that_it_would_deadlock() {
 }
 
 #[testkit::test]
-fn so_does_every_wait_in_the_destructor_of_a_workers_thread_local() {
+fn every_wait_in_a_workers_thread_local_destructor_returns_would_deadlock() {
     type Answers = Journal<[Result<(), WaitError>; 8]>;
     struct Waits(Pool, Answers);
     impl Drop for Waits {
@@ -156,7 +156,7 @@ fn so_does_every_wait_in_the_destructor_of_a_workers_thread_local() {
 }
 
 #[testkit::test]
-fn a_thread_locals_destructor_may_still_submit() {
+fn a_workers_thread_local_destructor_may_submit() {
     struct Submits(Pool, Journal<bool>);
     impl Drop for Submits {
         fn drop(&mut self) {
@@ -181,7 +181,7 @@ fn a_thread_locals_destructor_may_still_submit() {
 }
 
 #[testkit::test]
-fn a_task_that_a_join_runs_in_place_holds_no_room_and_is_in_flight_until_it_ends() {
+fn a_task_joined_in_place_holds_no_room_and_is_in_flight() {
     let pool = queueing(1);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
@@ -207,7 +207,7 @@ fn a_task_that_a_join_runs_in_place_holds_no_room_and_is_in_flight_until_it_ends
 }
 
 #[testkit::test]
-fn a_join_with_a_time_limit_starts_nothing_in_place() {
+fn a_timed_join_starts_nothing_in_place() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).queue_depth(1).keep_alive(None);
     let pool = pool.clock(clock.clone()).build().unwrap();
@@ -238,7 +238,7 @@ fn descend(pool: &Pool, deeper: u32) -> Result<u32, JoinError> {
 }
 
 #[testkit::test]
-fn recursion_by_spawn_and_join_ends_at_the_nesting_limit_and_not_at_that_of_the_stack() {
+fn recursion_by_spawn_and_join_ends_at_the_nesting_limit_without_stack_overflow() {
     for limit in [0, 1, 64] {
         let pool = Pool::builder().capacity(1).nesting_limit(limit);
         let pool = pool.queue_depth(QueueDepth::Unlimited).build().unwrap();

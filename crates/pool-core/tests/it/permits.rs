@@ -25,7 +25,7 @@ fn holders(pool: &Pool) -> (usize, usize, usize) {
 }
 
 #[testkit::test]
-fn a_pool_is_full_by_its_permits_too() {
+fn permits_fill_a_pool() {
     let pool = queueing(1);
     let permits = [pool.reserve().unwrap(), pool.try_reserve().unwrap()];
     assert_eq!(holders(&pool), (0, 2, 0));
@@ -42,7 +42,7 @@ fn a_pool_is_full_by_its_permits_too() {
 }
 
 #[testkit::test]
-fn a_busy_pool_is_full_by_its_permits_too() {
+fn permits_fill_a_busy_pool() {
     let pool = queueing(1);
     let gate = hold(&pool, 1); // Tasks take the fast path as long as there is room.
     let permit = pool.reserve().unwrap();
@@ -111,7 +111,7 @@ fn a_permit_dropped_unused_serves_the_head_of_the_line_at_once() {
 }
 
 #[testkit::test]
-fn two_permits_for_one_room_are_given_one_after_the_other() {
+fn two_reservations_of_one_room_succeed_one_after_the_other() {
     let pool = pool(1);
     let first = pool.reserve().unwrap();
     let second = enter_line(&pool, Pool::reserve);
@@ -125,7 +125,7 @@ fn two_permits_for_one_room_are_given_one_after_the_other() {
 }
 
 #[testkit::test]
-fn permits_and_tasks_stand_in_one_line() {
+fn reservations_and_submits_wait_in_one_queue() {
     let (pool, journal) = (pool(1), Journal::new());
     let gate = hold(&pool, 1);
     let first = wait_in_line(&pool, journal.writer("first task"));
@@ -151,7 +151,7 @@ fn permits_and_tasks_stand_in_one_line() {
 }
 
 #[testkit::test]
-fn a_reservation_whose_time_is_up_leaves_no_place_behind() {
+fn a_reservation_that_times_out_leaves_the_wait_queue() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).clock(clock.clone());
     let pool = pool.keep_alive(None).build().unwrap();
@@ -177,7 +177,7 @@ fn a_reservation_whose_time_is_up_leaves_no_place_behind() {
 }
 
 #[testkit::test]
-fn a_reserve_future_dropped_at_each_of_its_states_leaves_nothing_behind() {
+fn dropping_a_reserve_future_in_any_state_leaks_no_room() {
     let pool = pool(1);
     drop(pool.reserve_async()); // Not polled.
     assert_eq!(holders(&pool), (0, 0, 0));
@@ -218,7 +218,7 @@ fn a_reserve_future_dropped_at_each_of_its_states_leaves_nothing_behind() {
 }
 
 #[testkit::test]
-fn a_release_refuses_those_that_wait_for_a_permit() {
+fn a_release_refuses_waiting_reservations() {
     let pool = pool(1);
     let permit = pool.reserve().unwrap();
     let mut future = pool.reserve_async();
@@ -281,7 +281,7 @@ fn a_permit_is_used_on_another_thread() {
 }
 
 #[testkit::test]
-fn a_limit_on_waiters_counts_those_that_wait_for_a_permit() {
+fn the_limit_on_waiters_counts_reservations() {
     let pool = Pool::builder().capacity(1).max_waiting(1).build().unwrap();
     let permit = pool.reserve().unwrap();
     let mut first = pool.reserve_async();
@@ -298,7 +298,7 @@ fn a_limit_on_waiters_counts_those_that_wait_for_a_permit() {
 }
 
 #[testkit::test]
-fn a_nonblocking_pool_refuses_to_wait_for_a_permit() {
+fn a_nonblocking_pool_refuses_reservations_that_would_wait() {
     let pool = Pool::builder().capacity(1).nonblocking(true);
     let pool = pool.build().unwrap();
     let permit = pool.reserve().unwrap();
@@ -309,7 +309,7 @@ fn a_nonblocking_pool_refuses_to_wait_for_a_permit() {
 }
 
 #[testkit::test]
-fn an_own_worker_is_refused_a_permit_rather_than_waiting_for_itself() {
+fn a_reservation_by_an_own_worker_of_a_full_pool_is_refused() {
     for within in [WithinWorker::RunInPlace, WithinWorker::Refuse] {
         let pool = Pool::builder().capacity(1).within_worker(within);
         let pool = pool.build().unwrap();
@@ -336,7 +336,7 @@ fn an_own_worker_that_may_block_waits_for_its_permit() {
 }
 
 #[testkit::test]
-fn a_task_of_a_permit_is_joined_in_place_on_the_only_worker() {
+fn the_only_worker_joins_a_permits_task_in_place() {
     let pool = queueing(1);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
@@ -352,7 +352,7 @@ fn a_task_of_a_permit_is_joined_in_place_on_the_only_worker() {
 }
 
 #[testkit::test]
-fn no_permit_is_given_while_the_system_refuses_the_first_worker() {
+fn no_permit_is_granted_while_the_system_refuses_the_first_worker() {
     let no_more = Arc::new(AtomicBool::new(true));
     let asked = Arc::clone(&no_more);
     let pool = Pool::builder().capacity(2).thread_gate(move || {
@@ -386,7 +386,7 @@ fn no_permit_is_given_while_the_system_refuses_the_first_worker() {
 }
 
 #[testkit::test]
-fn permits_above_a_smaller_capacity_keep_their_room_and_no_more_are_given() {
+fn permits_survive_a_smaller_capacity_and_no_more_are_granted() {
     let pool = pool(3);
     let mut permits: Vec<Permit<_>> = (0..3).map(|_| pool.reserve().unwrap()).collect();
     pool.tune(1).unwrap();

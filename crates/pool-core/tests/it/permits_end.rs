@@ -14,7 +14,7 @@ use crate::support::{Journal, end, hold, poll, pool, until};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[testkit::test]
-fn a_permit_taken_before_a_release_is_honoured_and_waited_for() {
+fn a_permit_stays_valid_after_a_release_and_delays_the_end() {
     let pool = pool(2);
     let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
     pool.release();
@@ -103,7 +103,7 @@ fn a_worker_that_ends_a_task_of_a_released_pool_stays_for_a_second_permit() {
 }
 
 #[testkit::test]
-fn a_permit_dropped_after_expiry_and_release_lets_the_kept_worker_go() {
+fn a_worker_kept_for_a_permit_ends_when_it_is_dropped_after_a_release() {
     let (pool, permit, stops) = kept_by_a_permit();
     drop(permit);
     pool.wait_released().unwrap();
@@ -111,7 +111,7 @@ fn a_permit_dropped_after_expiry_and_release_lets_the_kept_worker_go() {
 }
 
 #[testkit::test]
-fn a_worker_that_a_permit_has_kept_expires_once_it_is_gone() {
+fn a_worker_kept_for_a_permit_expires_after_its_drop() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).keep_alive(SECOND);
     let pool = pool.clock(clock.clone()).build().unwrap();
@@ -135,7 +135,7 @@ fn a_worker_that_a_permit_has_kept_expires_once_it_is_gone() {
 }
 
 #[testkit::test]
-fn a_release_now_takes_tasks_out_and_leaves_permits() {
+fn release_now_removes_tasks_and_leaves_permits() {
     let pool = Pool::builder().capacity(1).queue_depth(2).build().unwrap();
     let gate = hold(&pool, 1);
     let taken_out = pool.spawn(|| 1).unwrap();
@@ -161,7 +161,7 @@ fn a_permit_of_an_earlier_generation_holds_room_in_the_next() {
 }
 
 #[testkit::test]
-fn a_pool_with_nothing_but_permits_out_is_idle() {
+fn permits_without_tasks_do_not_make_a_pool_busy() {
     let pool = pool(1);
     let permit = pool.reserve().unwrap();
     pool.wait_idle().unwrap();
@@ -171,7 +171,7 @@ fn a_pool_with_nothing_but_permits_out_is_idle() {
 }
 
 #[testkit::test]
-fn a_worker_that_holds_a_permit_is_refused_a_wait_for_itself() {
+fn a_worker_that_holds_a_permit_is_refused_a_wait_for_the_end() {
     let pool = pool(2);
     let inner = pool.clone();
     let waits = pool.spawn(move || {
@@ -229,7 +229,7 @@ fn a_future_that_waits_for_a_permit_keeps_the_pool_open() {
 }
 
 #[testkit::test]
-fn a_worker_on_its_way_out_stays_for_a_permit_that_is_given_meanwhile() {
+fn a_leaving_worker_stays_for_a_permit_granted_meanwhile() {
     let clock = ManualClock::new();
     let stopping = Gate::new();
     let wait = stopping.clone();
@@ -254,9 +254,9 @@ fn a_worker_on_its_way_out_stays_for_a_permit_that_is_given_meanwhile() {
 
 #[cfg(unix)]
 #[testkit::test]
-fn a_permit_in_a_forked_child_holds_nothing_and_hangs_nowhere() {
+fn a_permit_in_a_forked_child_has_no_effect_and_does_not_hang() {
     use pool_core::{JoinError, SubmitError};
-    let test = "permits_end::a_permit_in_a_forked_child_holds_nothing_and_hangs_nowhere";
+    let test = "permits_end::a_permit_in_a_forked_child_has_no_effect_and_does_not_hang";
     let ended = testkit::in_child(test, || {
         let pool = Pool::builder().capacity(4).keep_alive(None).build();
         let pool = pool.unwrap();

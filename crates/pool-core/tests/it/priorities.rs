@@ -24,7 +24,7 @@ fn run<T: Clone + Send + 'static>(pool: &Pool, journal: &Journal<T>) -> Vec<T> {
 }
 
 #[testkit::test]
-fn higher_priorities_start_first_and_each_in_the_order_of_acceptance() {
+fn tasks_start_by_priority_and_then_in_order() {
     let (pool, journal) = (paused(|it| it), Journal::new());
     for n in 0..3 {
         for priority in ALL {
@@ -54,7 +54,7 @@ fn higher_priorities_start_first_and_each_in_the_order_of_acceptance() {
 /// A busy pool takes the fast path, which appends tasks to the inbox without a decision. Priorities
 /// must still apply.
 #[testkit::test]
-fn a_high_task_that_comes_to_a_busy_pool_is_the_next_to_start() {
+fn a_high_task_submitted_to_a_busy_pool_starts_next() {
     const BACKLOG: usize = 1000;
     let (pool, journal) = (paused(|it| it), Journal::new());
     for n in 0..BACKLOG {
@@ -81,7 +81,7 @@ fn a_high_task_that_comes_to_a_busy_pool_is_the_next_to_start() {
 }
 
 #[testkit::test]
-fn a_low_task_starts_after_eight_higher_ones_however_many_there_are() {
+fn a_low_task_starts_after_at_most_eight_higher_ones() {
     let (pool, journal) = (paused(|it| it), Journal::new());
     for n in 0..3 {
         let low = journal.writer((Priority::Low, n));
@@ -102,7 +102,7 @@ fn a_low_task_starts_after_eight_higher_ones_however_many_there_are() {
 }
 
 #[testkit::test]
-fn a_pool_without_priorities_starts_tasks_in_their_order_whatever_they_were_given() {
+fn a_pool_without_priorities_ignores_the_priority_of_tasks() {
     let (pool, journal) = (paused(|it| it.priorities(false)), Journal::new());
     for (n, priority) in ALL.into_iter().enumerate() {
         pool.task()
@@ -114,7 +114,7 @@ fn a_pool_without_priorities_starts_tasks_in_their_order_whatever_they_were_give
 }
 
 #[testkit::test]
-fn room_goes_first_come_first_served_and_what_it_brings_is_started_by_its_priority() {
+fn waiters_are_admitted_in_order_and_started_by_priority() {
     let pool = paused(|it| it.queue_depth(1));
     let journal = Journal::new();
     (0..2).for_each(|n| pool.submit(journal.writer(n)).unwrap());
@@ -157,7 +157,7 @@ fn a_full_pool_discards_the_oldest_of_the_lowest_priority() {
 }
 
 #[testkit::test]
-fn cancelled_tasks_of_every_priority_leave_no_entry_behind_and_a_release_now_takes_all() {
+fn cancel_and_release_now_remove_tasks_of_every_priority() {
     let (pool, journal) = (paused(|it| it), Journal::new());
     let handles: Vec<_> = (0..3_000)
         .map(|n| {

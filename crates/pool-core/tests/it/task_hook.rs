@@ -40,7 +40,7 @@ fn name(text: &str) -> String {
 }
 
 #[testkit::test]
-fn a_hook_sees_each_task_before_and_after_with_its_time_in_the_queue_and_on_the_worker() {
+fn a_hook_is_called_before_and_after_each_task_with_its_times() {
     let (clock, journal) = (ManualClock::new(), Journal::new());
     let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
     let pool = pool
@@ -73,7 +73,7 @@ fn a_hook_sees_each_task_before_and_after_with_its_time_in_the_queue_and_on_the_
 }
 
 #[testkit::test]
-fn a_hook_sees_what_is_not_run_only_afterwards() {
+fn a_hook_is_called_only_after_the_end_of_an_unstarted_task() {
     let (clock, journal) = (ManualClock::new(), Journal::new());
     let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
     let pool = pool
@@ -172,7 +172,7 @@ tasks! {
 }
 
 #[testkit::test]
-fn a_hook_sees_the_tasks_of_all_calls() {
+fn a_hook_is_called_for_tasks_of_every_call() {
     let seen = TypeNames::new();
     let pool = Pool::builder().capacity(1).queue_depth(40);
     let pool = pool.task_hook(seen.clone()).build().unwrap();
@@ -231,7 +231,7 @@ fn a_hook_sees_the_tasks_of_all_calls() {
 }
 
 #[testkit::test]
-fn a_task_of_any_call_tells_hooks_its_time_in_the_queue() {
+fn a_hook_gets_the_queue_time_of_tasks_of_every_call() {
     let (clock, journal) = (ManualClock::new(), Journal::new());
     let pool = Pool::builder().capacity(1).queue_depth(20).keep_alive(None);
     let pool = pool
@@ -264,7 +264,7 @@ fn a_task_of_any_call_tells_hooks_its_time_in_the_queue() {
 }
 
 #[testkit::test]
-fn a_hooks_panic_is_counted_and_its_task_runs_and_ends_all_the_same() {
+fn a_panicking_task_hook_is_counted_and_its_task_runs() {
     struct Panics;
     impl TaskHook for Panics {
         fn before(&self, _: &TaskStart<'_>) {
@@ -287,7 +287,7 @@ fn a_hooks_panic_is_counted_and_its_task_runs_and_ends_all_the_same() {
 }
 
 #[testkit::test]
-fn a_full_or_released_pool_with_a_hook_gives_tasks_back_as_others_do() {
+fn a_full_or_released_pool_with_a_hook_returns_tasks() {
     let journal = Journal::new();
     let pool = Pool::builder().capacity(1);
     let pool = pool.task_hook(Recorder(journal.clone())).build().unwrap();
@@ -352,7 +352,7 @@ mod tracing {
     }
 
     #[testkit::test]
-    fn what_any_call_hands_over_runs_in_the_callers_span() {
+    fn tasks_of_every_call_run_in_the_callers_span() {
         let pool = Pool::builder().capacity(1).queue_depth(20);
         let pool = pool.carry_span(true).build().unwrap();
         let (keyed, group) = (pool.keyed(), pool.group());
@@ -389,7 +389,7 @@ mod tracing {
     }
 
     #[testkit::test]
-    fn a_task_runs_in_its_submitters_span_and_reports_to_its_subscriber() {
+    fn a_task_runs_in_its_submitters_span_and_subscriber() {
         let spans = Spans::default();
         let pool = Pool::builder()
             .capacity(1)

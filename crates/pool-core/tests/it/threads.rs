@@ -46,7 +46,7 @@ fn switched(on: bool, capacity: usize) -> (Switch, Builder<Closures>) {
 }
 
 #[testkit::test]
-fn a_task_comes_back_if_the_first_worker_cannot_be_started() {
+fn a_task_is_returned_if_the_first_worker_cannot_be_started() {
     let (switch, builder) = switched(false, 4);
     let pool = builder.queue_depth(4).build().unwrap();
     let journal = Journal::new();
@@ -126,7 +126,7 @@ fn submitters_that_wait_for_the_first_worker_each_try_when_its_start_fails() {
 }
 
 #[testkit::test]
-fn a_task_stays_queued_when_growth_is_refused_and_a_later_submit_tries_again() {
+fn a_submit_retries_a_refused_thread_start() {
     let (switch, builder) = switched(true, 3);
     let pool = builder.build().unwrap();
     let gate = hold(&pool, 1);
@@ -149,7 +149,7 @@ fn a_task_stays_queued_when_growth_is_refused_and_a_later_submit_tries_again() {
 }
 
 #[testkit::test]
-fn a_task_stays_queued_when_growth_is_refused_and_a_later_end_of_a_task_tries_again() {
+fn the_end_of_a_task_retries_a_refused_thread_start() {
     let (switch, builder) = switched(true, 3);
     let pool = builder.build().unwrap();
     let gate = hold(&pool, 1);
@@ -169,7 +169,7 @@ fn a_task_stays_queued_when_growth_is_refused_and_a_later_end_of_a_task_tries_ag
 }
 
 #[testkit::test]
-fn one_worker_serves_the_whole_queue_if_no_other_can_be_started() {
+fn one_worker_runs_the_whole_queue_if_no_other_can_be_started() {
     let (switch, builder) = switched(true, 8);
     let pool = builder.queue_depth(1000).build().unwrap();
     let gate = hold(&pool, 1);
@@ -189,7 +189,7 @@ fn one_worker_serves_the_whole_queue_if_no_other_can_be_started() {
 }
 
 #[testkit::test]
-fn a_parked_worker_takes_the_task_that_counted_on_a_start_that_fails() {
+fn a_parked_worker_runs_the_task_of_a_failed_thread_start() {
     let (clock, starting) = (ManualClock::new(), Gate::new());
     let (held, calls) = (starting.clone(), AtomicUsize::new(0));
     let pool = Pool::builder()
@@ -220,7 +220,7 @@ fn a_parked_worker_takes_the_task_that_counted_on_a_start_that_fails() {
 }
 
 #[testkit::test]
-fn tasks_that_are_being_released_hold_no_room_so_nobody_waits_for_a_pool_without_workers() {
+fn tasks_being_released_hold_no_room_at_a_pool_without_workers() {
     struct Slow(Gate);
     impl Drop for Slow {
         fn drop(&mut self) {
@@ -261,7 +261,7 @@ fn tasks_that_are_being_released_hold_no_room_so_nobody_waits_for_a_pool_without
 }
 
 #[testkit::test]
-fn a_pool_whose_workers_cannot_be_started_ahead_is_not_built_and_leaves_none_behind() {
+fn a_pool_whose_workers_cannot_be_prestarted_is_not_built_and_leaves_no_thread() {
     for failing in 0..4 {
         let (starts, stops) = (Journal::new(), Journal::new());
         let (started, stopped) = (starts.clone(), stops.clone());
@@ -282,7 +282,7 @@ fn a_pool_whose_workers_cannot_be_started_ahead_is_not_built_and_leaves_none_beh
 }
 
 #[testkit::test]
-fn a_thread_gate_that_submits_to_its_own_pool_before_there_is_a_worker_is_refused() {
+fn a_thread_gate_of_the_first_worker_that_submits_to_its_pool_is_refused() {
     let own = Arc::new(std::sync::OnceLock::<pool_core::WeakPool>::new());
     let (weak, journal) = (Arc::clone(&own), Journal::new());
     let log = journal.clone();
@@ -304,7 +304,7 @@ fn a_thread_gate_that_submits_to_its_own_pool_before_there_is_a_worker_is_refuse
 }
 
 #[testkit::test]
-fn a_submit_with_a_time_limit_waits_no_longer_than_that_for_the_start_that_another_makes() {
+fn a_timed_submit_limits_its_wait_for_another_submits_thread_start() {
     let (clock, asked) = (ManualClock::new(), Gate::new());
     let asks = asked.clone();
     let pool = Pool::builder().capacity(2).clock(clock.clone());

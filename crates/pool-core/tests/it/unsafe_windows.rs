@@ -467,7 +467,7 @@ mod spans {
     }
 
     #[testkit::test]
-    fn a_task_whose_span_and_captures_panic_costs_no_worker() {
+    fn a_worker_survives_panics_of_a_tasks_span_and_captures() {
         each_panics(|pool, captured, _| pool.submit(|| drop(captured)).unwrap());
         each_panics(|pool, captured, _| pool.keyed().submit(1, || drop(captured)).unwrap());
         each_panics(|pool, captured, _| drop(pool.spawn(|| drop(captured)).unwrap()));
@@ -478,7 +478,7 @@ mod spans {
     }
 
     #[testkit::test]
-    fn what_a_task_captured_is_gone_by_its_end_though_its_span_panics() {
+    fn captures_are_dropped_before_the_end_of_a_task_whose_span_panics() {
         each_panics(|pool, captured, drops| {
             let handle = pool.spawn(|| drop(captured)).unwrap();
             until(|| handle.is_finished());

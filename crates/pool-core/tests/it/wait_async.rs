@@ -14,7 +14,7 @@ use crate::support::{Journal, WithoutAlarms, end, hold, poll, poll_with, pool, u
 const SECOND: Duration = Duration::from_secs(1);
 
 #[testkit::test]
-fn a_future_for_rest_is_ready_once_nothing_is_in_flight() {
+fn wait_idle_async_is_ready_once_nothing_is_in_flight() {
     let pool = pool(2);
     assert_eq!(poll(&mut pool.wait_idle_async()), Poll::Ready(Ok(())));
     let gate = hold(&pool, 2);
@@ -33,7 +33,7 @@ fn a_future_for_rest_is_ready_once_nothing_is_in_flight() {
 }
 
 #[testkit::test]
-fn a_future_for_the_end_is_ready_once_the_last_worker_is_gone() {
+fn wait_released_async_is_ready_once_the_last_worker_is_gone() {
     let pool = pool(2);
     let gate = hold(&pool, 2);
     let waker = CountingWaker::new();
@@ -51,7 +51,7 @@ fn a_future_for_the_end_is_ready_once_the_last_worker_is_gone() {
 }
 
 #[testkit::test]
-fn a_release_as_a_future_begins_at_its_first_poll() {
+fn release_async_releases_at_its_first_poll() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let mut future = pool.release_async(None);
@@ -67,7 +67,7 @@ fn a_release_as_a_future_begins_at_its_first_poll() {
 }
 
 #[testkit::test]
-fn a_future_for_the_end_waits_for_permits() {
+fn wait_released_async_waits_for_permits() {
     let pool = pool(1);
     let permit = pool.reserve().unwrap();
     let waker = CountingWaker::new();
@@ -84,7 +84,7 @@ fn a_future_for_the_end_waits_for_permits() {
 }
 
 #[testkit::test]
-fn a_future_for_an_end_that_a_reboot_prevents_says_so() {
+fn wait_released_async_returns_rebooted_after_a_reboot() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let waker = CountingWaker::new();
@@ -101,7 +101,7 @@ fn a_future_for_an_end_that_a_reboot_prevents_says_so() {
 }
 
 #[testkit::test]
-fn a_release_as_a_future_ends_at_its_deadline_by_the_pools_clock() {
+fn release_async_ends_at_its_deadline_on_the_pools_clock() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).clock(clock.clone());
     let pool = pool.keep_alive(None).build().unwrap();
@@ -133,7 +133,7 @@ fn a_release_as_a_future_ends_at_its_deadline_by_the_pools_clock() {
 }
 
 #[testkit::test]
-fn a_deadline_that_no_alarm_would_tell_of_has_passed() {
+fn a_clock_without_alarms_makes_deadlines_expire_at_once() {
     let clock = WithoutAlarms::default();
     let pool = Pool::builder().capacity(1).clock(clock.clone());
     let pool = pool.keep_alive(None).build().unwrap();
@@ -146,7 +146,7 @@ fn a_deadline_that_no_alarm_would_tell_of_has_passed() {
 }
 
 #[testkit::test]
-fn a_waker_that_panics_at_the_end_keeps_it_from_no_other() {
+fn a_panicking_waker_at_the_end_does_not_affect_other_waiters() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let panics = waker_fn(|| panic!("a waker"));
@@ -174,7 +174,7 @@ fn a_waker_that_panics_at_the_end_keeps_it_from_no_other() {
 }
 
 #[testkit::test]
-fn a_waker_for_rest_and_one_for_the_end_may_call_the_pool() {
+fn wakers_of_wait_idle_and_wait_released_may_call_the_pool() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let (calls, inner) = (Arc::new(AtomicUsize::new(0)), pool.downgrade());
@@ -261,13 +261,13 @@ fn dropped_in_a_runtime(releases_first: bool) -> Vec<&'static str> {
 }
 
 #[testkit::test]
-fn a_pool_that_joins_blocks_the_runtimes_thread_when_it_is_dropped() {
+fn a_joining_drop_blocks_the_runtimes_thread() {
     let order = ["task", "dropped", "other"];
     assert_eq!(dropped_in_a_runtime(false), order);
 }
 
 #[testkit::test]
-fn a_pool_that_joins_blocks_no_thread_of_a_runtime_once_it_was_released_as_a_future() {
+fn a_joining_drop_after_release_async_does_not_block_the_runtime() {
     let order = ["other", "task", "dropped"];
     assert_eq!(dropped_in_a_runtime(true), order);
 }

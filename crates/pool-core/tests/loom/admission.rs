@@ -21,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Submit against release: the task either runs or is returned.
 #[testkit::model(preemptions = 3)]
-fn a_submit_racing_a_release_runs_or_comes_back() {
+fn a_submit_racing_a_release_runs_or_returns_its_task() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let submitter = {
         let (pool, task) = (pool.clone(), runs.task());
@@ -48,7 +48,7 @@ fn a_submit_after_a_release_racing_the_last_task_is_refused() {
 /// A `try_submit` at a full pool takes no lock. After a join it must find the task's room, even if
 /// the worker already runs the next task.
 #[testkit::model(preemptions = 3)]
-fn a_try_after_a_join_racing_the_next_task_is_accepted() {
+fn a_try_submit_after_a_join_racing_the_next_task_is_accepted() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let first = pool.spawn(|| ()).unwrap();
     pool.submit(runs.task()).unwrap(); // Fills the pool, unless the first task has ended.
@@ -60,7 +60,7 @@ fn a_try_after_a_join_racing_the_next_task_is_accepted() {
 
 /// The same, after the statistics have shown the end. They can be read as soon as the lock is free.
 #[testkit::model(preemptions = 3)]
-fn a_try_after_the_figures_show_an_end_is_accepted() {
+fn a_try_submit_after_the_statistics_show_an_end_is_accepted() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     pool.submit(runs.task()).unwrap(); // Fills the pool, unless the first task has ended.
@@ -75,7 +75,7 @@ fn a_try_after_the_figures_show_an_end_is_accepted() {
 /// A `try_submit` at a full, released pool, against its last task: the error is `Released`, not
 /// `Full`.
 #[testkit::model(preemptions = 3)]
-fn a_try_after_a_release_racing_the_last_task_is_told_so() {
+fn a_try_after_a_release_racing_the_last_task_returns_released() {
     let (pool, runs) = (untimed(1).queue_depth(0).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap(); // Fills the pool, unless the first task has ended.
     pool.release();
@@ -98,7 +98,7 @@ fn a_waiter_racing_a_completion_gets_the_room_once() {
 
 /// Two waiters against one worker: both are woken.
 #[testkit::model(preemptions = 2)]
-fn two_waiters_are_both_served() {
+fn two_waiters_both_get_room() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     let other = {
@@ -160,7 +160,7 @@ fn a_dropped_future_racing_the_hand_over_loses_no_room() {
 
 /// A waiting future that is never polled again is served in its turn and delays no other waiter.
 #[testkit::model(preemptions = 3)]
-fn a_future_that_is_not_polled_again_is_served() {
+fn a_waiting_future_that_is_not_polled_again_gets_room() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     let mut future = pin!(pool.submit_async(runs.task()));
@@ -246,7 +246,7 @@ fn tuning_down_racing_a_submit_strands_no_task() {
 
 /// A waiter against a release: its task either runs or is returned.
 #[testkit::model(preemptions = 2)]
-fn a_waiter_racing_a_release_gets_its_task_back_or_it_runs() {
+fn a_waiter_racing_a_release_runs_or_returns_its_task() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(|| {}).unwrap();
     let releaser = {
@@ -262,7 +262,7 @@ fn a_waiter_racing_a_release_gets_its_task_back_or_it_runs() {
 /// Three submitters at a pool without workers: one starts the first worker, and the other two are
 /// admitted.
 #[testkit::model(preemptions = 2)]
-fn all_submitters_that_wait_for_the_first_worker_are_let_in() {
+fn all_submitters_that_wait_for_the_first_worker_are_admitted() {
     let (pool, runs) = (untimed(1).queue_depth(2).build().unwrap(), Runs::new());
     let others = [(); 2].map(|()| {
         let (pool, task) = (pool.clone(), runs.task());
@@ -338,7 +338,7 @@ impl ReleaseListener for Runs {
 
 /// Adding a scheduler's release listener, against the release: the listener is called or refused.
 #[testkit::model(preemptions = 3)]
-fn a_watch_racing_a_release_learns_of_it() {
+fn a_watch_racing_a_release_is_called_or_refused() {
     let pool = untimed(1).build().unwrap();
     let told = Runs::new();
     let watch = Arc::new(told.clone()) as Arc<dyn ReleaseListener>;
@@ -354,7 +354,7 @@ fn a_watch_racing_a_release_learns_of_it() {
 
 /// Two submitters against the last place in the queue of a busy pool: one of them gets it.
 #[testkit::model(preemptions = 2)]
-fn two_submits_racing_for_the_last_place_take_it_once() {
+fn one_of_two_submits_gets_the_last_place_of_the_queue() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let gate = Parker::new();
     let shut = gate.clone();
@@ -375,7 +375,7 @@ fn two_submits_racing_for_the_last_place_take_it_once() {
 /// A worker that continues with the next task, against a waiter: the waiter gets the room of the
 /// last task before the next one runs.
 #[testkit::model(preemptions = 2)]
-fn a_worker_that_goes_on_lets_the_waiter_in_first() {
+fn a_worker_admits_the_waiter_before_its_next_task() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let gate = Parker::new();
     let shut = gate.clone();

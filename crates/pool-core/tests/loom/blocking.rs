@@ -31,7 +31,7 @@ fn submit_one_that_blocks_for_the_next(pool: &Pool, runs: &Runs) {
 
 /// The second task is queued before the first one blocks, or while it does.
 #[testkit::model(preemptions = 2)]
-fn a_task_behind_one_that_blocks_for_it_is_run() {
+fn a_task_queued_behind_a_task_that_blocks_for_it_runs() {
     let pool = compensating().queue_depth(1).build().unwrap();
     let runs = Runs::new();
     submit_one_that_blocks_for_the_next(&pool, &runs);
@@ -55,7 +55,7 @@ fn a_waiter_for_room_racing_a_task_that_blocks_gets_it() {
 /// The task unblocks while an extra worker is being started for the next task. The new worker
 /// exceeds the capacity, and either worker runs the task.
 #[testkit::model(preemptions = 3)]
-fn a_blockers_return_racing_the_start_of_its_extra_worker_strands_no_task() {
+fn the_end_of_blocking_racing_the_start_of_its_extra_worker_strands_no_task() {
     let pool = compensating().queue_depth(1).build().unwrap();
     let runs = Runs::new();
     let task = runs.task();
@@ -69,7 +69,7 @@ fn a_blockers_return_racing_the_start_of_its_extra_worker_strands_no_task() {
 /// After a release, the pool runs all accepted tasks, including the one that a blocked task waits
 /// for.
 #[testkit::model(preemptions = 2)]
-fn a_release_racing_a_task_that_blocks_runs_what_it_waits_for() {
+fn a_release_racing_a_task_that_blocks_runs_the_task_it_waits_for() {
     let pool = compensating().queue_depth(1).build().unwrap();
     let runs = Runs::new();
     submit_one_that_blocks_for_the_next(&pool, &runs);

@@ -11,7 +11,7 @@ use super::{Runs, end, untimed};
 
 /// A wait against a cancel: the waiter is woken, and sees the writes before the cancel.
 #[testkit::model(preemptions = 3)]
-fn a_wait_for_a_token_racing_its_cancelling_ends() {
+fn a_wait_for_a_token_racing_its_cancel_ends() {
     let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
     let child = token.child();
     let canceller = {
@@ -29,7 +29,7 @@ fn a_wait_for_a_token_racing_its_cancelling_ends() {
 /// A check against a cancel: a thread that finds the token cancelled sees the writes before the
 /// cancel.
 #[testkit::model(preemptions = 3)]
-fn a_look_that_finds_a_token_cancelled_sees_what_came_before() {
+fn a_thread_that_finds_a_token_cancelled_sees_earlier_writes() {
     let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
     let looker = {
         let (token, written) = (token.clone(), Arc::clone(&written));
@@ -47,7 +47,7 @@ fn a_look_that_finds_a_token_cancelled_sees_what_came_before() {
 
 /// A future that registers, against a cancel: it is woken.
 #[testkit::model(preemptions = 3)]
-fn an_awaited_token_racing_its_cancelling_resolves() {
+fn an_awaited_token_racing_its_cancel_resolves() {
     let token = CancelToken::new();
     let canceller = {
         let token = token.clone();
@@ -76,7 +76,7 @@ fn a_child_made_while_its_parent_is_cancelled_is_cancelled() {
 /// A cancel against the start of the task: it runs, or is counted as cancelled. The handle tells
 /// which.
 #[testkit::model(preemptions = 2)]
-fn a_token_cancelled_as_its_task_starts_leaves_one_outcome() {
+fn a_token_cancelled_as_its_task_starts_has_one_outcome() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let token = CancelToken::new();
     let task = pool.task().cancelled_by(&token);
@@ -94,7 +94,7 @@ fn a_token_cancelled_as_its_task_starts_leaves_one_outcome() {
 
 /// `JoinHandle::cancel` against a running task that takes its token: the token is cancelled.
 #[testkit::model(preemptions = 2)]
-fn a_task_that_takes_its_token_while_its_handle_asks_hears_of_it() {
+fn a_task_that_takes_its_token_while_its_handle_cancels_is_cancelled() {
     let pool = untimed(1).build().unwrap();
     let handle = pool.spawn(|| current().token().wait()).unwrap();
     let taken_back = handle.cancel();
@@ -108,7 +108,7 @@ fn a_task_that_takes_its_token_while_its_handle_asks_hears_of_it() {
 
 /// `release_now` against a running task that takes its token: the token is cancelled.
 #[testkit::model(preemptions = 2)]
-fn a_task_that_takes_its_token_while_its_pool_is_released_hears_of_it() {
+fn a_task_that_takes_its_token_during_a_release_now_is_cancelled() {
     let pool = untimed(1).build().unwrap();
     pool.submit(|| current().token().wait()).unwrap();
     pool.release_now();
@@ -118,7 +118,7 @@ fn a_task_that_takes_its_token_while_its_pool_is_released_hears_of_it() {
 /// The cancel of a waiting submit against the hand-over of room: the task is accepted or returned,
 /// and the thread is woken.
 #[testkit::model(preemptions = 2)]
-fn a_submit_given_up_by_its_token_racing_room_has_one_answer() {
+fn a_cancelled_submit_racing_the_hand_over_has_one_outcome() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     let token = CancelToken::new();
@@ -142,7 +142,7 @@ fn a_submit_given_up_by_its_token_racing_room_has_one_answer() {
 
 /// The cancel of a submit that sleeps at a full pool wakes it.
 #[testkit::model(preemptions = 2)]
-fn a_submit_that_sleeps_is_woken_by_its_token() {
+fn cancelling_its_token_wakes_a_sleeping_submit() {
     let pool = untimed(1).build().unwrap();
     let (block, token) = (CancelToken::new(), CancelToken::new());
     let held = block.clone();

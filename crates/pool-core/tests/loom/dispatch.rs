@@ -58,7 +58,7 @@ fn two_submits_racing_a_parking_worker_are_both_run() {
 /// A task that waits for the next one, while a second worker can be started: the second task does
 /// not stay behind the first. Covers growth at submit, and the last searcher that finds work.
 #[testkit::model(preemptions = 2)]
-fn a_task_does_not_sit_behind_one_that_waits_for_it() {
+fn a_task_does_not_stay_queued_behind_a_task_that_waits_for_it() {
     let pool = untimed(2).build().unwrap();
     let gate = Parker::new();
     let shut = gate.clone();
@@ -84,7 +84,7 @@ fn the_last_searcher_that_finds_work_wakes_the_next() {
 /// A submit against a worker that was notified for the previous task and may have arrived: another
 /// worker is notified, because the two tasks wait for each other.
 #[testkit::model(preemptions = 2)]
-fn a_submit_racing_a_called_worker_gets_a_worker_of_its_own() {
+fn a_submit_racing_a_notified_worker_gets_its_own_worker() {
     let pool = parked(2, 2);
     let gates = [Parker::new(), Parker::new()];
     for (mine, other) in [(0, 1), (1, 0)] {
@@ -126,7 +126,7 @@ fn shown_once(name: &str, bound: Option<usize>, body: fn(&OnceLock<()>)) {
 /// meanwhile. At least one execution must show it: both sleepers are notified before any worker has
 /// taken a task, so that a third worker is started.
 #[testkit::model(preemptions = 1, check = shown_once)]
-fn a_burst_racing_its_first_called_worker_does_not_wait_for_it(shown: &OnceLock<()>) {
+fn a_burst_racing_its_first_notified_worker_does_not_wait_for_it(shown: &OnceLock<()>) {
     let (pool, runs) = (parked(2, 3), Runs::new());
     for _ in 0..3 {
         pool.submit(runs.task()).unwrap();
@@ -195,7 +195,7 @@ fn a_panicking_task_frees_its_room_for_a_waiter() {
 
 /// The system refuses a thread while the only live worker parks: that worker runs the queued task.
 #[testkit::model(preemptions = 3)]
-fn a_refused_growth_leaves_the_task_to_the_live_worker() {
+fn a_refused_start_leaves_the_task_to_the_live_worker() {
     use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
     let asked = AtomicUsize::new(0);
     let only_one = move || match asked.fetch_add(1, Relaxed) {
@@ -214,7 +214,7 @@ fn a_refused_growth_leaves_the_task_to_the_live_worker() {
 /// A refused start is tried again when a task ends: the next task does not stay behind one that
 /// waits for it.
 #[testkit::model(preemptions = 1)]
-fn a_refused_growth_is_tried_again_at_a_task_end() {
+fn a_refused_start_is_retried_at_the_end_of_a_task() {
     use sync_shim::atomic::{AtomicUsize, Ordering::SeqCst};
     let allowed = std::sync::Arc::new(AtomicUsize::new(1));
     let quota = std::sync::Arc::clone(&allowed);
@@ -240,7 +240,7 @@ fn a_refused_growth_is_tried_again_at_a_task_end() {
 /// The capacity shrinks while a worker is being started. The worker exceeds it, and counts as a
 /// searcher until it leaves. A task queued meanwhile is run by the parked worker.
 #[testkit::model(preemptions = 2)]
-fn a_worker_too_many_passes_its_wake_up_on() {
+fn a_surplus_worker_passes_its_wake_up_on() {
     let (pool, runs) = (untimed(2).queue_depth(2).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     let tuner = {
@@ -324,7 +324,7 @@ fn a_start_hook_that_waits_for_a_task_of_its_own_pool_gets_it_run() {
 /// A core worker whose keep-alive has passed parks without a time limit. Otherwise it would wake up
 /// for the past time again and again.
 #[testkit::model(preemptions = 1)]
-fn a_kept_worker_racing_its_time_out_does_not_wait_for_it_again() {
+fn a_core_worker_racing_its_timeout_does_not_wait_for_it_again() {
     let clock = ManualClock::new();
     let pool = untimed(2)
         .keep_alive(SECOND)
@@ -362,7 +362,7 @@ fn a_batch_racing_a_parking_worker_is_run_whole() {
 /// Two batches race for room for one task: each is accepted in part, and the returned tasks did not
 /// run.
 #[testkit::model(preemptions = 1)]
-fn two_batches_racing_for_room_run_what_they_say() {
+fn two_batches_racing_for_room_run_the_tasks_they_report() {
     let pool = untimed(1).queue_depth(1).build().unwrap();
     let runs = Runs::new();
     let (other, theirs) = (pool.clone(), runs.clone());

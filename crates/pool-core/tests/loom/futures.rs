@@ -11,7 +11,7 @@ use super::{Runs, end, untimed};
 
 /// An idle future against the end of the last task: it is woken, and the task has ended.
 #[testkit::model(preemptions = 2)]
-fn a_future_for_rest_racing_the_last_task_is_woken() {
+fn wait_idle_async_racing_the_last_task_is_woken() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     block_on(pool.wait_idle_async()).unwrap();
@@ -21,7 +21,7 @@ fn a_future_for_rest_racing_the_last_task_is_woken() {
 
 /// `release_async` against the last worker: it is woken when the worker is gone.
 #[testkit::model(preemptions = 2)]
-fn a_future_for_the_end_racing_the_last_worker_is_woken() {
+fn wait_released_async_racing_the_last_worker_is_woken() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     block_on(pool.release_async(None)).unwrap();
@@ -32,7 +32,7 @@ fn a_future_for_the_end_racing_the_last_worker_is_woken() {
 /// A future for the end that was polled once and dropped, against the end: a thread that waits too
 /// is woken.
 #[testkit::model(preemptions = 2)]
-fn a_dropped_future_for_the_end_racing_it_takes_no_other_wake_up() {
+fn a_dropped_wait_released_async_racing_the_end_steals_no_wake_up() {
     let pool = untimed(1).build().unwrap();
     pool.submit(|| {}).unwrap();
     let waiter = {

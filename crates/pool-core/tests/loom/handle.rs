@@ -191,7 +191,7 @@ fn a_waker_racing_the_finish_does_not_run_on_a_searching_worker() {
 /// The drop of a handle against the finish: a `wait_idle` after the drop finds the value dropped,
 /// because the drop is a part of the task or of the handle's drop.
 #[testkit::model(preemptions = 3)]
-fn a_dropped_handle_racing_the_finish_leaves_no_value_behind_a_wait_for_rest() {
+fn a_dropped_handle_racing_the_finish_drops_the_value_before_wait_idle_returns() {
     let (pool, value) = (untimed(1).build().unwrap(), Arc::new(()));
     let made = Arc::clone(&value);
     drop(pool.spawn(move || made).unwrap());
@@ -203,7 +203,7 @@ fn a_dropped_handle_racing_the_finish_leaves_no_value_behind_a_wait_for_rest() {
 /// Cancel against a waiter while every worker is held: the waiter gets the room, so its submit
 /// returns before a worker is free.
 #[testkit::model(preemptions = 2)]
-fn a_cancel_racing_a_waiter_gives_it_the_room() {
+fn a_cancel_racing_a_waiter_hands_it_the_room() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let gate = Parker::new();
     let held = gate.clone();
@@ -290,7 +290,7 @@ fn a_sweep_racing_a_worker_takes_no_living_task() {
 /// A join in place against a waiter: the waiter gets the room of the joined task while the joining
 /// task still runs.
 #[testkit::model(preemptions = 2)]
-fn a_join_in_place_racing_a_waiter_gives_it_the_room() {
+fn a_join_in_place_racing_a_waiter_hands_it_the_room() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let gate = Parker::new();
     let (inner, child, held) = (pool.downgrade(), runs.task(), gate.clone());

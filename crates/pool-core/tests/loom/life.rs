@@ -12,7 +12,7 @@ use super::{Runs, end, untimed};
 
 /// `wait_idle` against the end of the last task: the waiter is woken.
 #[testkit::model(preemptions = 3)]
-fn a_wait_for_rest_racing_the_last_task_ends() {
+fn wait_idle_racing_the_last_task_ends() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     pool.wait_idle().unwrap();
@@ -22,7 +22,7 @@ fn a_wait_for_rest_racing_the_last_task_ends() {
 
 /// The same, on a thread that still has the unpark token of another wait.
 #[testkit::model(preemptions = 2)]
-fn a_wait_for_rest_racing_the_last_task_does_not_end_by_a_token_of_another_wait() {
+fn wait_idle_racing_the_last_task_ignores_the_unpark_token_of_another_wait() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     sync_shim::Parker::of_thread().unpark();
@@ -33,7 +33,7 @@ fn a_wait_for_rest_racing_the_last_task_does_not_end_by_a_token_of_another_wait(
 
 /// The timeout of `wait_idle` against the end of the last task.
 #[testkit::model(preemptions = 2)]
-fn a_timed_wait_for_rest_racing_the_last_task_tells_the_truth() {
+fn a_timed_wait_idle_racing_the_last_task_returns_the_right_result() {
     let clock = ManualClock::new();
     let pool = untimed(1).clock(clock.clone()).build().unwrap();
     let runs = Runs::new();
@@ -190,7 +190,7 @@ fn a_reboot_racing_a_wait_for_the_end_ends_the_wait_at_once() {
 /// `release_now` against `wait_idle` and the last running task: the party that ends last wakes the
 /// waiter.
 #[testkit::model(preemptions = 2)]
-fn a_release_now_racing_a_wait_for_rest_ends_it() {
+fn release_now_racing_wait_idle_ends_it() {
     let pool = untimed(1).queue_depth(1).build().unwrap();
     let gate = sync_shim::Parker::new();
     let shut = gate.clone();
@@ -208,7 +208,7 @@ fn a_release_now_racing_a_wait_for_rest_ends_it() {
 
 /// A release against a waiter that gets no room, because a task holds the worker.
 #[testkit::model(preemptions = 3)]
-fn a_release_rings_a_waiter_whose_room_never_comes() {
+fn a_release_wakes_a_waiter_that_never_gets_room() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let gate = sync_shim::Parker::new();
     let shut = gate.clone();
@@ -240,7 +240,7 @@ fn workers_that_end_one_after_another_are_all_gone_at_the_end() {
 /// A worker that has to wait for the end of another worker's thread, against the last step of that
 /// thread: the worker ends, although only the end of the pool waits for that thread.
 #[testkit::model(preemptions = 2)]
-fn a_worker_that_waits_at_its_place_racing_a_threads_last_act_gets_away() {
+fn a_worker_that_waits_to_end_racing_the_end_of_another_thread_ends() {
     let pool = untimed(1).keep_alive(Duration::ZERO).build().unwrap();
     for _ in 0..2 {
         pool.submit(|| {}).unwrap();
@@ -266,7 +266,7 @@ fn two_workers_that_leave_at_once_are_both_gone_at_the_end() {
 /// A submit with a timeout against another submitter's start of the first worker, and against the
 /// timeout: it is accepted, or returns `TimedOut`.
 #[testkit::model(preemptions = 1)]
-fn a_timed_submit_racing_anothers_start_is_accepted_or_told_so() {
+fn a_timed_submit_racing_another_thread_start_is_accepted_or_times_out() {
     let clock = ManualClock::new();
     let pool = untimed(2).clock(clock.clone()).build().unwrap();
     let runs = Runs::new();

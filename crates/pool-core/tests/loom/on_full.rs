@@ -52,7 +52,7 @@ fn a_discard_of_the_oldest_racing_its_cancel_has_one_winner() {
 
 /// A task in its caller is in flight: `wait_idle` waits for it, even if the workers have no task.
 #[testkit::model(preemptions = 2)]
-fn a_wait_for_rest_racing_a_task_in_its_caller_waits_for_it() {
+fn wait_idle_racing_a_task_in_its_caller_waits_for_it() {
     let pool = untimed(1).on_full(OnFull::RunInCaller).build().unwrap();
     let runs = Runs::new();
     pool.submit(runs.task()).unwrap();

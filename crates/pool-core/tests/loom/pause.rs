@@ -59,7 +59,7 @@ fn a_task_after_a_pause_racing_a_worker_starts_after_the_resume() {
 
 /// The release ends the pause.
 #[testkit::model(preemptions = 3)]
-fn a_release_of_a_paused_pool_racing_its_worker_runs_what_it_accepted() {
+fn a_release_of_a_paused_pool_racing_its_worker_runs_accepted_tasks() {
     let pool = untimed(1).start_paused(true).build().unwrap();
     let runs = Runs::new();
     pool.submit(runs.task()).unwrap();

@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The drop of the permit that fills the pool, against a submit: the submit finds the room, or is
 /// handed it.
 #[testkit::model(preemptions = 3)]
-fn a_dropped_permit_racing_a_submit_gives_it_the_room() {
+fn a_dropped_permit_racing_a_submit_hands_it_the_room() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let permit = pool.reserve().unwrap();
     let submitter = {
@@ -32,7 +32,7 @@ fn a_dropped_permit_racing_a_submit_gives_it_the_room() {
 /// Two threads reserve the only room and submit a task each: both succeed, and the room is never
 /// held twice.
 #[testkit::model(preemptions = 2)]
-fn two_reservations_racing_for_one_room_have_it_one_after_the_other() {
+fn two_racing_reservations_of_one_room_both_succeed() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let other = {
         let (pool, task) = (pool.clone(), runs.task());
@@ -100,7 +100,7 @@ fn a_dropped_permit_racing_a_release_ends_the_pool() {
 /// A reservation against the expiry of the only worker: it stays for the permit, or another worker
 /// is started. The permit's task runs in either case.
 #[testkit::model(preemptions = 3)]
-fn a_reservation_racing_an_expiring_worker_has_one() {
+fn a_reservation_racing_an_expiring_worker_keeps_or_starts_one() {
     let clock = ManualClock::new();
     let pool = untimed(1).keep_alive(SECOND).clock(clock.clone());
     let (pool, runs) = (pool.build().unwrap(), Runs::new());
@@ -150,7 +150,7 @@ fn a_poll_for_a_permit_racing_the_hand_over_is_woken() {
 
 /// A reservation against a release: it is refused, or its permit stays valid.
 #[testkit::model(preemptions = 3)]
-fn a_reservation_racing_a_release_is_honoured_or_refused() {
+fn a_reservation_racing_a_release_is_granted_or_refused() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let reserver = {
         let (pool, task) = (pool.clone(), runs.task());

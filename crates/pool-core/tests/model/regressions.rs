@@ -18,7 +18,7 @@ fn until(holds: impl Fn() -> bool) {
 }
 
 #[testkit::test]
-fn a_task_handed_over_while_a_start_is_failing_goes_to_a_parked_worker() {
+fn a_task_submitted_during_a_failing_thread_start_goes_to_a_parked_worker() {
     let answer = Gate::new();
     let clock = ManualClock::new();
     let pool = Pool::builder()
@@ -56,7 +56,7 @@ fn a_task_handed_over_while_a_start_is_failing_goes_to_a_parked_worker() {
 }
 
 #[testkit::test]
-fn a_task_left_by_a_worker_that_started_as_the_capacity_shrank_goes_to_a_parked_one() {
+fn a_task_of_a_worker_started_while_the_capacity_shrank_goes_to_a_parked_worker() {
     let (start, hook) = (Gate::new(), Gate::new());
     let clock = ManualClock::new();
     let pool = Pool::builder()
@@ -102,7 +102,7 @@ fn second_time(gate: &Gate) -> impl Fn() -> io::Result<()> + Send + Sync + 'stat
 }
 
 #[testkit::test]
-fn a_release_tells_every_waiter_though_one_drops_anothers_future_and_that_panics() {
+fn a_release_wakes_every_waiter_although_one_drops_anothers_future_which_panics() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let gate = Gate::new();
     let held = gate.clone();
@@ -138,7 +138,7 @@ fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Option<F::Output> {
 }
 
 #[testkit::test]
-fn workers_started_ahead_may_expire_at_once() {
+fn prestarted_workers_may_expire_at_once() {
     // Each start after the first waits until the previous worker has ended.
     let (stops, starts) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
     let stopped = Arc::clone(&stops);
@@ -160,7 +160,7 @@ fn workers_started_ahead_may_expire_at_once() {
 }
 
 #[testkit::test]
-fn the_end_comes_only_after_the_last_unstarted_task_is_disposed_of() {
+fn the_end_waits_for_the_drop_of_the_last_unstarted_task() {
     struct HeldInDrop(Gate);
     impl Drop for HeldInDrop {
         fn drop(&mut self) {
@@ -195,7 +195,7 @@ fn the_end_comes_only_after_the_last_unstarted_task_is_disposed_of() {
 }
 
 #[testkit::test]
-fn a_value_that_nobody_gets_because_the_spawns_future_was_dropped_harms_no_worker() {
+fn the_value_of_a_spawn_whose_future_was_dropped_harms_no_worker() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let (first, second) = (Gate::new(), Gate::new());
     let held = first.clone();

@@ -39,7 +39,7 @@ const FEW: u64 = 100;
 const TASKS: u64 = 100;
 
 #[test]
-fn no_task_is_lost_and_nothing_left_whatever_races() {
+fn random_rounds_lose_no_task_and_leak_no_thread() {
     silence_deliberate_panics();
     let base = number_from_env(SEED).unwrap_or_else(|| RandomState::new().hash_one(0));
     let rounds = number_from_env(ROUNDS).unwrap_or(FEW);
@@ -61,7 +61,7 @@ fn no_task_is_lost_and_nothing_left_whatever_races() {
 
 /// The narrowest race: the last worker expires while a task arrives that no other worker could run.
 #[test]
-fn a_task_that_comes_as_the_last_worker_goes_is_run() {
+fn a_task_submitted_as_the_last_worker_ends_is_run() {
     let rounds = number_from_env(ROUNDS).unwrap_or(FEW);
     let mut rng = Rng::from_env();
     let pool = Pool::builder()
