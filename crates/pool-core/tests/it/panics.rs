@@ -78,7 +78,7 @@ fn the_panic_hook_gets_payload_pool_and_task_once_before_the_handle() {
     assert!(task.ends_with("fails"), "{task}");
     assert_eq!((entries[1].0.as_deref(), entries[1].1), (None, Some(9)));
     assert!(
-        entries[1].3.contains("the_panic_hook_sees"),
+        entries[1].3.contains("the_panic_hook_gets"),
         "{}",
         entries[1].3
     );
