@@ -168,7 +168,7 @@ impl<S: Store> Shared<S> {
         Ok(one.pop().expect("one is there"))
     }
 
-    /// Acknowledges `acks` in the turn that takes the next jobs.
+    /// Acknowledges `done` in the turn that takes the next jobs.
     pub(crate) fn take<T: Payload>(
         self: &Arc<Self>,
         done: Vec<Claimed<T>>,

@@ -130,8 +130,8 @@ impl<C: StoreClock + ?Sized> StoreClock for Arc<C> {
 
 /// The machine's wall clock, which all its processes share.
 ///
-/// If the clock is set back, jobs that were due become due again later. If it is set forward, jobs fall due
-/// at once and leases expire early, so their holders are fenced off.
+/// If the clock is set back, jobs fall due later. If it is set forward, jobs fall due at once and leases
+/// expire early, so their holders are fenced off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallClock;
 
