@@ -112,7 +112,7 @@ impl EncodeError {
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the payload cannot be written: {}", self.0)
+        write!(f, "the payload cannot be encoded: {}", self.0)
     }
 }
 
@@ -134,7 +134,7 @@ impl DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the payload cannot be read: {}", self.0)
+        write!(f, "the payload cannot be decoded: {}", self.0)
     }
 }
 

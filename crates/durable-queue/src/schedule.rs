@@ -33,7 +33,7 @@ pub(crate) struct UnreadableSchedule;
 
 impl fmt::Display for UnreadableSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the job's schedule cannot be read here")
+        f.write_str("the job's schedule cannot be parsed by this process")
     }
 }
 
@@ -280,8 +280,8 @@ mod cron {
     impl fmt::Display for ScheduleError {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             match self {
-                Self::Pattern(why) => write!(f, "there is no such cron pattern: {why}"),
-                Self::Zone => f.write_str("there is no such time zone on this machine"),
+                Self::Pattern(why) => write!(f, "invalid cron pattern: {why}"),
+                Self::Zone => f.write_str("unknown time zone on this machine"),
                 Self::Never => f.write_str("no day of any year matches this cron pattern"),
             }
         }

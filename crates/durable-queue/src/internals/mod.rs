@@ -40,5 +40,4 @@ pub fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
 }
 
 /// Error text of both clients, which do not distinguish the two causes.
-pub const NO_TLS: &str =
-    "there is no TLS with this server: it does not speak it, or its certificate is not trusted";
+pub const NO_TLS: &str = "the server does not support TLS, or its certificate is not trusted";

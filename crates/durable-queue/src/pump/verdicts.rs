@@ -19,7 +19,7 @@ use crate::stats::Counters;
 use crate::store::{Lease, Store, Turn, Verdict};
 
 /// Error text of a job that is buried because its holders die with it.
-const SPENT: &str = "no attempt was left, and the last one did not come to an end";
+const SPENT: &str = "no attempt is left, and the last one did not finish";
 
 impl<S: Store> Pump<S> {
     pub(super) fn succeed(
