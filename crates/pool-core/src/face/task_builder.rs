@@ -53,7 +53,7 @@ pub struct TaskBuilder<'p, P> {
 }
 
 impl<'p, P> TaskBuilder<'p, P> {
-    /// A builder of a task for `host`.
+    /// Returns a builder of a task for `host`.
     pub fn of(host: &'p P) -> Self {
         Self {
             host,
@@ -61,7 +61,7 @@ impl<'p, P> TaskBuilder<'p, P> {
         }
     }
 
-    /// The host and the options, for a host whose calls are in another crate.
+    /// Returns the host and the options, for a host whose calls are in another crate.
     #[doc(hidden)]
     pub fn into_parts(self) -> (&'p P, TaskOptions) {
         (self.host, self.options)
