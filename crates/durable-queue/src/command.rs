@@ -97,7 +97,7 @@ impl Command {
         command
     }
 
-    /// The store has answered. Wakes the party that waits, which may be user code.
+    /// The store has answered. Wakes the party that waits.
     pub(crate) fn answer(mut self, answer: Answer) {
         if let Some(reply) = self.reply.take() {
             reply.give(answer);
@@ -106,7 +106,7 @@ impl Command {
 }
 
 /// A command that ends without an answer of the store, in whatever way, says so: no party waits for
-/// ever. May be user code, as above.
+/// ever. May call a waker: no lock may be held.
 impl Drop for Command {
     fn drop(&mut self) {
         if let Some(reply) = self.reply.take() {

@@ -48,6 +48,7 @@ impl Payload for String {
 
 /// Decodes what was stored. A panic of the decoder is an error, too.
 pub(crate) fn decoded<T: Payload>(bytes: Vec<u8>) -> Result<T, DecodeError> {
+    // USER CODE: `Payload::decode`. No lock is held.
     guarded(|| T::decode(bytes)).unwrap_or_else(|payload| {
         discard(payload); // The panic hook has shown it.
         Err(DecodeError::new("its decoder panicked"))

@@ -303,6 +303,7 @@ impl<S: Store> Taking<S> {
         context: &mut Context<'_>,
     ) -> Poll<Result<Vec<Claimed<T>>, TakeError>> {
         loop {
+            // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's, and changes nothing.
             let waiter = Waiter::Task(context.waker().clone());
             // It may have been there, and this be a forked child.
             if let Err(error) = self.shared.start() {
