@@ -29,6 +29,8 @@ impl Default for SharedClock {
     }
 }
 
+// USER CODE: the queue's clock, on the pump, on threads that wait and on handlers' threads. No lock is held. A
+// panic on the pump ends it, and all waits with `ShutDown`; one on another thread is that thread's.
 impl Clock for SharedClock {
     fn now(&self) -> Instant {
         self.0.now()

@@ -121,6 +121,7 @@ impl Combiner {
         };
         let mut jobs = vec![job];
         jobs.extend(lead.followers.iter().map(Follower::job));
+        // USER CODE: the store. No lock is held. After a panic the drop of `lead` answers the line.
         let entered = enter(&jobs).and_then(|puts| {
             let is_whole = puts.len() == jobs.len();
             is_whole

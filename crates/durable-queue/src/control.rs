@@ -123,6 +123,7 @@ impl Control {
         if wake {
             self.parker.unpark();
         }
+        // USER CODE: wakers of futures. Last, after the pump and threads are awake. Panics end there.
         wakes.wake_all();
         result
     }
@@ -192,10 +193,12 @@ impl Control {
     ) -> Option<Result<Vec<Ready>, TakeError>> {
         let mut waiter = Some(waiter);
         let look = self.section(|state, _| state.calls.look(ticket, &mut waiter));
-        drop_quietly(waiter); // User code: the lock is free.
+        // USER CODE: the drop of a waker that is not needed. A panic must not cost the call its jobs.
+        drop_quietly(waiter);
         match look {
             Look::Waits(before) => {
-                drop_quietly(before); // As above.
+                // USER CODE: the drop of the stale waker.
+                drop_quietly(before);
                 None
             }
             Look::Served(jobs) => Some(Ok(jobs)),
@@ -206,7 +209,8 @@ impl Control {
     /// Ends a call. Returns jobs that it was given since its last look.
     pub(crate) fn leave(&self, ticket: Ticket) -> Vec<Ready> {
         let (jobs, waiter) = self.section(|state, _| state.calls.leave(ticket));
-        drop_quietly(waiter); // User code: the lock is free.
+        // USER CODE: the drop of a waker that was not called. A panic must not cost the call its jobs.
+        drop_quietly(waiter);
         jobs
     }
 
@@ -223,7 +227,8 @@ impl Control {
             state.sleep = None;
             None
         });
-        drop(refused); // Its reply may wake user code: the lock is free.
+        // USER CODE: the waker of its reply. After the unlock.
+        drop(refused);
     }
 
     /// Announces that a job may be due at `due`, earlier than known.
@@ -357,7 +362,7 @@ impl Control {
         if jobs.is_empty() {
             return jobs;
         }
-        let now = self.clock.now(); // May be user code: the lock is free.
+        let now = self.clock.now(); // Before the section: the clock is user code.
         self.section(|state, wakes| state.calls.serve(jobs, now, wakes))
     }
 
@@ -386,7 +391,8 @@ impl Control {
 
     pub(crate) fn failed(&self, error: Option<StoreError>) {
         let before = mem::replace(&mut self.state.lock().last_error, error);
-        drop_quietly(before); // Its source is user code: the lock is free.
+        // USER CODE: the drop of an error's source, which is the store's. After the unlock.
+        drop_quietly(before);
     }
 
     /// Step 7: ends the pump. Pending commands are answered with an error.
@@ -398,7 +404,8 @@ impl Control {
             state.at_end.drain(..).for_each(|waiter| wakes.push(waiter));
             (mem::take(&mut state.commands), mem::take(&mut state.quiet))
         });
-        drop(commands); // As above.
+        // USER CODE: the wakers of their replies. After the unlock.
+        drop(commands);
     }
 }
 

@@ -315,7 +315,8 @@ impl fmt::Write for Bounded {
 /// The error's text and those of its sources, with `: ` between them, cut where they are too long. A text that
 /// the one before ends with is left out: many errors repeat their source.
 pub(crate) fn with_causes(error: &dyn error::Error) -> String {
-    // An error of the user's own formatting leaves what was written until then.
+    // USER CODE: `Display` and `source` of a handler's error; the handler's `guarded` catches a panic. A formatting
+    // error leaves the text written until then.
     let text_of = |error: &dyn error::Error| {
         let mut text = Bounded(String::new());
         fmt::write(&mut text, format_args!("{error}")).ok();

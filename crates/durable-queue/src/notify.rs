@@ -85,6 +85,7 @@ impl Notifiers {
             meant.map(|(_, _, notifier)| notifier.clone()).collect()
         };
         for notifier in called {
+            // USER CODE: a notifier of a caller of `watch`. No lock is held. A panic is that of the thread that notifies.
             notifier.notify(due);
         }
     }
@@ -110,7 +111,8 @@ impl Drop for Registration {
             let index = registry.entries.iter().position(|(id, ..)| *id == self.id);
             index.map(|index| registry.entries.swap_remove(index))
         };
-        drop(removed); // Its captures are user code: the lock is free.
+        // USER CODE: the drop of what the notifier captured. After the unlock.
+        drop(removed);
     }
 }
 

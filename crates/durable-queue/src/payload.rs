@@ -49,6 +49,7 @@ impl Payload for String {
 
 /// Decodes stored bytes. A panic of the decoder counts as an error.
 pub(crate) fn decoded<T: Payload>(bytes: Vec<u8>) -> Result<T, DecodeError> {
+    // USER CODE: `Payload::decode`. No lock is held.
     guarded(|| T::decode(bytes)).unwrap_or_else(|payload| {
         discard(payload); // The panic hook has shown it.
         Err(DecodeError::new("its decoder panicked"))

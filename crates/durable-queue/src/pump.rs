@@ -151,6 +151,8 @@ impl<S: Store> Pump<S> {
         }
         sync_shim::thread::set_precise_timers();
         let control = Arc::clone(&self.shared.control);
+        // USER CODE: the drops of `self`, after that of `end`: the watch, wakers of unanswered settles, and perhaps the
+        // last handle of the store. Waits for the end have been woken by then.
         let mut end = End {
             control: Arc::clone(&control),
             cut_short: true,
@@ -425,7 +427,7 @@ impl<S: Store> Pump<S> {
         } = &*self.shared;
         Counters::count(&control.counters.errors, 1);
         if let Some(hook) = &config.on_error {
-            // User code: no lock is held, and its panic ends here.
+            // USER CODE: the error hook. No lock is held. A panic ends here.
             if let Err(payload) = guarded(|| hook(error)) {
                 discard(payload);
             }
@@ -435,6 +437,7 @@ impl<S: Store> Pump<S> {
 
 /// Makes a call of a store, which is user code. If it panics, it may have been carried out.
 pub(crate) fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
+    // USER CODE: the store or its watch. No lock is held. A panic counts as a lost answer.
     guarded(call).unwrap_or_else(|payload| {
         discard(payload);
         Err(StoreError::lost_answer(ErrorKind::Other))

@@ -28,10 +28,11 @@ impl<A: Clone> Reply<A> {
         Arc::new(Self(Mutex::new(Stage::Open(None))))
     }
 
-    /// Gives the answer and wakes the waiter, which is user code: no lock may be held.
+    /// Gives the answer and wakes the waiter. No lock may be held.
     pub(crate) fn give(&self, answer: A) {
         let before = std::mem::replace(&mut *self.0.lock(), Stage::Given(answer));
         if let Stage::Open(Some(waiter)) = before {
+            // USER CODE: the future's waker. A panic ends there.
             waiter.wake();
         }
     }
@@ -57,7 +58,8 @@ impl<A: Clone> Reply<A> {
                 Poll::Pending
             }
         };
-        drop_quietly(waiter); // User code: the lock is free.
+        // USER CODE: the drop of a waker that is stale or not needed. A panic must not cost the answer.
+        drop_quietly(waiter);
         found
     }
 }
@@ -105,6 +107,7 @@ impl<R: Copy + Unpin> Future for SettleFuture<R> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.check_process()?;
+        // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's, and changes nothing.
         let answer = self.reply.look(Waiter::Task(context.waker().clone()));
         answer.map_ok(|()| self.settled)
     }

@@ -10,6 +10,8 @@ use crate::config::{Config, Policy};
 use crate::control::Control;
 
 pub(crate) struct Shared<S> {
+    // USER CODE: each call of the store. No lock is held. The pump calls it through `pump::called`, which catches
+    // panics. On other threads a panic is the caller's. Its drop is on the thread that drops the last handle.
     pub(crate) store: S,
     pub(crate) name: String,
     pub(crate) control: Arc<Control>,

@@ -301,6 +301,7 @@ impl<S: Store> Taking<S> {
         context: &mut Context<'_>,
     ) -> Poll<Result<Vec<Claimed<T>>, TakeError>> {
         loop {
+            // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's, and changes nothing.
             let waiter = Waiter::Task(context.waker().clone());
             // The pump may exist already, but in the parent of a forked child.
             if let Err(error) = self.shared.start() {

@@ -124,7 +124,7 @@ pub trait StoreClock: fmt::Debug + Send + Sync + 'static {
 
 impl<C: StoreClock + ?Sized> StoreClock for Arc<C> {
     fn now(&self) -> StoreTime {
-        (**self).now()
+        (**self).now() // USER CODE: a store's clock, perhaps under the store's own lock: it must not call back.
     }
 }
 

@@ -308,8 +308,8 @@ impl<S: Server> Listener<S> {
     }
 }
 
-/// Calls notifiers, which are user code.
 fn called(notify: impl FnOnce()) {
+    // USER CODE: notifiers. A panic ends here, or it would end the thread that listens.
     if let Err(payload) = guarded(notify) {
         discard(payload);
     }
