@@ -63,7 +63,7 @@ fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
 /// thread is in a system call, in which the tests of signals block.
 const SKIPPED: [&str; 4] = [
     "--skip",
-    "no_thread_runs_before_the_first_task_and_one_does_after_it",
+    "the_first_task_starts_the_first_thread",
     "--skip",
     "signals::",
 ];

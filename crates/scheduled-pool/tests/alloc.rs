@@ -85,7 +85,7 @@ fn schedule(scheduled: &ScheduledPool) -> Vec<ScheduledHandle<()>> {
 }
 
 #[test]
-fn schedules_that_are_cancelled_leave_nothing_behind() {
+fn cancelled_schedules_use_no_memory_afterwards() {
     for oldest_first in [false, true] {
         let left = grows(|_, scheduled| {
             for _ in 0..2 {
@@ -103,7 +103,7 @@ fn schedules_that_are_cancelled_leave_nothing_behind() {
 }
 
 #[test]
-fn schedules_that_have_run_leave_nothing_behind() {
+fn ended_schedules_use_no_memory_afterwards() {
     let left = grows(|clock, scheduled| {
         let handles = schedule(scheduled);
         let last = handles.len() as u64;

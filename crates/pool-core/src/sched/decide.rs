@@ -116,6 +116,7 @@ impl WhenFull {
             (OnFull::DiscardOldest, _) if caller.may_discard => Self::DiscardOldest,
             (OnFull::DiscardNewest, _) if caller.may_discard => Self::DiscardNewest,
             (OnFull::Refuse | OnFull::DiscardOldest | OnFull::DiscardNewest, _)
+            // A worker must not wait for room that perhaps only the end of its own task would free.
             | (OnFull::Wait(_) | OnFull::RunInCaller, OwnWorker::Refuse) => Self::Refuse,
             (OnFull::Wait(_) | OnFull::RunInCaller, OwnWorker::RunInPlace) => Self::RunInPlace,
             (OnFull::RunInCaller, OwnWorker::Stranger) if caller.may_nest => Self::RunInCaller,

@@ -22,7 +22,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 }
 
 #[testkit::test]
-fn a_panic_in_the_drop_of_captures_is_caught_however_the_schedule_ends() {
+fn a_panic_in_the_drop_of_captures_is_caught_at_every_end_of_a_schedule() {
     let rig = Rig::new(1);
     let bomb = || {
         let bomb = PanicOnDrop::nested(3);
@@ -52,7 +52,7 @@ fn a_panic_in_the_drop_of_captures_is_caught_however_the_schedule_ends() {
 }
 
 #[testkit::test]
-fn captures_may_call_back_into_the_scheduled_pool_as_they_are_dropped() {
+fn the_drop_of_captures_may_call_the_scheduled_pool() {
     let rig = Rig::new(1);
     let looks = || {
         let (scheduled, pool) = (rig.scheduled.downgrade(), rig.pool.downgrade());
@@ -114,7 +114,7 @@ fn wakers_may_call_back_and_panic() {
 }
 
 #[testkit::test]
-fn no_captures_are_dropped_and_no_wakers_called_by_the_timer_thread() {
+fn the_timer_thread_drops_no_captures_and_calls_no_wakers() {
     for round in 0..200 {
         let clock = ManualClock::new();
         let pool = untimed(1, &clock).build().unwrap();
@@ -165,7 +165,7 @@ fn no_captures_are_dropped_and_no_wakers_called_by_the_timer_thread() {
 }
 
 #[testkit::test]
-fn a_release_from_within_a_task_of_a_series_ends_it() {
+fn a_release_by_a_run_of_a_series_ends_the_series() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let (token, scheduled) = (drops.token(), rig.scheduled.clone());
@@ -299,7 +299,7 @@ fn a_waker_may_wait_for_the_end_and_for_other_schedules() {
 }
 
 #[testkit::test]
-fn a_destructor_that_blocks_holds_up_neither_the_timer_nor_the_handle_nor_the_end() {
+fn a_blocking_destructor_delays_neither_the_timer_nor_the_handle_nor_the_end() {
     let rig = Rig::new(1);
     let gate = Gate::new();
     let blocks = gate.clone();
@@ -321,7 +321,7 @@ fn a_destructor_that_blocks_holds_up_neither_the_timer_nor_the_handle_nor_the_en
 }
 
 #[testkit::test]
-fn the_last_handle_of_a_pool_that_waits_for_its_end_is_dropped_after_the_handles_are_told() {
+fn schedules_end_before_the_drop_of_a_joining_pools_last_handle() {
     let clock = ManualClock::new();
     let pool = untimed(1, &clock).drop_policy(DropPolicy::Join);
     let pool = pool.build().unwrap();

@@ -47,7 +47,7 @@ fn pending_tasks_still_run_after_the_last_handle_is_dropped() {
 }
 
 #[testkit::test]
-fn the_last_handles_drop_ends_the_series_and_spares_a_pool_that_others_have() {
+fn the_drop_of_the_last_handle_ends_series_and_keeps_a_shared_pool_open() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let token = drops.token();
@@ -88,7 +88,7 @@ fn handles_outlive_the_scheduled_pool() {
 }
 
 #[testkit::test]
-fn a_cancel_after_the_last_handles_drop_lets_the_pool_go() {
+fn a_cancel_of_the_last_schedule_after_the_last_drop_releases_the_pool() {
     let (_, scheduled, pool) = sole(DropPolicy::Drain);
     let handle = scheduled.spawn_after(SECOND, || ()).unwrap();
     drop(scheduled);
@@ -117,7 +117,7 @@ fn a_weak_handle_does_not_keep_the_pool_open() {
 }
 
 #[testkit::test]
-fn a_task_may_schedule_itself_again_and_keeps_nothing_alive() {
+fn a_task_that_reschedules_itself_through_a_weak_handle_keeps_nothing_alive() {
     fn again(weak: &scheduled_pool::WeakScheduledPool, runs: &Arc<Mutex<u32>>) {
         let Some(scheduled) = weak.upgrade() else {
             return;
@@ -161,7 +161,7 @@ fn the_last_handle_may_be_dropped_by_a_task_of_its_own() {
 }
 
 #[testkit::test]
-fn a_task_that_holds_its_scheduled_pool_is_no_leak_once_it_is_released() {
+fn a_release_frees_a_task_that_owns_its_scheduled_pool() {
     let (_, scheduled, pool) = sole(DropPolicy::Drain);
     let inside = scheduled.clone();
     let series = scheduled.spawn_series(SECOND, &every_second(), move || _ = &inside);
@@ -171,7 +171,7 @@ fn a_task_that_holds_its_scheduled_pool_is_no_leak_once_it_is_released() {
 }
 
 #[testkit::test]
-fn no_memory_is_left_after_the_end() {
+fn the_end_frees_all_memory() {
     let drops = DropCounter::new();
     let clock = ManualClock::new();
     let token = drops.token();

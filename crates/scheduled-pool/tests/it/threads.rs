@@ -16,7 +16,7 @@ use crate::support::{Journal, Rig, SECOND, every_second, hold, secs, until, unti
 const MILLI: Duration = Duration::from_millis(1);
 
 #[testkit::test]
-fn a_timer_thread_that_cannot_be_started_gives_the_task_back() {
+fn a_failed_start_of_the_timer_thread_returns_the_task() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let scheduled = ScheduledPool::builder(pool)
         .thread_stack_size(usize::MAX / 2)
@@ -42,7 +42,7 @@ fn a_timer_thread_that_cannot_be_started_gives_the_task_back() {
 }
 
 #[testkit::test]
-fn a_thread_name_with_a_nul_is_refused() {
+fn a_timer_thread_name_with_a_nul_is_refused() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let refused = ScheduledPool::builder(pool).thread_name("a\0b").build();
     assert!(matches!(refused, Err(BuildError::NulInName)));
@@ -89,7 +89,7 @@ fn watched() -> (Rig, Arc<Counts>) {
 }
 
 #[testkit::test]
-fn one_named_thread_waits_for_all_schedules() {
+fn one_named_timer_thread_serves_all_schedules() {
     let (rig, counts) = watched();
     let handles: Vec<_> = (0..100)
         .map(|number| {
@@ -142,7 +142,7 @@ fn a_sleeping_timer_waits_once_for_each_time_and_does_not_poll() {
 }
 
 #[testkit::test]
-fn a_later_schedule_and_a_cancel_wake_nobody() {
+fn a_later_schedule_and_a_cancel_do_not_wake_the_timer() {
     let (rig, counts) = watched();
     let first = rig.scheduled.spawn_after(secs(1), || ()).unwrap();
     rig.sleeps_until(secs(1));
@@ -196,7 +196,7 @@ fn refusing(refusals: usize, clock: &ManualClock) -> Pool {
 }
 
 #[testkit::test]
-fn a_due_task_that_finds_no_thread_is_offered_again_and_not_lost() {
+fn a_due_task_that_finds_no_thread_is_offered_again() {
     let clock = ManualClock::new();
     let rig = Rig::over(refusing(3, &clock), clock);
     let journal = Journal::new();
@@ -242,7 +242,7 @@ fn the_wait_between_offers_is_bounded_by_a_second() {
 }
 
 #[testkit::test]
-fn after_a_success_the_waits_begin_anew() {
+fn a_successful_offer_resets_the_waits_between_offers() {
     let clock = ManualClock::new();
     let asked = AtomicUsize::new(0);
     let pool = Pool::builder()
@@ -340,7 +340,7 @@ fn the_timer_thread_ends_with_the_last_schedule_after_the_last_handle() {
 }
 
 #[testkit::test]
-fn points_of_time_before_the_pools_making_keep_their_order_and_their_due_times() {
+fn times_before_the_pools_creation_keep_their_order_and_due_times() {
     let clock = ManualClock::new();
     let rig = Rig::over(refusing(1, &clock), clock);
     // As deadlines that are restored at a start: they have passed while nothing ran.

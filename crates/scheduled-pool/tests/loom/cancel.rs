@@ -1,4 +1,5 @@
-//! Models of cancelling: exactly one party wins each race, and no place in the wait queue is left behind.
+//! Models of cancelling: exactly one party wins each race, and no place in the wait queue is left
+//! behind.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ fn a_cancel_racing_the_fire_has_one_winner() {
 
 /// Cancel against the timer that puts the task into the wait queue: no place is left behind.
 #[testkit::model(preemptions = 3)]
-fn a_cancel_racing_the_line_leaves_no_place_behind() {
+fn a_cancel_racing_the_entry_into_the_wait_queue_leaves_no_entry_behind() {
     let rig = Rig::new(false);
     let handle = rig.once(NOW).unwrap();
     assert!(handle.cancel());

@@ -8,7 +8,7 @@ use crate::{LATE, NOW};
 
 /// An earlier time against the timer that goes to sleep until the old one: it is woken.
 #[testkit::model(preemptions = 3)]
-fn a_reset_to_an_earlier_time_racing_the_timers_sleep_is_not_slept_over() {
+fn a_reset_to_an_earlier_time_racing_the_timers_sleep_wakes_it() {
     let rig = Rig::new(true);
     let worker = rig.twin.worker();
     let handle = rig.once(LATE).unwrap();
@@ -38,7 +38,7 @@ fn a_reset_to_a_later_time_racing_the_fire_has_one_winner() {
 
 /// Another time against a cancel: what is cancelled is not said to come.
 #[testkit::model(preemptions = 3)]
-fn a_reset_racing_a_cancel_does_not_bring_the_task_back() {
+fn a_reset_racing_a_cancel_does_not_revive_the_task() {
     let rig = Rig::new(true);
     let handle = rig.once(LATE).unwrap();
     let canceller = cancel_beside(&handle);

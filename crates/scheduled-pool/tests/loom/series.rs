@@ -1,4 +1,5 @@
-//! Models of series: a party that races the end of a run ends the series once, and leaves no ticket behind.
+//! Models of series: a party that races the end of a run ends the series once, and leaves no ticket
+//! behind.
 
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ fn a_pool_released_elsewhere_racing_a_runs_end_ends_the_series() {
 
 /// A release against the end of a run whose series would go on at a time that never comes: it ends.
 #[testkit::model(preemptions = 3)]
-fn a_release_racing_the_end_of_a_run_without_a_next_lets_the_pool_go() {
+fn a_release_racing_the_end_of_a_last_run_releases_the_pool() {
     let rig = Rig::with(true, true);
     let worker = rig.twin.worker();
     let never = Duration::from_nanos(u64::MAX);
@@ -60,7 +61,7 @@ fn a_release_racing_the_end_of_a_run_without_a_next_lets_the_pool_go() {
 
 /// The end of a run against the note of its place in the wait queue: its ticket is dropped.
 #[testkit::model(preemptions = 3)]
-fn a_series_racing_its_place_in_the_line_leaves_no_ticket_behind() {
+fn the_end_of_a_run_racing_the_record_of_its_ticket_leaves_no_ticket_behind() {
     let rig = Rig::new(false);
     let series = rig.series(NOW, Some(2)).unwrap();
     rig.twin.make_room();

@@ -5,7 +5,7 @@ use crate::{LATE, NOW, SOON};
 
 /// An earlier schedule against the timer that goes to sleep for a later one.
 #[testkit::model(preemptions = 3)]
-fn an_earlier_schedule_racing_the_timers_sleep_is_not_slept_over() {
+fn an_earlier_schedule_racing_the_timers_sleep_wakes_it() {
     let rig = Rig::new(true);
     let late = rig.once(LATE).unwrap();
     let early = rig.once(NOW).unwrap();
@@ -35,7 +35,7 @@ fn two_schedules_racing_the_timers_sleep_are_both_run() {
 
 /// Time that passes against the timer's sleep: the task comes, and not early.
 #[testkit::model(preemptions = 3)]
-fn time_that_passes_racing_the_timers_sleep_brings_the_task() {
+fn an_advance_of_the_clock_racing_the_timers_sleep_starts_the_task() {
     let rig = Rig::new(true);
     let due = rig.core.after(SOON);
     let time = rig.advance_beside(SOON);
@@ -48,7 +48,7 @@ fn time_that_passes_racing_the_timers_sleep_brings_the_task() {
 
 /// The end of a run against the timer's sleep: the next run comes.
 #[testkit::model(preemptions = 3)]
-fn a_series_racing_the_timers_sleep_has_its_next_run() {
+fn the_end_of_a_run_racing_the_timers_sleep_starts_the_next_run() {
     let rig = Rig::new(true);
     let series = rig.series(NOW, Some(2)).unwrap();
     rig.twin.run_one();
@@ -71,7 +71,7 @@ fn a_cancel_of_the_last_schedule_racing_the_timers_sleep_ends_the_timer() {
 
 /// A release against the timer's sleep: what is pending still runs at its time.
 #[testkit::model(preemptions = 3)]
-fn a_release_racing_the_timers_sleep_still_runs_what_is_pending() {
+fn a_release_racing_the_timers_sleep_still_runs_pending_schedules() {
     let rig = Rig::new(true);
     let handle = rig.once(SOON).unwrap();
     rig.core.release(true);

@@ -55,7 +55,7 @@ fn a_wait_for_the_end_racing_the_release_of_an_unused_timer_returns() {
 
 /// A wait with a limit against the end: what it says is true.
 #[testkit::model(preemptions = 3)]
-fn a_late_wait_racing_the_end_says_what_is_so() {
+fn a_timed_wait_racing_the_end_returns_the_right_result() {
     let rig = Rig::new(true);
     let deadline = rig.clock.now() + SOON;
     let time = rig.advance_beside(SOON);
@@ -76,7 +76,7 @@ fn a_late_wait_racing_the_end_says_what_is_so() {
 
 /// A wait whose time is up while something is left: it says so, and leaves nothing entered.
 #[testkit::model(preemptions = 2)]
-fn a_late_wait_for_a_schedule_that_is_left_does_not_say_that_it_ended() {
+fn a_timed_wait_with_a_pending_schedule_returns_false() {
     let rig = Rig::new(true);
     let deadline = rig.clock.now() + SOON;
     let handle = rig.once(LATE).unwrap();
@@ -90,7 +90,7 @@ fn a_late_wait_for_a_schedule_that_is_left_does_not_say_that_it_ended() {
 
 /// A wait for the end against the last run's end: it returns after the handle shows the end.
 #[testkit::model(preemptions = 3)]
-fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_was_told() {
+fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_has_ended() {
     let rig = Rig::new(true);
     let worker = rig.twin.worker();
     let handle = rig.once(NOW).unwrap();
@@ -105,7 +105,7 @@ fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_was_told() {
 
 /// A wait for rest against the run that is due, and its end: it returns, and not before.
 #[testkit::model(preemptions = 2)]
-fn a_wait_for_rest_racing_the_last_run_returns_after_it() {
+fn wait_idle_racing_the_last_run_returns_after_it() {
     let rig = Rig::new(true);
     let worker = rig.twin.worker();
     let handle = rig.once(NOW).unwrap();

@@ -14,7 +14,7 @@ use testkit::{LIMIT, walk_programs, watchdog};
 use twin::program::{HEAD, LONGEST, STEP, decode};
 
 #[test]
-fn a_timer_is_where_its_model_is_after_each_step_of_any_program() {
+fn a_timer_equals_its_model_after_each_step_of_a_random_program() {
     walk_programs::<HEAD, STEP, _, _>(256, LONGEST, decode, |settings, ops| {
         watchdog(LIMIT, || twin::walk(settings, ops));
     });
