@@ -476,7 +476,10 @@ where
             return Poll::Pending;
         };
         // Taken only when the inner future is ready: until then the answer's captures keep the pool and the handle alive.
-        let answer = self.answer.take().expect("a future is ready once");
+        let answer = self
+            .answer
+            .take()
+            .expect("the future is not polled after completion");
         Poll::Ready(answer(output))
     }
 }
