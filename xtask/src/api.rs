@@ -115,7 +115,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn an_item_that_is_new_changed_or_gone_differs_and_order_does_not() {
+    fn new_changed_and_removed_items_differ_and_order_does_not() {
         let listed = "pub fn one()\npub fn two()\n";
         assert!(matches("x", listed, "pub fn two()\npub fn one()\n"));
         for now in [

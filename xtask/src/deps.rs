@@ -1,5 +1,5 @@
-//! `cargo xtask deps`: what each crate stands on, as a page that is checked; and how many packages a
-//! crate brings into its users' lock files.
+//! `cargo xtask deps`: what each crate stands on, as a page that is checked; and how many packages
+//! a crate brings into its users' lock files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -76,8 +76,8 @@ pub(crate) fn too_many(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(offences)
 }
 
-/// Counts the packages in the lock file of a crate that depends on `name` alone. Versions are those of
-/// this workspace.
+/// Counts the packages in the lock file of a crate that depends on `name` alone. Versions are those
+/// of this workspace.
 fn locked_packages(workspace: &Workspace, name: &str) -> Result<usize> {
     let folder = workspace.target.join("lock").join(name);
     let (package, crates) = (package(name), workspace.root.join("crates"));
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_paths_are_taken_out() {
+    fn only_path_dependencies_are_removed() {
         let tree = "a v0.1.0 (/x/a)\n├── b v0.1.0 (/x/b) (*)\n└── c v1.0.0 (proc-macro)";
         let expected = "a v0.1.0\n├── b v0.1.0 (*)\n└── c v1.0.0 (proc-macro)";
         assert_eq!(without_paths(tree), expected);

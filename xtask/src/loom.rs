@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_survives_printing_and_reading() {
+    fn a_printed_table_is_parsed_to_the_same_table() {
         let table = table(&[("a", 1), ("b c", 225)]);
         assert_eq!(parse(&print(&table)).expect("it was printed"), table);
         for row in ["a\t2\n", "a\t2\tx"] {

@@ -56,8 +56,8 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
             .find(|file| !list.lines().any(|held| held == **file));
         ensure!(lacks.is_none(), "the package {name} lacks {lacks:?}");
     }
-    // A folder of its own, and new, and nothing unpacked: cargo takes a crate from a package for the
-    // one that it unpacked and built from an earlier package, as the version is the same.
+    // A folder of its own, and new, and nothing unpacked: cargo takes a crate from a package for
+    // the one that it unpacked and built from an earlier package, as the version is the same.
     let built = workspace.target.join("packages");
     shell.remove_path(&built)?;
     forget_unpacked(&shell)?;
@@ -83,8 +83,8 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Removes what cargo has unpacked of these packages. Their registry is a folder, so that the name of
-/// its sources' folder begins with the dash that follows a host's name elsewhere.
+/// Removes what cargo has unpacked of these packages. Their registry is a folder, so that the name
+/// of its sources' folder begins with the dash that follows a host's name elsewhere.
 fn forget_unpacked(shell: &Shell) -> Result<()> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_several_licences_is_enough_and_all_of_a_sum_are_needed() {
+    fn any_licence_of_an_or_and_every_licence_of_an_and_is_needed() {
         let allowed = ["MIT", "Apache-2.0"].map(str::to_owned);
         for (license, expected) in [
             ("MIT", true),

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_returned_and_nothing_is_begun_after_it() {
+    fn an_error_is_returned_and_no_later_item_starts() {
         let unprepared = |_| -> Result<()> { bail!("no copy") };
         let error = map(vec![1], 1, unprepared, |(), item| Ok(item)).expect_err("it fails");
         assert_eq!(error.to_string(), "no copy");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thread_works_with_its_own_and_there_are_no_more_than_asked_for() {
+    fn each_thread_has_its_own_state_and_their_number_is_limited() {
         let (all, made) = (Barrier::new(3), Mutex::new(Vec::new()));
         let prepare = |number| {
             lock(&made).push(number);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_working_goes_on_at_the_caller() {
+    fn a_panic_of_the_work_propagates_to_the_caller() {
         let work = |(): &(), ()| -> Result<()> { panic!("broken") };
         let caller = thread::spawn(move || map(vec![(); 3], 2, |_| Ok(()), work));
         assert!(caller.join().is_err());

@@ -141,8 +141,8 @@ impl Test {
     }
 }
 
-/// The test binaries named in cargo's messages, one JSON object per line. The programs that they run
-/// are named there too.
+/// The test binaries named in cargo's messages, one JSON object per line. The programs that they
+/// run are named there too.
 pub(crate) fn test_binaries(messages: &str) -> Vec<TestBinary> {
     let messages = messages
         .lines()
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_messages_with_an_executable_of_tests_name_a_test_binary() {
+    fn only_messages_with_a_test_executable_are_test_binaries() {
         let message = |name: &str, executable: &str, test: bool| {
             format!(
                 r#"{{"manifest_path":"/w/{name}/Cargo.toml","executable":{executable},"profile":{{"test":{test}}}}}"#

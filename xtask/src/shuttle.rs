@@ -1,8 +1,10 @@
-//! `cargo xtask shuttle`: random schedules of the public interface, more threads than loom can take.
+//! `cargo xtask shuttle`: random schedules of the public interface, more threads than loom can
+//! take.
 //!
-//! A scenario is a `#[testkit::scenario]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a crate. Each
-//! runs in a process of its own, in schedules that its seeds decide, and prints
-//! `schedules NAME: explored N (seeds from S)`. One that fails prints its seed: `--seed` repeats it.
+//! A scenario is a `#[testkit::scenario]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a
+//! crate. Each runs in a process of its own, in schedules that its seeds decide, and prints
+//! `schedules NAME: explored N (seeds from S)`. One that fails prints its seed: `--seed` repeats
+//! it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenario_counts_only_if_it_passed_and_said_what_it_explored() {
+    fn a_scenario_counts_only_if_it_passed_and_printed_its_schedules() {
         let line = "\nschedules a b: explored 50 (seeds from 7)\ntest x ... ok\n";
         assert_eq!(explored(&Ended::of("true", line)), Some(50));
         assert_eq!(explored(&Ended::of("false", line)), None);

@@ -195,8 +195,8 @@ fn left_out_file(workspace: &Workspace) -> PathBuf {
     workspace.target.join("stores-left-out.txt")
 }
 
-/// Runs `work` with a shell in which tests find the servers, and with the servers' variables. Stops the servers
-/// afterwards, unless they were up before.
+/// Runs `work` with a shell in which tests find the servers, and with the servers' variables. Stops
+/// the servers afterwards, unless they were up before.
 pub(crate) fn with_servers<T>(
     workspace: &Workspace,
     work: impl FnOnce(&Shell, &[(&'static str, String)]) -> Result<T>,
@@ -489,7 +489,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_postgresql_is_found_where_debian_puts_it() {
+    fn the_newest_postgresql_is_found_in_debians_folder() {
         let debian = env::temp_dir().join(format!("xtask-stores-{}", std::process::id()));
         for version in ["9.6", "14", "17"] {
             let bin = debian.join(version).join("bin");
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_ci_that_has_left_a_test_out_fails_and_names_it() {
+    fn ci_fails_and_names_a_test_that_was_left_out() {
         assert!(check_left_out(true, "").is_ok());
         let left_out = "tests with TLS (there is no openssl)\n";
         assert!(check_left_out(false, left_out).is_ok());

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_the_total_with_and_without_errors() {
+    fn the_total_includes_calls_with_and_without_errors() {
         let table = "% time     seconds  usecs/call     calls    errors syscall\n\
                      90.00    0.000900           9       100         7 futex\n\
                      100.00    0.001000           6       150         7 total\n";

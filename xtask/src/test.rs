@@ -1,4 +1,5 @@
-//! `cargo xtask test`: the tests and doc tests of the pools and queues in memory; with `--all` those of all packages.
+//! `cargo xtask test`: the tests and doc tests of the pools and queues in memory; with `--all`
+//! those of all packages.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -16,10 +17,12 @@ pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Names the file in which tests write down what they leave out (`testkit::left_out`).
 pub(crate) const LEFT_OUT: &str = "TESTKIT_LEFT_OUT";
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
-/// Begins the names of crates that need a C compiler, and whose clients take most of the time to compile.
+/// Begins the names of crates that need a C compiler, and whose clients take most of the time to
+/// compile.
 const HEAVY: &str = "durable-queue";
-/// What `--all` builds, also where one package's tests or examples are run: alone it would have its dependencies with
-/// other features, and these be built again. For the same reason without this program, which cargo has built already.
+/// What `--all` builds, also where one package's tests or examples are run: alone it would have its
+/// dependencies with other features, and these be built again. For the same reason without this
+/// program, which cargo has built already.
 pub(crate) const WHOLE: [&str; 4] = ["--workspace", "--exclude", "xtask", "--all-features"];
 const XTASK: [&str; 2] = ["--package", "xtask"];
 
@@ -34,7 +37,8 @@ pub(crate) fn run(workspace: &Workspace, all: bool, one_core: bool) -> Result<()
     fs::create_dir_all(&workspace.target)?;
     fs::write(&left_out, "")?;
     let _left_out = shell.push_env(LEFT_OUT, &left_out);
-    // What is built once gains nothing by being built incrementally: it takes longer, and twice the disk.
+    // What is built once gains nothing by being built incrementally: it takes longer, and twice the
+    // disk.
     let incremental = env::var(INCREMENTAL).unwrap_or_else(|_| "0".to_owned());
     let _incremental = shell.push_env(INCREMENTAL, incremental);
 
@@ -125,7 +129,8 @@ impl Step {
     }
 }
 
-/// Runs the test binaries of the crates in memory on the first core, as `--all` has built them: wake-ups are theirs.
+/// Runs the test binaries of the crates in memory on the first core, as `--all` has built them:
+/// wake-ups are theirs.
 pub(crate) fn one_core_in_ci(workspace: &Workspace) -> Result<()> {
     require_pinning()?;
     let shell = workspace.shell()?;
@@ -148,7 +153,8 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     COMPILE.run(shell, &WHOLE, false)
 }
 
-/// Runs all tests once. On one core without the doc tests: they have no threads that more cores would part.
+/// Runs all tests once. On one core without the doc tests: they have no threads that more cores
+/// would part.
 pub(crate) fn pass(shell: &Shell, one_core: bool) -> Result<()> {
     TESTS.run(shell, &WHOLE, one_core)?;
     if !one_core {
@@ -157,8 +163,8 @@ pub(crate) fn pass(shell: &Shell, one_core: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests of these packages with a sanitizer's flags, and first builds the examples, which some of them run. Not
-/// the doc tests, which rustdoc would link without the runtime.
+/// Runs the tests of these packages with a sanitizer's flags, and first builds the examples, which
+/// some of them run. Not the doc tests, which rustdoc would link without the runtime.
 pub(crate) fn sanitized(
     shell: &Shell,
     packages: &[&str],
@@ -186,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_part_that_was_left_out_is_named_once_with_the_command_that_runs_it() {
+    fn each_left_out_part_is_named_once_with_the_command_that_runs_it() {
         assert_eq!(summary("", INCLUDE), "nothing was left out");
         let left_out = "tests on B (b is not set)\ntests on A (a)\ntests on A (a)\n";
         let line = summary(left_out, INCLUDE);

@@ -15,7 +15,8 @@ const FILE: &str = "TESTKIT_LEFT_OUT";
 /// is reported once per process, on stderr or in the file that the environment variable
 /// `TESTKIT_LEFT_OUT` names.
 ///
-/// # Panics If the line cannot be written.
+/// # Panics
+/// If the line cannot be written.
 pub fn left_out(what: &str, why: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let line = format!("{what} ({why})");

@@ -218,7 +218,7 @@ models = ['submit', 'release']
     }
 
     #[test]
-    fn a_text_that_occurs_not_once_is_stale() {
+    fn a_text_that_does_not_occur_exactly_once_is_stale() {
         for text in ["", "    one();\n    one();\n"] {
             let error = mutant().apply(text).expect_err("it is stale").to_string();
             assert!(error.contains("mutant a is stale"), "{error}");
@@ -226,7 +226,7 @@ models = ['submit', 'release']
     }
 
     #[test]
-    fn models_are_those_of_the_crate_or_some_of_them_and_tests_take_the_place_of_all_models() {
+    fn an_entry_is_for_all_models_unless_it_names_models_or_tests() {
         let test = |package: &str, test: &str| Test {
             binary: TestBinary {
                 package: package.to_owned(),

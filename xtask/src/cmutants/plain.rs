@@ -32,8 +32,8 @@ pub(crate) fn packages<'a>(mutants: impl IntoIterator<Item = &'a Mutant>) -> BTr
     filters.map(|filter| filter.package.clone()).collect()
 }
 
-/// Builds the tests of `packages` in the copy, all of them or those in the binaries of `only`, and lists them.
-/// Warnings are a mutant's own affair.
+/// Builds the tests of `packages` in the copy, all of them or those in the binaries of `only`, and
+/// lists them. Warnings are a mutant's own affair.
 pub(crate) fn build(
     copy: &Copy,
     packages: &BTreeSet<String>,
@@ -58,7 +58,8 @@ pub(crate) fn build(
     process::list_tests(process::build_tests(&mut command)?)
 }
 
-/// What names a test's binary to cargo: that of a file or folder in `tests`, or of the crate itself.
+/// What names a test's binary to cargo: that of a file or folder in `tests`, or of the crate
+/// itself.
 fn target(copy: &Copy, test: &Test) -> Vec<String> {
     let stem = test.binary.path.file_stem().unwrap_or_default();
     let stem = stem.to_string_lossy();
@@ -112,7 +113,7 @@ mod tests {
     use crate::process::TestBinary;
 
     #[test]
-    fn only_a_test_that_ran_can_pass_and_a_hang_is_no_failure() {
+    fn only_a_test_that_ran_can_pass_and_a_hang_is_not_a_failure() {
         let test = Test {
             binary: TestBinary {
                 package: "x".to_owned(),

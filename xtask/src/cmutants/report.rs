@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_failing_watcher_kills_and_only_an_equivalent_may_survive() {
+    fn only_a_failing_test_kills_and_only_an_equivalent_mutant_may_survive() {
         let (real, equivalent) = (mutant(false), mutant(true));
         assert!(is_right(&real, &killed()) && is_right(&equivalent, &Fate::Survived));
         let timed_out = || Fate::TimedOut {

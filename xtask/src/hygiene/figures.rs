@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_to_a_higher_layer_points_upward() {
+    fn an_import_of_a_higher_layer_points_upward() {
         let texts = [
             ("face::a", ""),
             ("sched::b", "use crate::face::a::A;"),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_known_by_their_own_names() {
+    fn calls_are_counted_by_their_names() {
         assert!(puts_in("pub fn a::Pool<T>::try_submit<F>(&self, f: F)"));
         assert!(puts_in("pub async fn a::spawn(f: F) -> a::Handle"));
         assert!(!puts_in("pub fn a::SubmitError::reason(&self)") && !puts_in("pub mod a::submit"));

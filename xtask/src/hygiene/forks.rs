@@ -1,9 +1,10 @@
 //! The rule for forked children: each public call that may wait has a case that makes it in one.
 //!
-//! The calls are those of `docs/api`, the cases those of the tables (`testkit::fork_cases!`) in `tests/it/forks.rs`
-//! of each crate. A call that may wait, by its name or its result, needs a case, or a line in `xtask/hygiene.toml`
-//! that says why it cannot wait for another thread. Such a line needs a call of its crate, and a case needs a call of
-//! any of the crates: a crate may implement another's calls its own way, as `multi-pool` does `WorkerPool`'s.
+//! The calls are those of `docs/api`, the cases those of the tables (`testkit::fork_cases!`) in
+//! `tests/it/forks.rs` of each crate. A call that may wait, by its name or its result, needs a
+//! case, or a line in `xtask/hygiene.toml` that says why it cannot wait for another thread. Such a
+//! line needs a call of its crate, and a case needs a call of any of the crates: a crate may
+//! implement another's calls its own way, as `multi-pool` does `WorkerPool`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,8 +90,9 @@ fn calls(name: &str, list: &str) -> Result<Calls> {
     Ok(calls)
 }
 
-/// The function that a line of a list is, without the crate, its prelude and generics, and the text of its result.
-/// `None` for other items, and for other crates' types and blanket implementations: those of the trait count.
+/// The function that a line of a list is, without the crate, its prelude and generics, and the text
+/// of its result. `None` for other items, and for other crates' types and blanket implementations:
+/// those of the trait count.
 fn call<'l>(name: &str, line: &'l str) -> Result<Option<(String, &'l str)>> {
     let Some(at) = line.find("fn ").filter(|_| line.starts_with("pub ")) else {
         return Ok(None);
@@ -207,7 +209,7 @@ pub fn P::submit(&self)
     }
 
     #[test]
-    fn a_line_about_a_call_that_is_gone_is_an_offence() {
+    fn a_line_about_a_removed_call_is_an_offence() {
         let list = LIST.replace("Never", "Gone");
         let calls = calls("pool-core", &list).expect("it is a list");
         let all = compare(&forks(), "pool-core", &calls, &BTreeSet::new());
@@ -219,7 +221,7 @@ pub fn P::submit(&self)
     }
 
     #[test]
-    fn cases_are_the_paths_at_the_begin_of_a_line() {
+    fn cases_are_the_paths_at_the_start_of_a_line() {
         let text = "    \"A::b\" => x(\"no case\");\n\"c\" | \"D::e\" => y;\n  \"g\"\n\n  z(\"f\" => 1);\n";
         let cases: Vec<_> = cases_of(text).into_iter().collect();
         assert_eq!(cases, ["A::b", "D::e", "c"]);

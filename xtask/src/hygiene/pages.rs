@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_to_files_are_found_and_others_are_not() {
+    fn only_links_to_files_are_checked() {
         let files = |text| -> Vec<String> { links(text).into_iter().map(|link| link.1).collect() };
         assert_eq!(
             files("see [a](a.md), [b](../b.md#part) and ![c](<x y>)"),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn cited_tests_stand_in_the_last_column() {
+    fn cited_tests_are_in_the_last_column() {
         let page = "| promise | test |\n|---|---|\n| `Pool` runs | `a_test`, `it::b_test` |\n`c`";
         let expected = [(3, "a_test".to_owned()), (3, "b_test".to_owned())];
         assert_eq!(cited_tests(page), expected);

@@ -1,5 +1,6 @@
-//! The rule for `unsafe`: each block has a row in the table next to it, which says what user code may
-//! run while its invariant is suspended, and which tests show that such code may panic and call back.
+//! The rule for `unsafe`: each block has a row in the table next to it, which says what user code
+//! may run while its invariant is suspended, and which tests show that such code may panic and call
+//! back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -99,8 +100,8 @@ fn rows(page: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The items of a row's first column: a file, then what is in it, each with its number of uses unless
-/// that is one.
+/// The items of a row's first column: a file, then what is in it, each with its number of uses
+/// unless that is one.
 fn items(cell: &str) -> Vec<(String, usize)> {
     let mut file = "";
     let mut items = Vec::new();
@@ -125,8 +126,8 @@ fn last_part(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// The uses of `unsafe` in a file, but for its tests: blocks and functions by the function that they are in, `impl`s by trait
-/// and type. Not the types of functions.
+/// The uses of `unsafe` in a file, but for its tests: blocks and functions by the function that
+/// they are in, `impl`s by trait and type. Not the types of functions.
 fn uses(file: &str, text: &str) -> Result<Uses> {
     let mut visitor = Visitor {
         file,
@@ -330,7 +331,7 @@ mod tests {
     const LAST: &str = "| `a.rs` `free`, `inner` | i | w | a body | `m::it_panics` | `it_asks` |";
 
     #[test]
-    fn uses_are_counted_by_the_item_that_they_are_in() {
+    fn uses_are_counted_per_item() {
         let uses = uses("a.rs", SOURCE).expect("it parses");
         let uses: Vec<_> = uses.into_iter().collect();
         let expected = [
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn code_without_a_row_a_row_without_code_and_a_wrong_number_are_offences() {
+    fn missing_rows_stale_rows_and_wrong_numbers_are_offences() {
         let missing = ["no row for `a.rs: free`", "no row for `a.rs: inner`"];
         assert_eq!(
             offences(&[FIRST]),
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_needs_six_cells_a_reason_and_tests_that_exist() {
+    fn a_row_needs_six_cells_a_reason_and_existing_tests() {
         let of = |row: String| offences(&[FIRST, &row]).remove(0);
         let wrong = [
             (

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_completed_model_is_read_with_and_without_the_harness_before_it() {
+    fn a_completed_model_is_recognized_with_and_without_harness_output() {
         let expected = Completed {
             name: "release racing submit".to_owned(),
             bound: "none".to_owned(),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_panic_decides_the_cause() {
+    fn the_first_panic_determines_the_cause() {
         for (output, cause) in [
             (
                 "panicked at a:\nCausality violation\n panicked at b:\n deadlock; threads",
