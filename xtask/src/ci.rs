@@ -3,9 +3,15 @@
 //! It needs a stable toolchain, a C compiler and the package registry. It ends with a line per step
 //! and stops at the first that fails.
 //!
+//! Steps that build in a folder of their own run in a second process at the same time, because tests that sleep, wait for
+//! a server or are pinned to one core leave the other cores idle.
+//!
 //! It installs nothing, and its last line names the stores' tests that were left out. With `CI=true` it fails if a test was
 //! left out.
 
+use std::env;
+use std::fs::{self, File};
+use std::process::{Child, Command};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -19,42 +25,83 @@ use crate::{
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const SUITES_OF_STORES: &str = "stores";
+/// Output of the steps that run apart, relative to the target folder.
+const LOG: &str = "ci-apart.log";
+
 /// How to run the tests that were left out.
 const INCLUDE: &str = "apt-get install postgresql redis-server pgbouncer openssl, then `cargo xtask ci --only stores`";
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 13] = [
     ("format", format),
     ("hygiene", |workspace| hygiene::run(workspace, false)),
     ("dependencies", |workspace| deps::run(workspace, true)),
     ("licences", packages::check_rules),
     ("clippy", clippy),
-    ("clippy of the models", clippy_of_models),
     ("docs", docs),
     ("public interfaces", |workspace| api::run(workspace, false)),
     ("each crate alone", each_alone),
-    ("packages", packages::pack),
     ("tests", |workspace| test::run(workspace, true, false)),
     ("tests on one core", test::one_core_in_ci),
     ("stack", stack),
-    (SUITES_OF_STORES, stores::in_ci),
-    ("two versions", versions::in_ci),
-    ("models", all_models),
-    ("random schedules", shuttle::in_ci),
+    ("stores", stores::in_ci),
     ("examples", examples::smoke),
-    ("benches", bench::check),
-    ("fuzz targets", fuzz_targets),
 ];
 
-/// Runs the steps, or those whose name contains `only`.
-pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
-    let wanted = |step: &&Step| only.is_none_or(|only| step.0.contains(only));
-    let steps: Vec<&Step> = STEPS.iter().filter(wanted).collect();
-    ensure!(!steps.is_empty(), "no step has such a name");
+/// Steps that share no target folder with [`STEPS`].
+const APART: [Step; 7] = [
+    ("clippy of the models", clippy_of_models),
+    ("fuzz targets", fuzz_targets),
+    ("models", all_models),
+    ("random schedules", shuttle::in_ci),
+    ("benches", bench::check),
+    ("packages", packages::pack),
+    ("two versions", versions::in_ci),
+];
 
+/// Runs the steps, or those that the flags name.
+pub(crate) fn run(workspace: &Workspace, flags: &flags::Ci) -> Result<()> {
+    if let Some(only) = &flags.only {
+        let steps = STEPS.iter().chain(&APART);
+        let steps: Vec<&Step> = steps.filter(|step| step.0.contains(only)).collect();
+        ensure!(!steps.is_empty(), "no step has such a name");
+        return run_steps(workspace, &steps);
+    }
+    if flags.apart {
+        return run_steps(workspace, &APART.iter().collect::<Vec<_>>());
+    }
+    let log = workspace.target.join(LOG);
+    fs::create_dir_all(&workspace.target)?;
+    let output = File::create(&log)?;
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["ci", "--apart"]).stderr(output.try_clone()?);
+    let begin = Instant::now();
+    let mut apart = Apart(command.stdout(output).spawn()?);
+    run_steps(workspace, &STEPS.iter().collect::<Vec<_>>())?;
+    println!("== waiting for the steps that run apart: {}", log.display());
+    let status = apart.0.wait()?;
+    print!("{}", fs::read_to_string(&log)?);
+    ensure!(status.success(), "a step that ran apart failed");
+    let left_out = test::summary(&stores::left_out(workspace)?, INCLUDE);
+    let seconds = begin.elapsed().as_secs();
+    println!("ci: everything passed, {seconds} s; {left_out}");
+    Ok(())
+}
+
+/// Ends the process if it still runs, after a failure of another step.
+struct Apart(Child);
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        // Fails if it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run_steps(workspace: &Workspace, steps: &[&Step]) -> Result<()> {
     let begin = Instant::now();
     let mut times = Vec::new();
-    for (name, step) in &steps {
+    for (name, step) in steps {
         println!("== {name}");
         let step_begin = Instant::now();
         let outcome = step(workspace).with_context(|| format!("step `{name}`"));
@@ -69,14 +116,7 @@ pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     println!("\n{}", times.join("\n"));
     let count = steps.len();
     let seconds = begin.elapsed().as_secs();
-    let mut left_out = String::new();
-    if steps.iter().any(|(name, _)| *name == SUITES_OF_STORES) {
-        left_out = format!(
-            "; {}",
-            test::summary(&stores::left_out(workspace)?, INCLUDE)
-        );
-    }
-    println!("ci: all {count} steps passed, {seconds} s{left_out}");
+    println!("ci: all {count} steps passed, {seconds} s");
     Ok(())
 }
 

@@ -12,6 +12,8 @@ xflags::xflags! {
         cmd ci {
             /// Only the steps whose name contains this.
             optional --only step: String
+            /// Only the steps that build in a folder of their own. Without flags these run at the same time as the others.
+            optional --apart
         }
 
         /// The tests and doc tests of the pools and queues in memory: 200 s of processor time, 0.5 GB.

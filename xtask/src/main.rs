@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 fn run(chore: XtaskCmd) -> anyhow::Result<()> {
     let workspace = Workspace::locate()?;
     match chore {
-        XtaskCmd::Ci(flags) => ci::run(&workspace, flags.only.as_deref()),
+        XtaskCmd::Ci(flags) => ci::run(&workspace, &flags),
         XtaskCmd::Test(flags) => test::run(&workspace, flags.all, flags.one_core),
         XtaskCmd::Loom(flags) => loom::run(&workspace, &flags),
         XtaskCmd::Shuttle(flags) => shuttle::run(&workspace, &flags, None),

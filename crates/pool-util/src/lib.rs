@@ -1,8 +1,5 @@
-//! Parallel maps, scoped tasks, task groups and first success for the pools of [`pool_core`] and
-//! `multi_pool`, as one extension trait: [`PoolExt`].
-//!
-//! The pool itself bounds and runs single tasks. This crate contains the calls that are built on that,
-//! so programs that do not use them need not compile them.
+//! Parallel maps, scoped tasks and task groups for the pools of [`pool_core`] and `multi_pool`, as an
+//! extension trait: [`PoolExt`].
 //!
 //! ```
 //! use pool_core::Pool;
@@ -29,8 +26,8 @@
 //!
 //! # Calls that wait
 //! A `_timeout` takes a [`Duration`](std::time::Duration) or an [`Instant`](std::time::Instant), by
-//! the pool's clock. An async call returns a future for any runtime. Where a form would make no
-//! sense, the table says what to use instead.
+//! the pool's clock. An async call returns a future for any runtime. Where a form does not exist, the
+//! table names an alternative.
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|

@@ -29,7 +29,8 @@ use list::Mutant;
 use plain::Outcome;
 
 pub(crate) use copy::write_if_changed;
-pub(crate) use list::check as check_list;
+pub(crate) use list::{check as check_list, load};
+pub(crate) use report::recorded;
 
 /// What was watching, by its `crate::test`.
 #[derive(Debug)]

@@ -26,7 +26,6 @@ const MANY_LINES: usize = 900;
 #[serde(deny_unknown_fields)]
 struct Config {
     safe: Vec<String>,
-    undocumented: Vec<String>,
     layers: Vec<Vec<String>>,
     #[serde(default, rename = "circle")]
     circles: Vec<circles::Circle>,
@@ -42,7 +41,7 @@ pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     offences.extend(models::check(workspace)?);
     offences.extend(unsafe_code::check(workspace)?);
     offences.extend(forks::check(workspace, &config.forks)?);
-    offences.extend(names::check(workspace, &config.undocumented)?);
+    offences.extend(names::check(workspace)?);
     offences.extend(deps::too_many(workspace)?);
     if let Err(error) = cmutants::check_list(workspace) {
         offences.push(format!("{error:#}"));

@@ -68,7 +68,7 @@ fn is_model(path: &Path) -> bool {
 /// A model that throws a result away cannot see that it is wrong, unless it says why it may.
 fn discards(name: &str, text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
-    let is_explained = |line: &str| line.contains("// Discarded: ");
+    let is_explained = |line: &str| line.contains("// Ignored: ");
     lines
         .iter()
         .enumerate()
@@ -81,7 +81,7 @@ fn discards(name: &str, text: &str) -> Vec<String> {
         })
         .map(|(index, _)| {
             let line = index + 1;
-            format!("{name}:{line}: a model discards a result without `// Discarded: why`")
+            format!("{name}:{line}: a model discards a result without `// Ignored: why`")
         })
         .collect()
 }
@@ -121,8 +121,8 @@ mod tests {
     fn a_discarded_result_needs_a_reason() {
         for (text, expected) in [
             ("    let _ = wait();", 1),
-            ("    let _ = wait(); // Discarded: either is right.", 0),
-            ("    // Discarded: either is right.\n    let _ = wait();", 0),
+            ("    let _ = wait(); // Ignored: either is right.", 0),
+            ("    // Ignored: either is right.\n    let _ = wait();", 0),
             ("    let _ = &captured;\n    let answer = wait();", 0),
         ] {
             assert_eq!(discards("m.rs", text).len(), expected, "{text}");

@@ -6,12 +6,15 @@ use std::path::Path;
 use anyhow::Result;
 use pulldown_cmark::{Event, Parser, Tag};
 
+use crate::cmutants;
 use crate::workspace::Workspace;
 
 /// Each promise of an ancestor, with the tests that keep it in the last column.
 const PROMISES: [&str; 3] = ["docs/ants.md", "docs/client-go.md", "docs/java-delay.md"];
 /// Cites tests, and names files as well.
 const PROOFS: &str = "docs/testing.md";
+/// A row for each model.
+const MODELS: &str = "docs/models.tsv";
 /// Folders of one particular machine.
 const MACHINE: [&str; 3] = ["/home/", "/root/", "/tmp/"];
 
@@ -36,7 +39,39 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
             .filter(|(_, test)| !functions.contains(test));
         offences.extend(missing.map(|(line, test)| format!("{page}:{line}: no test `{test}`")));
     }
+    for (place, part) in recorded_tests(workspace)? {
+        if !functions.iter().any(|function| function.contains(&part)) {
+            offences.push(format!("{place}: no test `{part}`"));
+        }
+    }
     Ok(offences)
+}
+
+/// The tests that the mutants, their fates and the list of models name, or parts of their names.
+fn recorded_tests(workspace: &Workspace) -> Result<Vec<(String, String)>> {
+    let mut tests = Vec::new();
+    for mutant in cmutants::load(workspace)? {
+        let filters = mutant.tests.iter().map(|filter| &filter.part);
+        for filter in filters.chain(&mutant.models) {
+            tests.push((format!("mutant {}", mutant.id), own_name(filter)));
+        }
+    }
+    for (id, fate) in cmutants::recorded(workspace)? {
+        if fate.contains("::") {
+            tests.push((format!("fate of {id}"), own_name(&fate)));
+        }
+    }
+    for line in workspace.read(MODELS)?.lines().skip(1) {
+        tests.push((MODELS.to_owned(), own_name(line)));
+    }
+    Ok(tests)
+}
+
+/// The last part of a test's path, without the remark or the columns behind it.
+fn own_name(path: &str) -> String {
+    let path = path.strip_prefix("test ").unwrap_or(path);
+    let path = path.split([' ', '\t']).next().unwrap_or(path);
+    path.rsplit("::").next().unwrap_or(path).to_owned()
 }
 
 fn check_page(root: &Path, path: &Path, text: &str) -> Vec<String> {
@@ -180,6 +215,18 @@ mod tests {
         let page = "| promise | test |\n|---|---|\n| `Pool` runs | `a_test`, `it::b_test` |\n`c`";
         let expected = [(3, "a_test".to_owned()), (3, "b_test".to_owned())];
         assert_eq!(cited_tests(page), expected);
+    }
+
+    #[test]
+    fn recorded_tests_are_known_by_the_last_parts_of_their_paths() {
+        for path in [
+            "name",
+            "a::b::name",
+            "test a::name (assertion)",
+            "name (two locks)\t2\t9",
+        ] {
+            assert_eq!(own_name(path), "name");
+        }
     }
 
     #[test]

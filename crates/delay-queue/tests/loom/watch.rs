@@ -89,7 +89,7 @@ fn a_notified_thread_that_comes_too_late_leads_for_an_earlier_entry() {
     });
     queue.push("now", NOW).unwrap();
     queue.push("near", steps(1)).unwrap();
-    // Discarded: another taker may have the entry, and then none is left.
+    // Ignored: another taker may have the entry, and then none is left.
     let _ = queue.try_take();
     clock.advance(steps(1));
     seen.wait_for(1);

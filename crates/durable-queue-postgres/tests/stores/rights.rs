@@ -150,7 +150,7 @@ impl<'d> Role<'d> {
         assert!(!error.is_transient());
         let shown = shown(&error);
         assert!(
-            shown.contains("42501: the role lacks a right"),
+            shown.contains("42501: the role lacks a privilege"),
             "{missing}: {shown}"
         );
         for secret in ["hunter2", &self.name, &self.database.schema] {

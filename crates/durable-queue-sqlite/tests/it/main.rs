@@ -341,6 +341,6 @@ fn a_store_in_a_file_is_at_home_on_any_thread() {
 #[test]
 fn the_readme_says_how_often_a_watch_looks() {
     let readme = include_str!("../../README.md");
-    assert!(readme.contains("every 25 ms a look"));
+    assert!(readme.contains("polls a number in shared memory every 25 ms"));
     assert_eq!(durable_queue_sqlite::WATCH_EVERY, Duration::from_millis(25));
 }

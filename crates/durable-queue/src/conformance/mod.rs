@@ -1,17 +1,17 @@
-//! The tests that every store passes: the contract of [`Store`], promise by promise.
+//! The tests that every store has to pass: the requirements of [`Store`], one by one.
 //!
-//! A store's crate makes a [`Fixture`] and says
+//! A store's crate implements [`Fixture`] and invokes the macro in a test module:
 //!
 //! ```ignore
 //! durable_queue::conformance_tests!(MyFixture::new);
 //! ```
 //!
-//! in a test module, or `conformance_tests!(if MyFixture::new())` if there may be no fixture, as without a
-//! server. Each promise becomes a test of its own, with a fixture of its own.
+//! Use `conformance_tests!(if MyFixture::new())` if a fixture may be unavailable, for example without a
+//! server. Each requirement is a separate test with its own fixture.
 //!
-//! # What always holds
-//! 1. No test depends on how long anything takes: the fixture moves the store's clock.
-//! 2. Each test uses queues of its own names, and looks at no other.
+//! # Rules
+//! 1. No test depends on durations: the fixture moves the store's clock.
+//! 2. Each test uses its own queue names.
 
 #![expect(
     clippy::missing_panics_doc,
@@ -46,23 +46,23 @@ use crate::time::When;
 
 /// A store under test, whose clock can be moved.
 pub trait Fixture {
-    /// The store.
+    /// The type of the store.
     type Store: Store;
 
-    /// The store, empty at first.
+    /// Returns the store, which is empty at first.
     fn store(&self) -> &Self::Store;
 
-    /// Moves the store's clock, which stands still otherwise, or as good as that. A store whose
-    /// clock cannot be moved moves the times of all that it holds the other way.
+    /// Moves the store's clock forward. Otherwise the clock stands still, or advances negligibly. If the
+    /// clock of a store cannot be moved, the fixture moves all stored times back instead.
     fn advance(&self, by: Duration);
 
-    /// Another client of what the store holds, as another process has one.
+    /// Returns another client of the same data, as another process has one.
     fn another(&self) -> Self::Store;
 }
 
-/// Makes a test of each promise: `conformance_tests!(make)`, where `make()` is a new
-/// [`Fixture`](crate::conformance::Fixture); or `conformance_tests!(if make())`, where it is a new one
-/// or `None`: what a test needs, such as a server, is not there, and it was said so.
+/// Generates the tests. In `conformance_tests!(make)`, `make()` returns a
+/// [`Fixture`](crate::conformance::Fixture). In `conformance_tests!(if make())`, it returns an option: `None`
+/// if a prerequisite such as a server is missing, which `make` has reported.
 #[macro_export]
 macro_rules! conformance_tests {
     (if $make:expr) => {
@@ -188,13 +188,13 @@ macro_rules! conformance_tests {
     };
 }
 
-/// The queue of a test that needs one only.
+/// Name of the queue of tests that use only one.
 const QUEUE: &str = "queue";
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(30);
 const HORIZON: Duration = Duration::from_millis(500);
 
-/// A job with this payload.
+/// Returns a job with this payload.
 fn job(payload: &[u8], when: impl Into<When>) -> NewJob<'_> {
     NewJob::plain(payload, when.into())
 }
@@ -215,7 +215,7 @@ fn put_one<S: Store>(store: &S, job: NewJob<'_>) -> JobId {
     put(store, &[job])[0].id()
 }
 
-/// Up to `max` jobs, of which up to `start` are started.
+/// Returns a claim of up to `max` jobs, of which up to `start` are started.
 fn claim_of(max: u32, start: u32) -> Claim {
     Claim {
         token: Token::random(),
@@ -263,7 +263,7 @@ fn claim_ahead<S: Store>(store: &S) -> Lease {
     leases.remove(0)
 }
 
-/// As `claim_ahead`, of up to `max` jobs, by a holder that hands out without asking.
+/// Claims up to `max` jobs without starting them, for a holder that does not confirm starts.
 fn claim_unconfirmed<S: Store>(store: &S, max: u32) -> Vec<Lease> {
     let token = Token::random().without_confirmation();
     let claim = Claim {

@@ -17,7 +17,8 @@ fn far() -> StoreTime {
 }
 
 fn before(at: Instant, span: Duration) -> Instant {
-    at.checked_sub(span).expect("the views' present is late")
+    at.checked_sub(span)
+        .expect("the time of the views is late enough")
 }
 
 /// A view in which nothing is to be done.

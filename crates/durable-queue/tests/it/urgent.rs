@@ -200,5 +200,5 @@ fn all_ways_in_of_an_urgent_handle_are_urgent_and_no_others() {
 #[test]
 fn the_readme_says_how_many_claims_go_by_time() {
     let readme = include_str!("../../README.md");
-    assert!(readme.contains("each eighth claim of a process goes by time alone"));
+    assert!(readme.contains("Every eighth claim of a process ignores urgency"));
 }

@@ -144,7 +144,7 @@ fn a_worker_outlives_decoders_that_panic_and_handles_all_other_jobs() {
         assert_eq!(dead.attempts, 2);
         assert_eq!(
             dead.error,
-            "the payload cannot be read: its decoder panicked"
+            "the payload cannot be decoded: its decoder panicked"
         );
     }
     assert_eq!(worker.shutdown(LONG), ShutDown::Finished);

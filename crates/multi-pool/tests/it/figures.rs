@@ -119,7 +119,10 @@ fn an_index_out_of_range_is_an_error() {
         assert_eq!(pool.stats_of(index), Err(error));
     }
     let error = pool.running_of(POOLS).unwrap_err();
-    assert_eq!(error.to_string(), "there is no pool 10 of 10");
+    assert_eq!(
+        error.to_string(),
+        "pool index 10 is out of range for 10 pools"
+    );
 }
 
 #[testkit::test]

@@ -39,7 +39,10 @@ fn a_wait_for_the_end_reports_the_pools_that_have_not_ended_and_can_be_repeated(
     let late = WaitError::TimedOut;
     assert_eq!(error.pools(), [(0, late), (2, late)]);
     assert!(error.any_timed_out() && error.all_timed_out());
-    assert_eq!(error.to_string(), "pool 0: timed out, pool 2: timed out");
+    assert_eq!(
+        error.to_string(),
+        "pool 0: timed out waiting for the pool, pool 2: timed out waiting for the pool"
+    );
     assert_eq!(
         pool.wait_released_timeout(Duration::ZERO),
         Err(error.clone())

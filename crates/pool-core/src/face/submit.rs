@@ -1,30 +1,31 @@
-//! The calls that hand a task to a pool, for one pool and for several.
+//! The calls that submit and spawn tasks, for pools and multi-pools.
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Instant;
 
 use sync_shim::Timeout;
 
 use crate::config::OnFull;
 use crate::engine::admit::{Admit, AdmitHandle};
-use crate::engine::runner::Runner;
+use crate::engine::runner::{Accepts, Runner};
+use crate::engine::wait::Awaited;
 use crate::error::SubmitError;
 use crate::face::pool::WorkerPool;
-use crate::task::accept::Accepts;
 use crate::task::handle::JoinHandle;
 
 /// Submitting tasks. A [`Pool`](crate::Pool) takes closures, a [`FuncPool`](crate::FuncPool) its
 /// function's arguments; see [`Accepts`].
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// Hands over a task without a handle. Waits while the pool is full.
+    /// Submits a task without a handle. Waits while the pool is full.
     ///
-    /// A closure may return any value. It is dropped on the worker as a part of the task, as is a
-    /// function's value. A closure or an argument of up to 56 bytes is stored without an
-    /// allocation, a larger one is boxed.
+    /// The worker drops the value of the closure or function as a part of the task. A closure or an
+    /// argument of up to 56 bytes is stored without an allocation, a larger one is boxed.
     ///
-    /// On one of the pool's own workers a full pool runs the task in place instead (see
-    /// [`WithinWorker`](crate::WithinWorker)). A [`nonblocking`](crate::Builder::nonblocking) pool
-    /// refuses. May block while the first thread is started.
+    /// On one of the pool's own workers, a submit at a full pool runs the task in place instead of
+    /// waiting (see [`WithinWorker`](crate::WithinWorker)). A
+    /// [`nonblocking`](crate::Builder::nonblocking) pool refuses the task. May block while the first
+    /// thread is started.
     ///
     /// ```
     /// use pool_core::{FuncPool, Pool};
@@ -54,8 +55,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().submit_task(task, self.on_full())
     }
 
-    /// As [`submit`](Self::submit), but refuses at a full pool. Never waits for room. If the pool
-    /// has no worker yet, it starts the first one, or waits for its start.
+    /// Like [`submit`](Self::submit), but returns [`Full`](SubmitError::Full) at a full pool. Never
+    /// waits for room. If the pool has no worker yet, starts the first one, or waits for its start.
     ///
     /// ```
     /// use pool_core::{Pool, SubmitError};
@@ -80,7 +81,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().submit_task(task, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most for a timeout or until a deadline. The limit
+    /// Like [`submit`](Self::submit), but waits for at most a duration, or until an instant. The limit
     /// does not apply if this call itself has to start the first worker.
     ///
     /// ```
@@ -141,7 +142,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         Arc::clone(self.admit()).submit_task_async(task, None)
     }
 
-    /// Hands over a task and returns a handle to its value. Waits as [`submit`](Self::submit) does.
+    /// Submits a task and returns a handle to its value. Waits as [`submit`](Self::submit) does.
     ///
     /// Costs one allocation, and another one for a closure of more than a kilobyte or an argument
     /// of more than 56 bytes.
@@ -167,7 +168,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().spawn_task(task, None, self.on_full())
     }
 
-    /// As [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
+    /// Like [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
     /// does.
     ///
     /// ```
@@ -190,7 +191,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().spawn_task(task, None, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most for a timeout or until a deadline, as
+    /// Like [`spawn`](Self::spawn), but waits for at most a duration, or until an instant, as
     /// [`submit_timeout`](Self::submit_timeout) does.
     ///
     /// # Errors
@@ -232,5 +233,82 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         R: Accepts<T>,
     {
         Arc::clone(self.admit()).spawn_task_async(task, None)
+    }
+}
+
+/// Async waits. They work under any runtime, never block, and can be dropped at any time.
+///
+/// Unlike the blocking calls, these futures do not join threads: they are ready as soon as the last
+/// worker has run its last task and its stop hook. Its thread, and those of workers that ended
+/// before it, may still run destructors of thread-locals; [`Stats::ending`](crate::Stats::ending)
+/// counts the threads not yet joined. The futures can be awaited on any thread, but a task that
+/// blocks on one holds its own worker, and so waits for itself.
+impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+    /// Async version of [`wait_idle`](Self::wait_idle). Resolves once there has been an instant
+    /// after its first poll at which no task was in flight.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # use pool_core::Pool;
+    /// # let pool = Pool::builder().capacity(2).build()?;
+    /// pool.submit(|| println!("done"))?;
+    /// pool.wait_idle_async().await?;
+    /// assert_eq!(pool.in_flight(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Forked`](crate::WaitError::Forked) in a forked child.
+    pub fn wait_idle_async(
+        &self,
+    ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
+        Arc::clone(self.admit()).wait_async(Awaited::Rest, None)
+    }
+
+    /// Resolves once the pool has ended: it is released (by any thread), no task is in flight, and
+    /// no worker is left. The future does not keep the pool open.
+    ///
+    /// # Errors
+    /// [`Rebooted`](crate::WaitError::Rebooted) if the pool is rebooted first,
+    /// [`Forked`](crate::WaitError::Forked) in a forked child.
+    pub fn wait_released_async(
+        &self,
+    ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
+        Arc::clone(self.admit()).wait_async(Awaited::End, None)
+    }
+
+    /// Releases the pool at the first poll, and resolves once it has ended, as
+    /// [`wait_released_async`](Self::wait_released_async) does, or at the deadline by the pool's
+    /// clock.
+    ///
+    /// For shutdown in an async program. After it, dropping the last handle blocks no thread of the
+    /// runtime, even under [`DropPolicy::Join`](crate::DropPolicy::Join), which otherwise blocks
+    /// until all accepted tasks have run.
+    ///
+    /// ```
+    /// use pool_core::{DropPolicy, Pool};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// let pool = Pool::builder().capacity(2).drop_policy(DropPolicy::Join).build()?;
+    /// let answer = pool.spawn_async(|| 6 * 7).await?;
+    /// pool.release_async(None).await?; // The runtime's thread runs other futures meanwhile.
+    /// assert_eq!((answer.await?, pool.running()), (42, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`wait_released_async`](Self::wait_released_async), and
+    /// [`TimedOut`](crate::WaitError::TimedOut), also if the clock has no thread to wake the future
+    /// at the deadline. The pool stays released after an error.
+    pub fn release_async(
+        &self,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
+        Arc::clone(self.admit()).wait_async(Awaited::Release, deadline)
     }
 }

@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 
 use sync_shim::waiter::{Waiter, WakeList};
 
+use crate::cancel::CancelToken;
 use crate::foreign::{discard, drop_quietly, guarded};
 use crate::sched::event::Events;
-use crate::sched::idle::WorkerCell;
 use crate::sched::waiters::WaiterEntry;
-use crate::task::cancel::CancelToken;
+use crate::sched::workers::WorkerCell;
 
 /// Collected under the pool's lock and carried out after it, in this order: thread wake-ups
 /// ([`wake_threads`](Effects::wake_threads)), a thread start, user code
@@ -76,14 +76,17 @@ impl<J> Effects<J> {
     }
 
     pub(crate) fn drop_later(&mut self, entry: Arc<WaiterEntry<J>>) {
+        // The entry may own a task or a waker, whose drop must not run under the lock.
         self.others.push(UserCode::Drop(entry));
     }
 
     pub(crate) fn push_released(&mut self, listener: Weak<dyn ReleaseListener>) {
+        // Weak until it is called, so that a pool does not keep its scheduler alive.
         self.others.push(UserCode::Released(listener));
     }
 
     pub(crate) fn push_cancel(&mut self, token: CancelToken) {
+        // Cancelling calls wakers, which must not run under the lock.
         self.others.push(UserCode::Cancel(token));
     }
 

@@ -15,7 +15,7 @@ use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Clock, Mutex, Parker, ThreadParker};
 
 use crate::foreign::drop_quietly;
-use crate::sched::ticket_list::TicketList;
+use crate::sched::waiters::TicketList;
 
 /// One waiter's one-shot event, as seen by the sections that set it.
 // The parker of a thread is not enough: it may hold the token of another wait.
@@ -71,6 +71,7 @@ impl Events {
 
     /// Sets all events and adds their waiters to the wake list.
     pub fn set_all(&mut self, wakes: &mut WakeList) {
+        // Taken out: an event is one-shot, and a section that comes later must not wake its owner again.
         for waiter in self.0.take_all().filter_map(|event| event.set()) {
             wakes.push(waiter);
         }

@@ -9,34 +9,13 @@ use std::time::{Duration, Instant};
 use sync_shim::Clock;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::clock::default_clock;
+use crate::config::default_clock;
 use crate::error::{JoinError, Panicked, panic_message};
 use crate::foreign::{Payload, discard, guarded};
+use crate::sched::load::Outcome;
 use crate::task::cell::SpawnCell;
 use crate::task::current::StopRequest;
-use crate::task::hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
-use crate::task::label::Label;
-
-/// Outcome of an accepted task, as counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It returned.
-    Completed,
-    /// It panicked.
-    Panicked,
-    /// It was cancelled by its handle before it started, or by a token.
-    Cancelled,
-    /// It was not started in time.
-    Expired,
-    /// It was removed unstarted by a `release_now`.
-    Released,
-    /// It was discarded by a full pool.
-    Discarded,
-    /// Its handle removed it from the queue, freed its room, and counts it.
-    Withdrawn,
-    /// It was counted before, and its room was passed on to the next task of its key.
-    PassedOn,
-}
+use crate::task::hook::{Label, TaskEnd, TaskHook, TaskOutcome, TaskStart};
 
 impl Outcome {
     /// Whether the end of the task was counted before its worker's section.
@@ -59,6 +38,7 @@ impl Outcome {
         match ran {
             Ok(()) => Self::Completed,
             Err(payload) => {
+                // Its drop is user code and may panic in turn, which must not unwind into the worker.
                 discard(payload);
                 Self::Panicked
             }
@@ -202,6 +182,7 @@ pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 /// The part of a pool that is needed to run a task.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskContext {
+    // Shared, because the error of a panicked task may outlive the pool.
     pub(crate) name: Arc<str>,
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Number of panics of hooks. Relaxed, because no other memory is read because of it.
@@ -335,6 +316,7 @@ impl TaskContext {
             pool: &self.name,
             label,
         };
+        // Logged before the hook is called: a hook that blocks must not hold the message back.
         log_panic(&panic);
         if let Some(hook) = &self.panic_hook {
             // USER CODE: the panic hook, before the end of the task is counted. Part of the task; its own panic is counted.
@@ -401,6 +383,7 @@ impl TaskContext {
         };
         let end = TaskEnd {
             start,
+            // Zero if the clock panicked, because the hook must see the end of each task all the same.
             ran: since(began, self.now()).unwrap_or_default(),
             outcome,
         };

@@ -211,7 +211,10 @@ fn a_zero_period_is_refused_and_the_closure_returned() {
         .unwrap_err();
     assert!(matches!(refused, ScheduleError::ZeroPeriod(_)));
     assert_eq!(format!("{refused:?}"), "ZeroPeriod(..)");
-    assert_eq!(refused.to_string(), "a series needs a period longer than 0");
+    assert_eq!(
+        refused.to_string(),
+        "the period of a series must be longer than zero"
+    );
     let task = refused.into_task();
     assert_eq!(drops.alive(), 1);
     let refused = rig
