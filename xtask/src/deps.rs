@@ -1,5 +1,5 @@
-//! `cargo xtask deps`: what each crate stands on, as a page that is checked; and how many packages
-//! a crate brings into its users' lock files.
+//! `cargo xtask deps`: the dependencies of each crate, as a page that is checked, and the number of
+//! packages that a crate adds to its users' lock files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::workspace::{Workspace, package};
 
 /// Relative to the root.
 const DOC: &str = "docs/dependencies.md";
-/// Trees differ between platforms; the page shows this one.
+/// Trees differ between platforms. The page shows this platform.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 const HEAD: &str = "\
 # What each crate stands on
@@ -21,7 +21,7 @@ Written by `cargo xtask deps` from `cargo tree -e normal`, with default features
 compares it. \"Packages in a lock file\" counts what a crate brings into the lock file of its user, itself
 included; a lock file covers all platforms.
 ";
-/// The most packages that a crate may bring into a lock file, itself included.
+/// The maximum number of packages that a crate may add to a lock file, including itself.
 const MOST: [(&str, usize); 1] = [("pool-core", 16)];
 
 /// Writes the page, or compares it.
@@ -62,21 +62,21 @@ fn page(workspace: &Workspace) -> Result<String> {
     Ok(page)
 }
 
-/// Names the crates that bring more packages into a lock file than they may.
+/// Returns the crates that add too many packages to a lock file.
 pub(crate) fn too_many(workspace: &Workspace) -> Result<Vec<String>> {
     let mut offences = Vec::new();
     for (name, most) in MOST {
         let count = locked_packages(workspace, name)?;
         if count > most {
             offences.push(format!(
-                "crates/{name}: brings {count} packages into the lock file of a user, more than {most}"
+                "crates/{name}: adds {count} packages to the lock file of a user, more than {most}"
             ));
         }
     }
     Ok(offences)
 }
 
-/// Counts the packages in the lock file of a crate that depends on `name` alone. Versions are those
+/// Counts the packages in the lock file of a crate that depends only on `name`. Versions are those
 /// of this workspace.
 fn locked_packages(workspace: &Workspace, name: &str) -> Result<usize> {
     let folder = workspace.target.join("lock").join(name);
@@ -88,7 +88,7 @@ fn locked_packages(workspace: &Workspace, name: &str) -> Result<usize> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::write(folder.join("src/lib.rs"), "")?;
-    // Cargo removes the packages that this crate does not need.
+    // Cargo removes unneeded packages from the copy.
     fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let shell = workspace.shell()?;
     shell.change_dir(&folder);
@@ -97,11 +97,11 @@ fn locked_packages(workspace: &Workspace, name: &str) -> Result<usize> {
         .ignore_stdout()
         .run()?;
     let lock = fs::read_to_string(folder.join("Cargo.lock"))?;
-    // Without the user's own.
+    // Minus the dependent crate itself.
     Ok(lock.matches("[[package]]").count() - 1)
 }
 
-/// Takes out the folder that cargo prints after a crate of the workspace.
+/// Removes the folder that cargo prints after a crate of the workspace.
 fn without_paths(tree: &str) -> String {
     let lines = tree.lines().map(|line| match line.split_once(" (/") {
         Some((before, path)) => {

@@ -1,4 +1,4 @@
-//! The same work on many items, several at a time.
+//! Concurrent work on several items.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,13 @@ use std::thread;
 
 use anyhow::Result;
 
-/// Does `work` on each item and returns the results in the items' order. After an error no further item is begun.
+/// Calls `work` for each item and returns the results in the items' order. After an error, no
+/// further item is started.
 ///
-/// Each of the `threads` has something of its own to work with, which `prepare` makes.
+/// Each of the `threads` has its own state, which `prepare` creates.
 ///
 /// # Panics
-/// As `prepare` or `work` does.
+/// If `prepare` or `work` does.
 pub(crate) fn map<T: Send, W, R: Send>(
     items: Vec<T>,
     threads: usize,
@@ -45,12 +46,12 @@ pub(crate) fn map<T: Send, W, R: Send>(
     Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
-/// The number of threads that can run at once.
+/// Returns the number of threads that can run at once.
 pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Nothing panics while it is held.
+/// Ignores poisoning, because no thread panics while it holds the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -97,7 +98,7 @@ mod tests {
         };
         let work = |prepared: &Mutex<usize>, ()| {
             let alone = prepared.try_lock().expect("no other thread works with it");
-            all.wait(); // All three are at it.
+            all.wait(); // All three threads are working.
             Ok(*alone)
         };
         map(vec![(); 30], 3, prepare, work).expect("nothing fails");

@@ -190,7 +190,7 @@ fn a_future_dropped_in_two_wait_queues_racing_the_hand_over_loses_no_room() {
             drop(held);
         }));
         let mut context = Context::from_waker(Waker::noop());
-        // Discarded: the task is accepted or waits, and runs are counted.
+        // Ignored: the task is accepted or waits, and runs are counted.
         let _ = future.as_mut().poll(&mut context);
     }
     assert!(lines_are_empty(&pool));
@@ -358,7 +358,7 @@ fn a_waiter_racing_a_late_first_worker_is_admitted_first() {
         gate.unpark();
     }));
     let mut context = Context::from_waker(Waker::noop());
-    // Discarded: the task is accepted or waits, and is counted below.
+    // Ignored: the task is accepted or waits, and is counted below.
     let _ = future.as_mut().poll(&mut context);
     let late = {
         let (pool, task) = (pool.clone(), runs.task());
@@ -421,7 +421,7 @@ fn a_dropped_reservation_of_two_pools_racing_the_hand_over_loses_no_room() {
     {
         let mut future = pin!(pool.reserve_async());
         let mut context = Context::from_waker(Waker::noop());
-        // Discarded: it waits or has its permit.
+        // Ignored: it waits or has its permit.
         let _ = future.as_mut().poll(&mut context);
     }
     other.join().unwrap();

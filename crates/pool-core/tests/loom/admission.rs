@@ -143,7 +143,7 @@ fn a_dropped_future_racing_the_hand_over_loses_no_room() {
             task();
             drop(held);
         }));
-        // Discarded: the task is accepted or waits, and runs are counted.
+        // Ignored: the task is accepted or waits, and runs are counted.
         let _ = future
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
@@ -165,7 +165,7 @@ fn a_waiting_future_that_is_not_polled_again_gets_room() {
     pool.submit(runs.task()).unwrap();
     let mut future = pin!(pool.submit_async(runs.task()));
     let mut context = Context::from_waker(Waker::noop());
-    // Discarded: only the future's place in the wait queue matters.
+    // Ignored: only the future's place in the wait queue matters.
     let _ = future.as_mut().poll(&mut context);
     // This task waits behind the future, so it is accepted after the future's task.
     pool.submit(runs.task()).unwrap();

@@ -133,7 +133,7 @@ fn a_burst_racing_its_first_notified_worker_does_not_wait_for_it(shown: &OnceLoc
     }
     let stats = pool.stats();
     if (stats.queued, stats.live) == (3, 3) {
-        // Discarded: an earlier execution may have set it.
+        // Ignored: an earlier execution may have set it.
         let _ = shown.set(());
     }
     pool.wait_idle().unwrap();

@@ -43,7 +43,7 @@ fn a_dropped_wait_released_async_racing_the_end_steals_no_wake_up() {
     {
         let mut future = pin!(pool.wait_released_async());
         let mut context = Context::from_waker(Waker::noop());
-        // Discarded: the end may have come already.
+        // Ignored: the end may have come already.
         let _ = future.as_mut().poll(&mut context);
     }
     waiter.join().unwrap();

@@ -125,7 +125,7 @@ fn a_dropped_reservation_racing_the_hand_over_loses_no_room() {
     {
         let mut future = pin!(pool.reserve_async());
         let mut context = Context::from_waker(Waker::noop());
-        // Discarded: it waits or has its permit.
+        // Ignored: it waits or has its permit.
         let _ = future.as_mut().poll(&mut context);
     }
     other.join().unwrap();

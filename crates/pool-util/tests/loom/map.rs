@@ -206,7 +206,7 @@ fn a_stream_that_is_dropped_racing_the_end_of_an_item_leaks_nothing() {
     let held = Arc::clone(&kept);
     let mut results = pool.map([1], move |_| Arc::clone(&held)).into_stream();
     let mut context = Context::from_waker(Waker::noop());
-    // Discarded: it waits, or has its item's value.
+    // Ignored: it waits, or has its item's value.
     let _ = Pin::new(&mut results).poll_next(&mut context);
     drop(results);
     pool.wait_idle().unwrap();
