@@ -13,7 +13,7 @@ pub(crate) enum Command {
     Say(String),
 }
 
-/// What to hash, and how.
+/// The files to hash, and the output.
 pub(crate) struct Options {
     /// Files read concurrently, 1 to [`MAX_JOBS`].
     pub(crate) jobs: usize,
