@@ -14,10 +14,12 @@ const RETURNED: i32 = 77;
 /// Runs `body` in a fork of this process and waits for it. Must be called within
 /// [`in_child`](crate::in_child), because the threads of other tests would leave their locks held.
 ///
-/// # Errors How the child ended, if not by returning from `body`: by a panic or by a signal. The
-/// signal is `SIGALRM` if it hung.
+/// # Errors
+/// How the child ended, if not by returning from `body`: by a panic or by a signal. The signal is
+/// `SIGALRM` if it hung.
 ///
-/// # Panics If the process cannot fork.
+/// # Panics
+/// If the process cannot fork.
 pub fn in_fork(body: impl FnOnce()) -> Result<(), String> {
     // SAFETY: the child runs `body`, which uses nothing of other threads except the objects under
     // test, and leaves by `_exit`.
@@ -48,7 +50,8 @@ pub fn in_fork(body: impl FnOnce()) -> Result<(), String> {
 
 /// Returns the result of a future that is ready at its first poll.
 ///
-/// # Panics If it is pending.
+/// # Panics
+/// If it is pending.
 pub fn ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
@@ -68,7 +71,8 @@ pub struct ForkCase<F> {
 
 /// Makes each case's call in its own fork, with a copy of the state made before the fork.
 ///
-/// # Panics If any call hung, panicked, or returned a wrong result. The message names all of them.
+/// # Panics
+/// If any call hung, panicked, or returned a wrong result. The message names all of them.
 pub fn check_in_forks<F>(made: &mut F, cases: &[ForkCase<F>]) {
     let mut wrong = Vec::new();
     for ForkCase { calls, answers } in cases {

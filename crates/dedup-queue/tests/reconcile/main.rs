@@ -126,7 +126,7 @@ fn a_run_without_arguments_synchronizes_its_own_directories_and_ends() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
     assert!(
-        text.contains("20 written, 10 removed, 12 failures on the way"),
+        text.contains("20 written, 10 removed, 12 failures"),
         "{text}"
     );
     assert!(text.ends_with("alike: true\n"), "{text}");

@@ -337,7 +337,7 @@ fn a_push_future_polled_after_completion_panics() {
     let _ = poll(&mut future);
 }
 
-/// As in user code: neither the type of the queue nor that of the builder is written out.
+/// As in user code, neither the type of the queue nor that of the builder is written.
 #[test]
 fn the_type_of_a_builder_is_inferred_from_its_queue() {
     let annotated: DelayQueue<u64> = DelayQueue::builder().bound(8).build().unwrap();

@@ -1,4 +1,4 @@
-//! The ten calls that submit or spawn a task: what they accept and what a refusal returns.
+//! The ten calls that submit or spawn a task: their arguments and their errors.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};

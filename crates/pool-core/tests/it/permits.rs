@@ -1,5 +1,5 @@
-//! Permits: who gets one and what it reserves. Their effect on the end of a pool is in
-//! `permits_end.rs`.
+//! Permits: the order in which they are granted, and the room they reserve. Their effect on the end
+//! of a pool is in `permits_end.rs`.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -118,7 +118,7 @@ fn a_series_holds_at_most_one_place_in_the_wait_queue() {
     rig.clock.advance(SECOND);
     until(|| rig.pool.waiting() == 1);
     rig.clock.advance(secs(100));
-    // Something later goes through the timer, so that it has looked again.
+    // The timer processes a later schedule, so it has handled the ticks of the series.
     let other = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
     until(|| rig.pool.waiting() == 2);
     gate.open();

@@ -1,6 +1,6 @@
-//! Random programs on the timer, over a pool that runs one task per call, with a model beside it.
+//! Random programs on the timer, over a pool that runs one task per call, compared with a model.
 //!
-//! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
+//! `PROPTEST_CASES` sets the number of programs, `ANTHILL_SEED` the seed.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
