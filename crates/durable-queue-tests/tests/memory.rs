@@ -1,5 +1,5 @@
-//! How much memory a batch takes on its way from a store to the program. A binary of its own, for an allocator of
-//! its own. Servers that are not named are left out, and said so.
+//! Memory used by a batch on its way from a store to the program. A separate binary, because it has its own
+//! allocator. Servers without an address are skipped, with a message.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const JOBS: usize = 20;
 const PAYLOAD: usize = 1 << 20;
 
-/// The most bytes in use while a batch is taken, is at most twice what it holds.
+/// The peak of memory while a batch is taken is at most twice the batch's size.
 fn a_batch_takes_no_more_than_one_copy_beside_itself<S: Store>(name: &str, store: S) {
     let queue: DurableQueue<Vec<u8>, S> = DurableQueue::new("queue", store);
     for _ in 0..JOBS {
@@ -43,7 +43,7 @@ fn a_batch_takes_no_more_than_one_copy_beside_itself<S: Store>(name: &str, store
     assert!(peak <= 200, "{name}: {peak}");
 }
 
-/// All in one test, since the counters see every thread.
+/// A single test, because the counters include all threads.
 #[test]
 fn memory() {
     let folder = Folder::new();

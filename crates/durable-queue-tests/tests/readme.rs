@@ -1,4 +1,4 @@
-//! The README of `durable-queue` names the limits of the stores.
+//! The README of `durable-queue` contains the limits of the stores.
 #![cfg(not(anthill_loom))]
 
 #[test]

@@ -1,4 +1,4 @@
-//! The program `durable-queue`, as a shell runs it.
+//! The program `durable-queue`, as run by a shell.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use durable_queue_sqlite::SqliteStore;
 use durable_queue_tests::support::Folder;
 use serde_json::{Value, json};
 
-/// A file of one test's own, and the program on it.
+/// A temporary file, and the program that uses it.
 struct Shell(Folder);
 
 impl Shell {
@@ -44,7 +44,7 @@ impl Shell {
         command
     }
 
-    /// What it writes, if it ends with this status.
+    /// Returns its output, after checking its exit status.
     fn run(&self, status: i32, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{output:?}");
@@ -56,7 +56,7 @@ impl Shell {
         self.run(0, arguments)
     }
 
-    /// The objects that it writes.
+    /// Returns the JSON objects that it prints.
     fn json(&self, arguments: &[&str]) -> Vec<Value> {
         let text = self.ok(&[arguments, &["--json"]].concat());
         text.lines()
@@ -268,7 +268,7 @@ fn a_dead_letter_of_a_job_that_repeats_shows_its_pattern() {
     assert!(shell.ok(&["dead"]).contains("no  (0 0 1 1 *)\n"));
 }
 
-/// One object on each line, and nothing else; what is not there has none, and its status.
+/// One object per line, and nothing else. A missing job has no object, only an exit status.
 #[test]
 fn what_was_done_is_said_in_json_by_each_command_that_does_something() {
     let shell = Shell::new();

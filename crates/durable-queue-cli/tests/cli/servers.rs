@@ -1,4 +1,4 @@
-//! The program on databases of servers.
+//! The program with databases on servers.
 
 use durable_queue::{DurableQueue, Store};
 #[cfg(feature = "postgres")]
@@ -12,8 +12,8 @@ use durable_queue_tests::databases::Postgres;
 #[cfg(feature = "redis")]
 use durable_queue_tests::databases::Redis;
 
-/// What it writes, if it ends with this status. The address is from the environment, as a password
-/// is to be given.
+/// Returns its output, after checking its exit status. The address is in the environment, as recommended for
+/// passwords.
 fn run(address: &str, status: i32, arguments: &[&str]) -> String {
     let mut command = program();
     command.env("DURABLE_QUEUE_STORE", address);
@@ -40,7 +40,7 @@ fn jobs_are_pushed_listed_and_cancelled(address: &str) {
     run(address, 3, &cancel);
 }
 
-/// All that changes something, with what it says in JSON.
+/// Runs all commands that change something, and checks their JSON.
 fn what_was_done_is_said_in_json(address: &str, store: impl Store) {
     let json =
         |status, arguments: &[&str]| run(address, status, &[arguments, &["--json"]].concat());
@@ -75,7 +75,7 @@ fn what_was_done_is_said_in_json(address: &str, store: impl Store) {
     assert!(json(0, &["stats"]).contains("\"jobs\":0"));
 }
 
-/// It is said, and nothing is sent in the open instead.
+/// It reports an error, and does not send anything unencrypted.
 #[cfg(feature = "postgres")]
 fn a_server_with_tls_is_not_for_this_program(address: &str) {
     let mut command = program();

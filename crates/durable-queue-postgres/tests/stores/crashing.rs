@@ -1,4 +1,4 @@
-//! A server that dies in mid-run, without a chance to write anything down.
+//! A server that crashes during calls.
 
 use std::env;
 use std::process::Command;
@@ -11,10 +11,10 @@ use durable_queue::{DurableQueue, Store as _, Token};
 use super::Database;
 use crate::alike::{JOB, a_crash_loses_nothing_that_was_answered};
 
-/// A command that kills the server and starts it again.
+/// Environment variable with a command that kills and restarts the server.
 const VARIABLE: &str = "DURABLE_POSTGRES_RESTART";
 
-/// Returns when it answers again.
+/// Returns when the server responds again.
 fn crash() {
     let restart = env::var(VARIABLE).expect(VARIABLE);
     let status = Command::new("sh").args(["-c", &restart]).status().unwrap();
@@ -52,7 +52,7 @@ fn what_was_acknowledged_stays_so_when_the_server_dies_at_once() {
             act,
         };
         let before = database.another_store().stats("queue").unwrap();
-        // The first syncs the claim too, which need not be.
+        // The first call also syncs the claim.
         let turn = database
             .another_store()
             .turn("queue", &[settle], None)
@@ -72,7 +72,7 @@ fn a_server_that_dies_and_comes_back_has_lost_nothing_that_it_answered() {
     let Some(database) = Database::new() else {
         return;
     };
-    // One after the other: a server that starts takes no such command.
+    // Serialized, because a starting server does not accept the command.
     let turn = Mutex::new(());
     let crash = || {
         let _turn = turn.lock().unwrap();

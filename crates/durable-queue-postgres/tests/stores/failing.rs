@@ -1,4 +1,4 @@
-//! What goes wrong is said as it is, and no secret with it.
+//! Failures are reported correctly, without secrets.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ use crate::alike::{
 use crate::disturbed::a_party_loses_nothing;
 use crate::proxy::{Proxy, SilentAfter};
 
-/// All that a log could come to hold of it.
+/// Returns everything that a log could contain of the error.
 pub(super) fn shown(error: &StoreError) -> String {
     let mut text = format!("{error} {error:?}");
     let mut source = error.source();
@@ -40,7 +40,7 @@ pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
     (error.kind(), error.carried_out())
 }
 
-/// The address with another host and port.
+/// Returns the address with another host and port.
 pub(super) fn through(database: &Database, address: SocketAddr) -> Config {
     let known = Config::from_str(&database.address).unwrap();
     let mut config = Config::new();
@@ -187,7 +187,7 @@ fn a_key_that_another_transaction_has_put_in_is_busy_and_then_free() {
     assert_eq!(count(&store), 1);
 }
 
-/// As a server does that is shut down.
+/// As a server does at its shutdown.
 #[test]
 fn a_session_that_the_server_ends_is_replaced() {
     let Some(database) = Database::new() else {
@@ -204,7 +204,7 @@ fn a_session_that_the_server_ends_is_replaced() {
         store.enqueue("queue", &[JOB]).unwrap();
         assert_eq!(count(&store), known + 1);
         assert_eq!(database.get::<i64>(&cut), 1);
-        // Whether it was carried out cannot be known, unless the session was idle for long.
+        // Whether it was carried out is unknown, unless the session was idle and was checked first.
         if let Err(error) = store.stats("queue") {
             assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
         }
@@ -223,7 +223,7 @@ fn a_call_whose_answer_was_lost_says_that_it_may_have_been_carried_out() {
         .open_config(through(&database, proxy.address))
         .unwrap();
     for before in 0.. {
-        // The statement is prepared; what may be lost next is the answer to it.
+        // The statement is prepared, so the response to its execution is lost next.
         store
             .enqueue(
                 "queue",
@@ -241,7 +241,7 @@ fn a_call_whose_answer_was_lost_says_that_it_may_have_been_carried_out() {
                 ..JOB
             }],
         );
-        // A session that was idle for long was asked first, and that answer lost.
+        // An idle session was checked first, and the response to the check was lost.
         let Err(error) = answer else {
             assert!(before < 100);
             continue;
@@ -263,7 +263,7 @@ fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
             .options()
             .open_config(through(&database, proxy.address))
             .unwrap();
-        // A session takes some ten answers to begin.
+        // Starting a session takes about ten responses.
         no_job_is_lost_with_answers(&database.store, store, &proxy, 17);
     });
 }
@@ -304,7 +304,7 @@ fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere
     });
 }
 
-/// It would be carried out after what asks for it has found nothing, and its jobs be held by no process.
+/// If it were carried out after the search for its claims, no process would know of its jobs.
 #[test]
 fn a_claim_that_is_under_way_when_its_connection_is_cut_is_found_or_is_never_carried_out() {
     let Some(database) = Database::new() else {
@@ -339,7 +339,7 @@ fn a_claim_that_is_under_way_when_its_connection_is_cut_is_found_or_is_never_car
         act: Act::Ack,
     };
     testkit::watchdog(testkit::LIMIT, || {
-        // The turn settles this job, and waits, before it claims the other one.
+        // The turn settles this job and waits for it before it claims the other one.
         let mut session = database.session();
         let mut transaction = session.transaction().unwrap();
         let lock = format!(
@@ -402,7 +402,7 @@ fn a_server_that_takes_a_connection_and_says_nothing_is_an_error_of_a_call_that_
     });
 }
 
-/// The commit is before it, and its error must not look as if nothing was done.
+/// The commit comes first, so the error must not look as if the push had failed.
 #[test]
 fn a_push_whose_announcement_fails_is_done() {
     let Some(database) = Database::new() else {
@@ -418,7 +418,7 @@ fn a_push_whose_announcement_fails_is_done() {
     }
 }
 
-/// Their answers would come to the child, and the child's to it; and the client's drop says goodbye to the server.
+/// Responses would reach the wrong process, and a drop of the client would close the parent's session.
 #[test]
 fn in_a_forked_child_a_store_says_so_and_the_parents_sessions_go_on() {
     let ended = testkit::in_child(
@@ -431,15 +431,15 @@ fn in_a_forked_child_a_store_says_so_and_the_parents_sessions_go_on() {
             let name = format!("{}_forks", database.schema);
             let mut config = Config::from_str(&database.address).unwrap();
             config.application_name(&name);
-            // The session that listens is asked for nothing meanwhile.
+            // The listening session is not probed during the test.
             let options = database
                 .options()
                 .probe(testkit::LIMIT * 2, testkit::LIMIT * 2);
             let store = options.open_config(config.clone()).unwrap();
             assert_eq!(count(&store), 1);
-            // The thread that listens has a session of its own.
+            // The listener has its own session.
             drop(store.watch("queue", Notifier::new(|_| ())).unwrap());
-            // Which sessions there are, and when each was asked for something the last time.
+            // The sessions, and the time of each one's last query.
             let asked = || {
                 database.get::<String>(&format!(
                     "SELECT string_agg(pid || ' ' || query_start, ', ' ORDER BY pid)

@@ -1,7 +1,7 @@
-//! `PostgreSQL`: the contract, and what is particular to it, against a real server.
+//! `PostgreSQL`: the contract and store-specific tests, on a real server.
 //!
-//! `cargo xtask stores up` starts one, and `target/stores/env` says where it is. A test whose server is not
-//! named by its variable passes, and the binary says on the terminal what was left out.
+//! `cargo xtask stores up` starts one, and `target/stores/env` contains its address. Without the variable a
+//! test passes, and the binary reports on the terminal what was skipped.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -41,7 +41,7 @@ use durable_queue_tests::address::{POSTGRES, address};
 use durable_queue_tests::anywhere::is_at_home_everywhere;
 use durable_queue_tests::{alike, disturbed, programs, proxy, tls};
 
-/// A schema of one test's own, removed at its end.
+/// A separate schema per test, removed at its end.
 struct Database {
     store: PostgresStore,
     admin: std::sync::Mutex<Client>,
@@ -50,11 +50,11 @@ struct Database {
 }
 
 impl Database {
-    /// With the server's own clock.
+    /// Uses the server's clock.
     fn new() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let address = address(POSTGRES)?;
-        // Relaxed: a number of its own is all that is wanted.
+        // Relaxed: only a unique number is needed.
         let number = NEXT.fetch_add(1, Relaxed);
         let schema = format!("test_{}_{number}", std::process::id());
         let mut admin = Client::connect(&address, NoTls).unwrap();
@@ -72,7 +72,7 @@ impl Database {
         })
     }
 
-    /// With one that the test moves: the schema's clock is a function like the others.
+    /// Uses a clock that the test moves: the schema's clock is a function.
     fn with_manual_clock() -> Option<Self> {
         let database = Self::new()?;
         let start = ManualStoreClock::START.as_micros();
@@ -84,13 +84,13 @@ impl Database {
         Some(database)
     }
 
-    /// Statements of the test's own session, on its schema.
+    /// Runs statements in the test's own session, on its schema.
     fn sql(&self, text: &str) {
         let text = text.replace("SCHEMA", &self.schema);
         self.admin.lock().unwrap().batch_execute(&text).unwrap();
     }
 
-    /// The one value of a query.
+    /// Returns the single value of a query.
     fn get<T: for<'r> ::postgres::types::FromSql<'r>>(&self, text: &str) -> T {
         let text = text.replace("SCHEMA", &self.schema);
         self.admin
@@ -105,7 +105,7 @@ impl Database {
         Client::connect(&self.address, NoTls).unwrap()
     }
 
-    /// Opens further ones, wherever it is called.
+    /// Returns a function that opens further stores, on any thread.
     fn opener(&self) -> impl Fn() -> PostgresStore + Clone + Send + 'static {
         let (options, address) = (self.options(), self.address.clone());
         move || options.clone().open(&address).unwrap()
@@ -175,7 +175,7 @@ fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
     });
 }
 
-/// As after a restart with another configuration, or by an `ALTER ROLE`.
+/// Set by a configuration file or by `ALTER ROLE`.
 #[test]
 fn sessions_of_any_settings_see_the_same_times_and_jobs() {
     let Some(database) = Database::new() else {

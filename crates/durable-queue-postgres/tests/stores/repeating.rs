@@ -1,5 +1,5 @@
-//! A running job that repeats goes back to its key, while another transaction has changed it, or the open job of its
-//! key, and has not committed. A push that repeats waits for such a transaction.
+//! A repeating job that ends its run while a concurrent transaction has changed it, or the open job of its
+//! key. A push with a schedule waits for such a transaction.
 
 use std::thread;
 use std::time::Duration;
@@ -18,8 +18,9 @@ const KEYED: NewJob<'_> = NewJob {
     ..JOB
 };
 
-/// The jobs that have a schedule, after the running one was settled while `change` was on its way, and waited for
-/// that if it says so. `change` may name the two jobs, `RUNNING` and `OPEN`.
+/// Settles the running job while `change` is uncommitted, and returns the jobs that have a schedule
+/// afterwards. `waits`: whether the settle waits for the commit. `change` may refer to the jobs `RUNNING` and
+/// `OPEN`.
 fn settled_beside(change: &str, waits: bool) -> Option<Vec<&'static str>> {
     let database = Database::new()?;
     let name = format!("{}_settles", database.schema);
@@ -95,7 +96,7 @@ fn a_settle_waits_for_no_lock_on_the_open_job_of_its_key() {
     }
 }
 
-/// The time may have been worked off by the transaction that it has waited for.
+/// The run may have been done by the transaction that it has waited for.
 #[test]
 fn a_push_that_repeats_reads_the_clock_once_it_has_the_lock_on_the_job_of_its_key() {
     let Some(database) = Database::with_manual_clock() else {

@@ -1,4 +1,4 @@
-//! Names, times and sizes at their limits, and where the keys lie.
+//! Names, times and sizes at their limits, and names of keys.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::OpenStore as _;
 use crate::alike::{JOB, count};
 use crate::redis_server::Server;
 
-/// Of names that are made to be taken for another, or for the end of the hash tag.
+/// Names that could be confused with others, or with the end of the hash tag.
 const NAMES: [&str; 12] = [
     "",
     "%",
@@ -42,7 +42,7 @@ fn claim() -> Claim {
     }
 }
 
-/// All calls on a queue; `payload` is what comes back.
+/// Makes all calls on a queue, and checks that `payload` is returned.
 fn all_calls(store: &impl Store, name: &str) {
     let keyed = NewJob {
         payload: name.as_bytes(),
@@ -102,7 +102,7 @@ fn no_two_queues_have_a_key_in_common_whatever_their_names() {
     }
 }
 
-/// In a cluster of one, which refuses a script whose keys are in several.
+/// In a cluster of one node, which rejects scripts whose keys are in several slots.
 #[test]
 fn all_keys_of_a_queue_are_in_one_slot() {
     let Some(server) = Server::new(&["--cluster-enabled", "yes", "--port", "0"]) else {
@@ -127,7 +127,7 @@ fn all_keys_of_a_queue_are_in_one_slot() {
     assert_eq!(slots.len(), NAMES.len());
 }
 
-/// Members of a sorted set are told apart by where the key ends.
+/// Members of a sorted set contain the key's length.
 #[test]
 fn a_key_that_is_the_beginning_of_another_is_not_taken_for_it() {
     let Some(keys) = Keys::new() else {
@@ -241,7 +241,7 @@ fn what_is_as_large_as_can_be_comes_back_and_what_is_larger_is_refused() {
     assert_eq!(count(store), 0);
 }
 
-/// A job that is done leaves nothing, whatever became of it.
+/// Whatever its outcome.
 #[test]
 fn what_is_done_leaves_nothing_behind() {
     let Some(keys) = Keys::new() else {

@@ -1,4 +1,4 @@
-//! A server that dies in mid-run, without a chance to write anything down.
+//! A server that crashes during calls.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What goes wrong is said as it is, and no secret with it.
+//! Failures are reported correctly, without secrets.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use crate::alike::{
 use crate::disturbed::a_party_loses_nothing;
 use crate::proxy::{Proxy, SilentAfter};
 
-/// All that a log could come to hold of it.
+/// Returns everything that a log could contain of the error.
 pub(super) fn shown(error: &StoreError) -> String {
     let mut text = format!("{error} {error:?}");
     let mut source = error.source();
@@ -34,7 +34,7 @@ pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
     (error.kind(), error.carried_out())
 }
 
-/// Of `redis://user:password@host:port/0`.
+/// The parts of `redis://user:password@host:port/0`.
 fn parts(keys: &Keys) -> (&str, &str) {
     let (login, host) = keys.address.rsplit_once('@').unwrap();
     (login, host.split('/').next().unwrap())
@@ -48,7 +48,7 @@ fn through(keys: &Keys, address: SocketAddr) -> String {
     format!("{}@{address}", parts(keys).0)
 }
 
-/// A user of this test's own, with these rights; and the address for it.
+/// Creates a user with these permissions. Returns its name and address.
 fn user(keys: &Keys, name: &str, rights: &[&str]) -> (String, String) {
     let name = format!("{name}-{}", keys.prefix.replace(':', "-"));
     let mut set = cmd("ACL");
@@ -210,7 +210,7 @@ fn a_server_that_has_forgotten_the_scripts_is_sent_them_again() {
     }
 }
 
-/// As a server does that is shut down.
+/// As a server does at its shutdown.
 #[test]
 fn a_session_that_the_server_ends_is_replaced() {
     let Some(keys) = Keys::new() else {
@@ -223,7 +223,7 @@ fn a_session_that_the_server_ends_is_replaced() {
         assert_eq!(count(&store), known + 1);
         let killed: u32 = keys.run(cmd("CLIENT").arg(&["KILL", "USER", &name]));
         assert_eq!(killed, 1);
-        // Whether it was carried out cannot be known.
+        // Whether it was carried out is unknown.
         let error = store.stats("queue").unwrap_err();
         assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
     }
@@ -245,7 +245,7 @@ fn a_call_whose_answer_was_lost_says_that_it_may_have_been_carried_out() {
     for before in 0.. {
         store.enqueue("queue", &[never]).unwrap();
         proxy.lose_next();
-        // A session that was idle for long is asked first, and that answer lost.
+        // An idle session is checked first, and the response to the check was lost.
         let Err(error) = store.enqueue("queue", &[never]) else {
             assert!(before < 100);
             continue;
@@ -264,7 +264,7 @@ fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
     testkit::watchdog(testkit::LIMIT, || {
         let proxy = Proxy::new(server(&keys));
         let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
-        // A session takes a few answers to begin.
+        // Starting a session takes a few responses.
         no_job_is_lost_with_answers(&keys.store, store, &proxy, 7);
     });
 }
@@ -289,7 +289,7 @@ fn a_call_on_a_session_that_was_cut_with_another_one_does_not_fail_for_it() {
     a_session_that_was_cut_with_another_one_is_replaced(&proxy, &store);
 }
 
-/// Its answers would come to the child, and the child's to it.
+/// Responses would reach the wrong process.
 #[test]
 fn in_a_forked_child_a_store_says_so_and_the_parents_goes_on() {
     let ended = testkit::in_child(
@@ -300,7 +300,7 @@ fn in_a_forked_child_a_store_says_so_and_the_parents_goes_on() {
             };
             keys.store.enqueue("queue", &[JOB]).unwrap();
             let store = keys.another_store();
-            // The thread that listens has a session of its own.
+            // The listener has its own session.
             drop(store.watch("queue", Notifier::new(|_| ())).unwrap());
             let store = a_forked_child_is_refused(store, |_| None);
             assert_eq!(count(&store), 1);

@@ -1,4 +1,4 @@
-//! Keys of other versions, and names.
+//! Keys of other versions, and prefixes.
 
 use std::thread;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn keys_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
     }
 }
 
-/// As while a program is replaced, and processes of the version before are started again.
+/// As in a rolling upgrade, when processes of the previous version are restarted.
 #[test]
 fn keys_of_a_newer_version_that_says_so_are_used_as_they_are() {
     let Some(keys) = Keys::new() else {
@@ -56,7 +56,7 @@ fn keys_of_a_newer_version_that_says_so_are_used_as_they_are() {
     assert!(matches!(error.kind(), ErrorKind::Newer { found, .. } if found == current + 2));
 }
 
-/// What version 1 wrote, whose records do not say what is urgent.
+/// Records of version 1 have no urgency.
 #[test]
 fn keys_of_version_1_become_this_one_and_keep_their_jobs() {
     let Some(keys) = Keys::new() else {
@@ -108,7 +108,7 @@ fn keys_of_version_1_become_this_one_and_keep_their_jobs() {
     assert_eq!(turn.claimed.unwrap().leases.len(), 2);
 }
 
-/// Such a process is at work until its session ends: it moves and ends jobs, and leaves them among the urgent.
+/// Until its session ends, such a process moves and ends jobs, but leaves them in the set of urgent jobs.
 #[test]
 fn what_a_process_of_version_1_leaves_behind_is_not_claimed_for_it() {
     let Some(keys) = Keys::new() else {
@@ -146,7 +146,7 @@ fn what_a_process_of_version_1_leaves_behind_is_not_claimed_for_it() {
     assert_eq!(count(store), 3);
 }
 
-/// Its session may be older than that.
+/// Its session may have started before.
 #[test]
 fn a_store_that_was_open_sees_a_newer_version_with_its_next_session() {
     let Some(keys) = Keys::new() else {
@@ -203,7 +203,7 @@ fn stores_of_several_prefixes_know_nothing_of_each_other() {
 fn a_prefix_is_plain() {
     let long = "a".repeat(41);
     for prefix in ["", "a b", "{a}", "a}", "'", "\0", "\u{1F41C}", &long] {
-        // Refused before anything is connected to.
+        // Rejected before a connection is made.
         let error = options(prefix, false)
             .open("redis://nowhere.invalid")
             .unwrap_err();

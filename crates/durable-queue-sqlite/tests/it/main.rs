@@ -1,4 +1,4 @@
-//! `SQLite`: the contract, and what is particular to a file.
+//! `SQLite`: the contract and tests of files.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -122,7 +122,7 @@ fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
     }
 }
 
-/// `SQLITE_MAX_LENGTH`. Pages of zeros that nobody reads are in no memory.
+/// `SQLITE_MAX_LENGTH`. Pages of zeros that are never read use no memory.
 #[test]
 fn what_is_larger_than_a_row_may_be_is_refused_and_nothing_of_its_batch_is_entered() {
     let file = file();
@@ -154,17 +154,18 @@ fn what_is_larger_than_a_row_may_be_is_refused_and_nothing_of_its_batch_is_enter
     }
 }
 
-/// With a limit that a test can reach: an application may set one.
+/// With a lower limit of the connection, as an application may set.
 #[test]
 fn what_is_as_large_as_can_be_comes_back_and_with_a_key_more_it_is_refused() {
     const LIMIT: usize = 100_000;
-    /// The other columns.
+    /// Size of the other columns.
     const REST: usize = 100;
     let folder = Folder::new();
     let connection = Connection::open(folder.file("jobs")).unwrap();
     let limit = i32::try_from(LIMIT).unwrap();
     let limited = rusqlite::limits::Limit::SQLITE_LIMIT_LENGTH;
-    // A number in old versions of rusqlite, a `Result` in new ones. Without the limit no push is refused below.
+    // Returns a number in old versions of rusqlite, a `Result` in new ones. If the call failed, no push would
+    // be rejected below.
     let _ = connection.set_limit(limited, limit);
     let store = SqliteStore::options().adopt(connection).unwrap();
     let payload = vec![7; LIMIT - REST];
@@ -202,7 +203,7 @@ fn a_file_that_may_only_be_read_is_an_error_that_says_so() {
     assert!(!error.is_transient());
 }
 
-/// `SQLite` would go on in a file that has no name any more, and what is in it would be gone with the process.
+/// `SQLite` would continue in a file without a name, whose contents would be lost with the process.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_deleted_moved_or_replaced_under_an_open_store_is_an_error_of_each_call() {
@@ -216,7 +217,7 @@ fn a_file_that_is_deleted_moved_or_replaced_under_an_open_store_is_an_error_of_e
         store.enqueue("queue", &[JOB]).unwrap();
         fs::rename(&path, &away).unwrap();
         if is_replaced {
-            // By a file that another process makes, with the log beside it.
+            // By another process's file, with its log.
             for log in ["jobs-wal", "jobs-shm"] {
                 fs::remove_file(folder.file(log)).unwrap();
             }

@@ -1,4 +1,4 @@
-//! Random programs on `SQLite` and on the simulated store: every answer is the same.
+//! Random programs on `SQLite` and on the simulated store: all results are equal.
 
 use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue_sqlite::SqliteStore;

@@ -1,11 +1,11 @@
-//! The plans, asked for of every small state.
+//! The plans of all small states.
 
 use super::*;
 
 const MILLI: Duration = Duration::from_millis(1);
-/// Of the views: a job that is due within it may be claimed ahead.
+/// The views' horizon: a job due within it may be claimed ahead.
 const WITHIN: Duration = Duration::from_millis(10);
-/// What the store's clock shows in the views.
+/// The store's time in the views.
 const NOW: StoreTime = StoreTime::from_micros(1_000_000_000);
 
 fn soon() -> StoreTime {
@@ -21,7 +21,7 @@ fn before(at: Instant, span: Duration) -> Instant {
         .expect("the time of the views is late enough")
 }
 
-/// A view in which nothing is to be done.
+/// Returns a view with nothing to do.
 fn idle() -> View {
     let now = Instant::now() + SAFETY_LOOK * 2; // So that there are earlier times.
     View {
@@ -57,7 +57,7 @@ fn idle() -> View {
     }
 }
 
-/// Shows every combination of small counters and near times that add up, of a store that answers.
+/// Passes every combination of small counters and near times that is consistent, for a store that responds.
 fn every_view(mut check: impl FnMut(&View)) {
     let mut views = 0;
     let idle = idle();
@@ -119,7 +119,7 @@ fn every_view(mut check: impl FnMut(&View)) {
     assert!(views > 500_000, "only {views} views were looked at");
 }
 
-/// The turns of all views.
+/// Passes the turns of all views.
 fn every_turn(mut check: impl FnMut(&View, TurnPlan)) {
     let mut turns = 0;
     every_view(|view| {
@@ -131,7 +131,7 @@ fn every_turn(mut check: impl FnMut(&View, TurnPlan)) {
     assert!(turns > 100_000, "only {turns} turns were planned");
 }
 
-/// The sleeps of all views.
+/// Passes the sleeps of all views.
 fn every_sleep(mut check: impl FnMut(&View, StoreTime, Option<Instant>)) {
     let mut sleeps = 0;
     every_view(|view| {
@@ -143,7 +143,7 @@ fn every_sleep(mut check: impl FnMut(&View, StoreTime, Option<Instant>)) {
     assert!(sleeps > 10_000, "only {sleeps} sleeps were planned");
 }
 
-/// What calls may be given, as the pump's promises say.
+/// Returns how many jobs calls may be given, by the pump's invariants.
 fn may_start(view: &View) -> usize {
     if view.closing {
         0
@@ -152,7 +152,7 @@ fn may_start(view: &View) -> usize {
     }
 }
 
-/// The store has said so, and the safety look is not due.
+/// The store has said so, and no safety look is due.
 fn is_paused(view: &View) -> bool {
     let claimed_at = view.known.claimed_at.expect("it was answered");
     let is_stale = view.now - claimed_at >= SAFETY_LOOK && may_start(view) > 0;
@@ -273,7 +273,7 @@ fn nothing_that_could_be_done_is_slept_over() {
     });
 }
 
-/// The same pump when its sleep has timed out.
+/// Returns the view of the same pump after its sleep has timed out.
 fn at(view: &View, until: Instant) -> View {
     let store_now = view.offset.expect("it is known").store_time(until);
     let has_fallen_due = view.next_due.is_some_and(|due| due <= store_now);

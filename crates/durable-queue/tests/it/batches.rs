@@ -1,4 +1,4 @@
-//! Pushes that go together, each with a key, a policy and an urgency of its own.
+//! Batched pushes, whose jobs have their own keys, policies and urgency.
 
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{CarriedOut, DurableQueue, ErrorKind, Merge, Push, Put, Store, When};
@@ -13,7 +13,7 @@ fn push(text: &str, when: impl Into<When>) -> Push<String> {
     Push::new(job(text), when)
 }
 
-/// What is due, in the order in which it is handed out, with its key.
+/// Takes all due jobs, and returns them in order with their keys.
 fn take_all<S: Store>(queue: &Queue<S>) -> Vec<(String, Option<Vec<u8>>)> {
     let due = queue.store_stats().unwrap().due;
     let take = |_| {
@@ -33,7 +33,7 @@ fn keyed(text: &str, key: &str) -> (String, Option<Vec<u8>>) {
     (job(text), Some(key.as_bytes().to_vec()))
 }
 
-/// Of a job that is pending under each key before, and of one that is not.
+/// Pushes a batch onto keys with and without a pending job.
 fn a_batch_has_all_that_single_pushes_have<S: Store>(time: &Time, queue: &Queue<S>) {
     let keys = ["keep", "earliest", "latest", "debounce"];
     let pending = keys.map(|key| push("old", SECOND * 2).keyed(key, Merge::Keep));

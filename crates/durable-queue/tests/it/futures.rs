@@ -1,4 +1,4 @@
-//! Batches that are taken as futures: as threads take them.
+//! Batches taken by futures behave like those taken by threads.
 
 use std::future::Future as _;
 use std::num::NonZeroUsize;
@@ -35,7 +35,7 @@ fn a_future_of_many_takes_what_is_due_and_does_not_wait_for_more() {
     let mut two = block_on(queue.take_many_async(some(3))).unwrap();
     assert_eq!(names(&two), ["3", "4"]);
 
-    // And one that finds nothing waits.
+    // A future that finds no job waits.
     let mut future = pin!(queue.take_many_async(some(3)));
     let counter = CountingWaker::new();
     let waker = counter.waker();
@@ -68,7 +68,7 @@ fn a_batch_is_acknowledged_by_the_turn_of_the_future_that_takes_the_next() {
         assert_eq!(queue.stats().turns - turns, round);
     }
     assert_eq!(names(&done), ["6"]);
-    // One that finds no job acknowledges what is done, and is dropped.
+    // A future that finds no job sends its acknowledgements, and is dropped.
     let mut future = pin!(queue.ack_and_take_many_async(done, some(3)));
     let mut context = Context::from_waker(Waker::noop());
     assert!(future.as_mut().poll(&mut context).is_pending());

@@ -1,4 +1,4 @@
-//! The numbers of the README are those of the code.
+//! The README contains the numbers of the code.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What the store refuses for good, whenever it is asked: the one who asked for it is told, and all else
-//! goes on.
+//! Permanent rejections: the party that requested the change gets an error, and all others continue.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -19,7 +18,7 @@ type Queue = DurableQueue<String, SimStore>;
 
 const REFUSED: Fault = Fault::Refused(ErrorKind::Corrupt);
 
-/// A queue whose turns are refused as `is_refused` says, and how many turns were asked for.
+/// Returns a queue whose turns are rejected if `is_refused` says so, and a counter of turns.
 fn queue(
     time: &Time,
     is_refused: impl Fn(&[Settle<'_>], Option<&Claim>) -> bool + Send + Sync + 'static,
@@ -49,7 +48,7 @@ fn take_many(queue: &Queue, most: u32) -> Vec<Claimed<String>> {
         .unwrap()
 }
 
-/// Of the job that the simulated store enters as the n-th.
+/// The id of the n-th job of the simulated store.
 fn id(number: u64) -> JobId {
     JobId::from_u64(number)
 }
@@ -83,7 +82,7 @@ fn settles_that_are_refused_for_good_are_answered_so_and_the_others_are_carried_
             }
         });
         let all = taken(&queue, JOBS);
-        // The pump is in a turn until all are handed in, so the next turn has all of them.
+        // The pump is blocked in a turn until all settles are submitted, so the next turn has all of them.
         let closed = gate.lock().unwrap();
         let before = turns.load(SeqCst);
         let extended = all[0].extend_async(LEASE);
@@ -102,11 +101,11 @@ fn settles_that_are_refused_for_good_are_answered_so_and_the_others_are_carried_
         let stats = queue.stats();
         assert_eq!(stats.refused, bad.len() as u64);
         assert_eq!(stats.stale, 0);
-        // Found by halves, not one by one: two turns for each of six levels, the two before that, and one
-        // that asks whether the store answers at all.
+        // Found by bisection: two turns for each of six levels, the two before that, and one that checks
+        // whether the store answers at all.
         let turns = turns.load(SeqCst) - before;
         assert!(turns as usize <= 3 + 12 * bad.len(), "{turns}");
-        // Each comes again when its lease has ended.
+        // Each is handed out again when its lease has expired.
         assert_eq!(queue.store_stats().unwrap().jobs as usize, bad.len());
         time.clock.advance(LEASE);
         let again = take_many(&queue, JOBS);
@@ -131,17 +130,17 @@ fn a_claim_that_is_refused_holds_up_no_settle_and_is_tried_again_after_pauses() 
     queue.push(job("next"), When::NOW).unwrap();
     is_bad.store(true, SeqCst);
     let taker = beside(&queue, |queue| queue.take().unwrap());
-    // The claim was refused: until it is made, the pump sleeps as well.
+    // The claim was rejected. Before that, the pump sleeps as well.
     while queue.last_error().is_none() {
         thread::yield_now();
     }
-    // No time passes, and it is answered.
+    // Answered without any time passing.
     held.pop().unwrap().ack().unwrap();
     time.clock.wait_for_sleepers(1);
     assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Corrupt);
     let before = turns.load(SeqCst);
     held.pop().unwrap().ack().unwrap();
-    // Its turn; the claim waits for its pause.
+    // The turn has ended; the claim waits for the end of its pause.
     time.clock.wait_for_sleepers(1);
     assert_eq!(turns.load(SeqCst), before + 1);
     is_bad.store(false, SeqCst);
@@ -152,7 +151,7 @@ fn a_claim_that_is_refused_holds_up_no_settle_and_is_tried_again_after_pauses() 
     taken.ack().unwrap();
 }
 
-/// It is the store that is not well, and none of the settles.
+/// The store is the cause, not the settles.
 #[testkit::test]
 fn a_store_that_refuses_everything_has_all_settles_once_it_is_well_again() {
     let time = Time::new();
@@ -194,7 +193,7 @@ fn a_renewal_that_is_refused_is_told_to_the_handler_and_the_others_are_carried_o
     time.clock.wait_for_sleepers(1);
     for job in held {
         assert_eq!(job.is_lost(), job.id() == id(2));
-        // Nobody has taken it.
+        // No other process has taken it.
         job.ack().unwrap();
     }
     assert_eq!(queue.stats().refused, 1);
@@ -217,7 +216,7 @@ fn a_refused_extension_leaves_the_job_to_its_holder() {
     job.ack().unwrap();
 }
 
-/// As it is by a store of the user's that cannot bear one of the jobs.
+/// As with a custom store that fails on one of the jobs.
 #[testkit::test]
 fn a_store_that_panics_at_one_settle_carries_out_the_others() {
     let time = Time::new();
@@ -237,7 +236,7 @@ fn a_store_that_panics_at_one_settle_carries_out_the_others() {
     assert_eq!(refused.collect::<Vec<_>>(), [false, true, false]);
 }
 
-/// Whatever the error says: it is the store, and none of the settles.
+/// Whatever the error says, the store is the cause, not the settles.
 #[testkit::test]
 fn a_store_that_carries_out_nothing_is_tried_again_and_refuses_no_settle() {
     let time = Time::new();
@@ -268,7 +267,7 @@ fn a_store_that_carries_out_nothing_is_tried_again_and_refuses_no_settle() {
     assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-/// What the claim holds comes again when its lease has ended.
+/// The claim's jobs are handed out again when its leases have expired.
 #[testkit::test]
 fn a_lost_claim_that_cannot_be_asked_for_holds_up_nothing() {
     let time = Time::new();

@@ -1,4 +1,4 @@
-//! Jobs that repeat, and the times of their schedules.
+//! Repeating jobs, and the times of their schedules.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
@@ -22,7 +22,7 @@ fn schedule(text: &str) -> Schedule {
     text.parse().unwrap()
 }
 
-/// The times after `from`, in UTC.
+/// Returns the times after `from`, in UTC.
 fn times<const N: usize>(text: &str, from: &str) -> [String; N] {
     let schedule = schedule(text);
     let mut time = at(from);
@@ -78,7 +78,7 @@ fn in_a_time_zone_no_day_is_left_out_and_none_comes_twice() {
     );
 }
 
-/// 14 kinds of years: the 29th of February falls on each day of the week within 28 of them.
+/// 14 kinds of years: the 29th of February falls on each weekday within 28 of them.
 #[test]
 fn a_pattern_that_no_day_of_any_year_matches_is_refused_when_it_is_read() {
     for never in [
@@ -104,7 +104,7 @@ fn a_pattern_that_no_day_of_any_year_matches_is_refused_when_it_is_read() {
     ] {
         assert_eq!(times(seldom, from), [first], "{seldom}");
     }
-    // It has ended, which is something else: a job that is there keeps it.
+    // The schedule has ended, which is different: an existing job keeps it.
     assert_eq!(schedule("0 0 0 1 1 * 1999").next_after(at(from)), None);
 }
 
@@ -161,7 +161,7 @@ fn a_day_that_begins_after_midnight_has_its_midnight_run_then_and_a_midnight_tha
             "2024-04-25T12:00:00Z",
             ["2024-04-25T22:00:00Z", "2024-04-26T21:00:00Z"],
         ),
-        // More than one time of day: the same.
+        // The same with several times of day.
         (
             "CRON_TZ=Asia/Beirut 0 0,12 * * *",
             "2024-03-30T12:00:00Z",
@@ -172,7 +172,7 @@ fn a_day_that_begins_after_midnight_has_its_midnight_run_then_and_a_midnight_tha
             "2024-03-30T12:00:00Z",
             ["2024-03-30T22:00:00Z", "2024-03-31T21:00:00Z"],
         ),
-        // From 00:00 to 23:00 of the day before, and from 01:00 to 00:00.
+        // From 00:00 to 23:00 of the previous day, and from 01:00 to 00:00.
         (
             "CRON_TZ=Asia/Beirut 30 23 * * *",
             "2024-10-26T12:00:00Z",
@@ -195,7 +195,7 @@ fn a_day_that_begins_after_midnight_has_its_midnight_run_then_and_a_midnight_tha
             "2020-10-03T12:00:00Z",
             ["2020-10-03T16:01:00Z", "2020-10-04T14:00:00Z"],
         ),
-        // The hours go on.
+        // Hourly runs continue.
         (
             "CRON_TZ=Asia/Beirut 0 0-23 * * *",
             "2024-10-26T20:30:00Z",
@@ -256,7 +256,7 @@ fn a_schedule_that_has_ended_or_lies_beyond_all_times_has_no_next_time() {
 
 type Queue<S> = DurableQueue<String, S>;
 
-/// The store's clock begins in the midst of a day.
+/// The store's clock starts in the middle of a day.
 fn put<S: Store>(queue: &Queue<S>, pattern: &str) -> Put {
     let value = job("report");
     queue
@@ -273,7 +273,7 @@ fn next<S: Store>(queue: &Queue<S>) -> Duration {
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// From the clock's beginning to the first full hour: 2001-09-09T01:46:40.
+/// From the clock's start, 2001-09-09T01:46:40, to the first full hour.
 const FIRST: Duration = Duration::from_secs(13 * 60 + 20);
 
 #[testkit::test]
@@ -317,7 +317,8 @@ fn a_start_of_the_program_leaves_the_pending_run_and_brings_the_new_schedule() {
     assert_eq!(next(&queue), FIRST + HOUR * 22);
 }
 
-/// The start reads the store's clock, and enters the job by another call. In between its tick comes, and is run.
+/// The push reads the store's clock, and inserts the job by another call. In between, its time comes, and it
+/// runs.
 #[testkit::test]
 fn a_start_of_the_program_as_a_tick_passes_does_not_bring_it_twice() {
     for is_done_before in [true, false] {
@@ -387,7 +388,7 @@ fn a_cancel_while_a_handler_has_it_makes_this_run_the_last() {
     assert!(queue.list(None, 1).unwrap().is_empty());
 }
 
-/// The acknowledgement is carried out, and asked for again.
+/// The acknowledgement is carried out, and is sent again.
 #[testkit::test]
 fn a_run_whose_acknowledgement_has_no_answer_is_not_doubled() {
     let time = Time::new();

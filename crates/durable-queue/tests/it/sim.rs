@@ -1,4 +1,4 @@
-//! The simulated store keeps the contract, so what is tested over it is tested over a store.
+//! The simulated store fulfils the contract, so tests that use it are representative.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Jobs are handed out on the tick: never early, and not only to those who asked before.
+//! Jobs are handed out at their due times, never early, also to calls that come later.
 
 use std::num::NonZeroUsize;
 use std::pin::pin;
@@ -36,7 +36,7 @@ fn a_push_reaches_a_call_that_waits() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let taker = beside(&queue, |queue| queue.take().unwrap().clone());
-    time.clock.wait_for_sleepers(1); // The pump has found nothing.
+    time.clock.wait_for_sleepers(1); // The pump has found no job.
     queue.push(job("now"), When::NOW).unwrap();
     assert_eq!(taker.join().unwrap(), "now");
 }
@@ -55,7 +55,7 @@ fn an_earlier_push_overtakes_what_is_claimed_ahead() {
     time.clock.wait_for_sleepers(1); // It is claimed.
     queue.push(job("now"), When::NOW).unwrap();
     assert_eq!(taker.join().unwrap(), "now");
-    // What was claimed ahead is given back when no call wants it at its time.
+    // A job claimed ahead is released if no call wants it at its due time.
     time.advance(HORIZON);
     let other = time.queue(queue.store().clone());
     assert_eq!(**other.take().unwrap(), *"ahead");
@@ -235,7 +235,7 @@ fn what_is_claimed_beyond_demand_is_no_more_than_the_prefetch() {
     assert_eq!((&**first, &**second), ("0", "1"));
 }
 
-/// However often it looks, and though there is more.
+/// However often it claims, and although there are more jobs.
 #[testkit::test]
 fn what_is_claimed_ahead_is_no_more_than_the_demand_and_the_prefetch() {
     let time = Time::new();
@@ -252,7 +252,7 @@ fn what_is_claimed_ahead_is_no_more_than_the_demand_and_the_prefetch() {
     assert_eq!(&**taker.join().unwrap(), "0");
 }
 
-/// Whatever says that a job is due earlier: a push, a reset, the end of a pause.
+/// Whatever makes a job due earlier: a push, a reset, the end of a pause.
 #[testkit::test]
 fn what_was_announced_to_none_is_found_by_the_safety_look_and_not_before() {
     for lost in [Call::Enqueue, Call::Reset, Call::Pause] {

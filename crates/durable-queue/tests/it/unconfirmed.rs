@@ -1,4 +1,4 @@
-//! Without confirmation: jobs are handed out at their times, and the store learns of it later.
+//! Without confirmation: jobs are handed out at their due times, and the store learns about it later.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::support::{Time, beside, job};
 
 type Queue = DurableQueue<String, SimStore>;
 
-/// A queue whose store can be made to leave turns without an answer.
+/// A queue whose store can be made not to answer turns.
 struct World {
     time: Time,
     queue: Queue,
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// Until the pump holds the job and sleeps until its time, which is the horizon away.
+    /// Waits until the pump holds the job and sleeps until its due time, which is the horizon away.
     fn wait_for_claim(&self) {
         let due = self.time.clock.now() + HORIZON;
         while self.time.clock.next_due() != Some(due) {
@@ -54,7 +54,7 @@ impl World {
         assert_eq!(listed[0].state, JobState::Claimed);
     }
 
-    /// A job is handed out at its time, and the store's answer to its start does not come.
+    /// Returns a job that was handed out at its due time, while the store does not answer its start.
     fn handed_out(&self) -> Claimed<String> {
         let put = self
             .queue
@@ -98,7 +98,7 @@ fn a_job_handed_out_without_asking_has_a_lease_from_then_on_and_an_attempt() {
     drop(taken);
 }
 
-/// As after a pause of the whole process: another one may have it.
+/// As after a suspension of the process: another process may have the job.
 #[testkit::test]
 fn a_job_whose_lease_has_ended_meanwhile_is_not_handed_out_without_asking() {
     let world = World::new();
@@ -114,7 +114,7 @@ fn a_job_whose_lease_has_ended_meanwhile_is_not_handed_out_without_asking() {
     taker.join().unwrap().ack().unwrap();
 }
 
-/// With confirmation the same job waits for the answer.
+/// With confirmation the same job waits for the response.
 #[testkit::test]
 fn with_confirmation_no_job_is_handed_out_before_the_store_has_answered() {
     let world = World::new();
@@ -164,7 +164,7 @@ fn from_its_time_on_a_cancel_says_that_a_handler_has_the_job() {
     taken.ack().unwrap();
 }
 
-/// The merge comes first at the store: the value that it brought is not lost.
+/// The merge reaches the store first: its value is not lost.
 #[testkit::test]
 fn a_merge_that_beats_the_start_leaves_the_handler_without_its_lease() {
     let world = World::new();
@@ -190,14 +190,14 @@ fn a_pause_that_beats_the_start_has_the_job_come_again() {
     world.answer();
     assert!(taken.ack().unwrap_err().is_stale());
     while world.queue.store_stats().unwrap().due == 0 {
-        std::thread::yield_now(); // It is given back, and waits for no lease to end.
+        std::thread::yield_now(); // It is released, and waits for no lease to expire.
     }
     world.queue.pause(false).unwrap();
     let again = world.queue.take().unwrap();
     assert_eq!((&**again, again.attempt()), ("job", 1));
 }
 
-/// At any point, with any answer: it is asked for until it is answered.
+/// At any point, with any response: the start is repeated until it is answered.
 #[testkit::test]
 fn a_start_whose_answer_is_lost_is_asked_for_again_and_counts_once() {
     for fault in [Fault::Before, Fault::After, Fault::Twice] {

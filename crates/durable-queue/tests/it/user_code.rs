@@ -1,5 +1,5 @@
-//! User code that panics, does not end, or answers absurd values: no thread is lost for it, and each job whose
-//! attempt it ends has failed that attempt.
+//! User code that panics, does not end, or returns absurd values: no thread is lost, and a job whose attempt
+//! it ends has failed that attempt.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use testkit::block_on;
 
 use crate::support::{LONG, SECOND, Time, job};
 
-/// Its text says what its code does.
+/// Its text selects the behaviour of its code.
 #[derive(Debug)]
 struct Hostile(String);
 
@@ -73,7 +73,7 @@ impl fmt::Display for HostileError {
             "error: display panics" => resume_unwind(Box::new("as it was asked to")),
             "error: display fails" => Err(fmt::Error),
             "error: empty, without an end" => Ok(()),
-            // In pieces, as a formatter writes it.
+            // In pieces, like a formatter.
             "error: long" => (0..LONGEST_ERROR).try_for_each(|_| f.write_str("\u{e4}\u{20ac}")),
             text => f.write_str(text),
         }
@@ -187,7 +187,7 @@ fn a_decoder_that_panics_fails_its_job_and_the_rest_of_the_batch_is_handed_out()
     }
 }
 
-/// A worker of one thread gets one of each, and then a good one.
+/// A worker with one thread gets one of each, and then a valid one.
 #[testkit::test]
 fn a_handlers_error_may_panic_and_have_no_end_and_its_job_has_failed() {
     let cases = [
@@ -289,7 +289,7 @@ fn a_back_off_may_panic_or_be_without_an_end() {
     let id = queue.push(job("job"), When::NOW).unwrap();
     assert_eq!(attempts.recv().unwrap(), 1);
     let listed = || queue.list(None, 1).unwrap()[0].clone();
-    // It comes neither at once, nor never.
+    // It is handed out neither at once nor never.
     wait_until(|| listed().state == JobState::Waiting);
     time.clock.advance(durable_queue::FIRST_BACK_OFF);
     assert_eq!(attempts.recv().unwrap(), 2);
@@ -374,7 +374,7 @@ fn a_long_error_is_cut_between_two_characters_and_says_so() {
     );
 }
 
-/// `PostgreSQL` has no text with it, so the settle would be refused for good.
+/// `PostgreSQL`'s texts cannot contain NUL, so the settle would be rejected permanently.
 #[testkit::test]
 fn an_error_with_nul_is_kept_without_it() {
     let time = Time::new();
@@ -384,7 +384,7 @@ fn an_error_with_nul_is_kept_without_it() {
     assert_eq!(queue.dead(None, 1).unwrap()[0].error, "a b");
 }
 
-/// A clock that panics where the pump asks it, once it is told to.
+/// A clock that panics in the pump when it is told to.
 #[derive(Clone, Debug)]
 struct Trap {
     clock: ManualClock,
@@ -416,7 +416,7 @@ impl Clock for Trap {
     }
 }
 
-/// Nothing can be said of times any more. The leases end by themselves, so other processes get the jobs.
+/// Times can no longer be computed. The leases expire by themselves, so other processes get the jobs.
 #[testkit::test]
 fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
     let time = Time::new();
@@ -436,7 +436,7 @@ fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
         let waits = scope.spawn(|| queue.take().err());
         time.clock.wait_for_sleepers(1);
         trap.is_armed.store(true, SeqCst);
-        // The pump is woken by this.
+        // This wakes the pump.
         assert!(matches!(taken.ack(), Err(SettleError::ShutDown)));
         let ended = waits.join().unwrap();
         assert!(matches!(ended, Some(TakeError::ShutDown)), "{ended:?}");
