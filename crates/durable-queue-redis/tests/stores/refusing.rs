@@ -168,7 +168,7 @@ fn a_server_that_cannot_write_to_its_disk_is_an_error_of_a_call_that_was_not_mad
     let store = server.store();
     store.enqueue("queue", &[JOB]).unwrap();
     server.set("save", "3600 1");
-    // The server is stopped together with its socket, so the session starts before.
+    // The server's socket is in the folder, so the session starts before.
     let mut session = server.session();
     fs::remove_dir_all(server.folder()).unwrap();
     cmd("BGSAVE").exec(&mut session).unwrap();
