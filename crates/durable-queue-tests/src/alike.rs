@@ -130,7 +130,7 @@ pub fn a_forked_child_is_refused<S: Store>(
 
 /// Loses responses of all kinds of calls: claims, starts, settles, `held_by`, listening. `lossy` is connected
 /// through the proxy, which loses one of `each` responses, and `direct` is not.
-pub fn no_job_is_lost_with_answers<S: Store + 'static>(
+pub fn lost_responses_lose_no_job<S: Store + 'static>(
     direct: &S,
     lossy: S,
     proxy: &Proxy,
@@ -175,10 +175,7 @@ pub fn no_job_is_lost_with_answers<S: Store + 'static>(
 pub const HOLD: &[u8] = b"hold this";
 
 /// Two sessions are cut at once, and a call finds out on the first. `store` has both through the proxy.
-pub fn a_session_that_was_cut_with_another_one_is_replaced<S: Store>(
-    proxy: &Proxy<SilentAfter>,
-    store: &S,
-) {
+pub fn sessions_cut_together_are_replaced<S: Store>(proxy: &Proxy<SilentAfter>, store: &S) {
     // The caller holds the first session until it is cut.
     let hold = || {
         let job = NewJob {
@@ -205,7 +202,7 @@ pub fn a_session_that_was_cut_with_another_one_is_replaced<S: Store>(
 
 /// Tests the listening session, through the proxy. The arguments of `open` are the time of silence before a
 /// probe and the time limit of its answer.
-pub fn a_session_that_listens_is_probed<S: Store>(
+pub fn a_silent_listening_session_is_probed<S: Store>(
     proxy: &Proxy,
     open: impl Fn(Duration, Duration) -> S,
 ) {
@@ -256,7 +253,7 @@ fn plan_crashes(crashes: usize) -> (BTreeSet<usize>, usize) {
 
 /// The server of the queue's store crashes repeatedly during the run. `crash` returns when the server is
 /// running again; concurrent crashes are serialized.
-pub fn a_crash_loses_nothing_that_was_answered<S: Store + 'static>(
+pub fn a_crash_loses_no_answered_call<S: Store + 'static>(
     queue: &DurableQueue<Vec<u8>, S>,
     crash: impl Fn() + Sync,
 ) {
@@ -331,7 +328,7 @@ fn push<S: Store>(
 
 /// `shift` moves the server's clock by a number of microseconds, forward or back. `tests/it/clocks.rs` does
 /// the same for a queue.
-pub fn a_clock_that_is_set_moves_jobs_and_leases(store: &impl Store, shift: impl Fn(i64)) {
+pub fn setting_the_clock_moves_jobs_and_leases(store: &impl Store, shift: impl Fn(i64)) {
     const HOUR: i64 = 3_600_000_000;
     let now = || store.turn("queue", &[], None).unwrap().now;
     let claimed = || {

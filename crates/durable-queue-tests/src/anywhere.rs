@@ -76,7 +76,7 @@ const PLACES: [fn(Body); 4] = [
 ];
 
 /// In each place: opens a store, makes every call, and drops everything.
-pub fn is_at_home_everywhere<S: Store>(open: impl Fn() -> S + Clone + Send + 'static) {
+pub fn works_on_any_thread<S: Store>(open: impl Fn() -> S + Clone + Send + 'static) {
     for place in PLACES {
         let open = open.clone();
         testkit::watchdog(testkit::LIMIT, || {

@@ -24,7 +24,7 @@ const JOBS: usize = 20;
 const PAYLOAD: usize = 1 << 20;
 
 /// The peak of memory while a batch is taken is at most twice the batch's size.
-fn a_batch_takes_no_more_than_one_copy_beside_itself<S: Store>(name: &str, store: S) {
+fn a_batch_uses_at_most_twice_its_size<S: Store>(name: &str, store: S) {
     let queue: DurableQueue<Vec<u8>, S> = DurableQueue::new("queue", store);
     for _ in 0..JOBS {
         queue.push(vec![7; PAYLOAD], When::NOW).unwrap();
@@ -48,13 +48,13 @@ fn a_batch_takes_no_more_than_one_copy_beside_itself<S: Store>(name: &str, store
 fn memory() {
     let folder = Folder::new();
     let store = SqliteStore::open(folder.file("jobs")).unwrap();
-    a_batch_takes_no_more_than_one_copy_beside_itself("SQLite", store);
+    a_batch_uses_at_most_twice_its_size("SQLite", store);
     if let Some(database) = Postgres::new("memory") {
         let store = PostgresStore::open(&database.address).unwrap();
-        a_batch_takes_no_more_than_one_copy_beside_itself("PostgreSQL", store);
+        a_batch_uses_at_most_twice_its_size("PostgreSQL", store);
     }
     if let Some(database) = Redis::new(12) {
         let store = RedisStore::open(&database.address).unwrap();
-        a_batch_takes_no_more_than_one_copy_beside_itself("Redis", store);
+        a_batch_uses_at_most_twice_its_size("Redis", store);
     }
 }

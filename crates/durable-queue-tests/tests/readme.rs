@@ -2,7 +2,7 @@
 #![cfg(not(anthill_loom))]
 
 #[test]
-fn the_readme_names_the_limits_of_the_stores() {
+fn the_readme_contains_the_limits_of_the_stores() {
     let readme = include_str!("../../durable-queue/README.md");
     let mib = |bytes: usize| bytes >> 20;
     for row in [

@@ -50,7 +50,7 @@ fn the_program_encrypts(address: &str, folder: &Path) {
 
 #[cfg(feature = "postgres")]
 #[test]
-fn the_program_encrypts_if_an_address_of_postgres_demands_it() {
+fn the_program_encrypts_if_a_postgres_address_requires_it() {
     let Some(server) = EncryptedPostgres::new() else {
         return;
     };
@@ -62,7 +62,7 @@ fn the_program_encrypts_if_an_address_of_postgres_demands_it() {
 
 #[cfg(feature = "redis")]
 #[test]
-fn the_program_encrypts_if_an_address_of_redis_demands_it() {
+fn the_program_encrypts_if_a_redis_address_requires_it() {
     let Some((server, address)) = encrypted_redis() else {
         return;
     };

@@ -54,7 +54,7 @@ fn job(seconds: u32) -> NewJob<'static> {
 /// notified of it. The push: `e` inserts, `a` announces. The process: `t` makes a turn, `c` commits it, `l`
 /// looks once more.
 #[test]
-fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
+fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
     const ORDERS: [&str; 10] = [
         "eatcl", "etacl", "etcal", "etcla", "teacl", "tecal", "tecla", "tceal", "tcela", "tclea",
     ];
@@ -113,7 +113,7 @@ fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
 }
 
 #[test]
-fn only_what_is_earlier_than_all_wait_for_is_announced() {
+fn only_jobs_due_before_the_head_are_announced() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
@@ -145,7 +145,7 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
 
 /// It knows of no job, so it waits for any.
 #[test]
-fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
+fn a_new_watch_is_notified_of_every_push_whatever_was_announced_before() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
@@ -164,7 +164,7 @@ fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
 
 /// If a transaction of the application pushes several jobs in one call, the earliest is announced.
 #[test]
-fn what_is_entered_by_whatever_way_is_announced() {
+fn jobs_are_announced_however_they_are_pushed() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
@@ -204,7 +204,7 @@ fn what_is_entered_by_whatever_way_is_announced() {
 }
 
 #[test]
-fn a_queue_that_sleeps_is_woken_by_what_others_push() {
+fn a_sleeping_queue_is_woken_by_pushes_of_other_processes() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -236,7 +236,7 @@ fn a_queue_that_sleeps_is_woken_by_what_others_push() {
 }
 
 #[test]
-fn a_session_that_listens_and_is_cut_is_replaced_and_all_notifiers_are_called() {
+fn a_lost_listening_session_is_replaced_and_all_notifiers_are_called() {
     let Some(database) = Database::new() else {
         return;
     };

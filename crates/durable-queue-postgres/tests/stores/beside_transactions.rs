@@ -41,7 +41,7 @@ fn settle(lease: &Lease, act: Act<'static>) -> Settle<'static> {
 }
 
 #[test]
-fn a_turn_and_all_other_calls_wait_for_no_transaction_of_the_application() {
+fn no_call_waits_for_an_open_transaction_of_the_application() {
     // A push, and whether it locks the job claimed ahead.
     let pushes: [(NewJob<'_>, bool); 7] = [
         (JOB, false),

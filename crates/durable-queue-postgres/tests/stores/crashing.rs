@@ -9,7 +9,7 @@ use durable_queue::store::{Act, Claim, Settle, Verdict};
 use durable_queue::{DurableQueue, Store as _, Token};
 
 use super::Database;
-use crate::alike::{JOB, a_crash_loses_nothing_that_was_answered};
+use crate::alike::{JOB, a_crash_loses_no_answered_call};
 
 /// Environment variable with a command that kills and restarts the server.
 const VARIABLE: &str = "DURABLE_POSTGRES_RESTART";
@@ -23,7 +23,7 @@ fn crash() {
 
 #[test]
 #[ignore = "it kills the server of the other tests: `cargo xtask ci --only stores` runs it"]
-fn what_was_acknowledged_stays_so_when_the_server_dies_at_once() {
+fn acknowledged_jobs_stay_done_when_the_server_crashes_at_once() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -68,7 +68,7 @@ fn what_was_acknowledged_stays_so_when_the_server_dies_at_once() {
 
 #[test]
 #[ignore = "it kills the server of the other tests: `cargo xtask ci --only stores` runs it"]
-fn a_server_that_dies_and_comes_back_has_lost_nothing_that_it_answered() {
+fn a_restarted_server_has_lost_no_answered_call() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -79,5 +79,5 @@ fn a_server_that_dies_and_comes_back_has_lost_nothing_that_it_answered() {
         crash();
     };
     let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("queue", database.another_store());
-    a_crash_loses_nothing_that_was_answered(&queue, crash);
+    a_crash_loses_no_answered_call(&queue, crash);
 }

@@ -53,7 +53,7 @@ fn connector(root: &Path) -> MakeRustlsConnect {
 }
 
 #[test]
-fn a_server_whose_root_the_client_trusts_is_used_with_tls_and_no_other() {
+fn only_a_server_with_a_trusted_root_is_used_with_tls() {
     let Some(server) = Encrypted::new() else {
         return;
     };

@@ -38,7 +38,7 @@ use sync_shim::ManualClock;
 use testkit::Rng;
 
 use durable_queue_tests::address::{POSTGRES, address};
-use durable_queue_tests::anywhere::is_at_home_everywhere;
+use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::{alike, disturbed, programs, proxy, tls};
 
 /// A separate schema per test, removed at its end.
@@ -159,25 +159,25 @@ mod conformance {
 }
 
 #[test]
-fn a_store_on_postgres_is_at_home_on_any_thread() {
+fn a_postgres_store_works_on_any_thread() {
     if let Some(database) = Database::new() {
-        is_at_home_everywhere(database.opener());
+        works_on_any_thread(database.opener());
     }
 }
 
 #[test]
-fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
+fn setting_the_servers_clock_moves_jobs_and_leases() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
-    alike::a_clock_that_is_set_moves_jobs_and_leases(database.store(), |by| {
+    alike::setting_the_clock_moves_jobs_and_leases(database.store(), |by| {
         database.sql(&format!("UPDATE SCHEMA.test_clock SET time = time + {by}"));
     });
 }
 
 /// Set by a configuration file or by `ALTER ROLE`.
 #[test]
-fn sessions_of_any_settings_see_the_same_times_and_jobs() {
+fn session_settings_do_not_change_times_and_jobs() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -214,7 +214,7 @@ fn sessions_of_any_settings_see_the_same_times_and_jobs() {
 const PROGRAMS: usize = 8;
 
 #[test]
-fn random_programs_have_the_same_answers_from_postgres_and_from_the_simulation() {
+fn random_programs_get_the_same_results_from_postgres_and_the_simulation() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };

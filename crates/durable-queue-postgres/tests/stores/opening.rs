@@ -14,7 +14,7 @@ use super::{Database, options};
 use crate::alike::{JOB, claim_of, count};
 
 #[test]
-fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
+fn tables_of_a_newer_version_are_rejected_and_unchanged() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -33,7 +33,7 @@ fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
 
 /// As in a rolling upgrade, when processes of the previous version are restarted.
 #[test]
-fn tables_of_a_newer_version_that_says_so_are_used_as_they_are() {
+fn compatible_tables_of_a_newer_version_are_used_unchanged() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -49,7 +49,7 @@ fn tables_of_a_newer_version_that_says_so_are_used_as_they_are() {
 }
 
 #[test]
-fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
+fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
     // The additions of each version, and statements that remove them.
     const ADDED: [(i32, &str); 7] = [
         (
@@ -115,7 +115,7 @@ fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
 }
 
 #[test]
-fn processes_that_open_a_database_for_the_first_time_at_once_make_its_tables_once() {
+fn concurrent_first_opens_create_the_tables_once() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -138,7 +138,7 @@ fn processes_that_open_a_database_for_the_first_time_at_once_make_its_tables_onc
 
 /// As when a backup is restored: a session's prepared statements refer to dropped tables.
 #[test]
-fn tables_that_were_made_anew_are_used_by_the_stores_that_were_open() {
+fn recreated_tables_are_used_by_open_stores() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -151,7 +151,7 @@ fn tables_that_were_made_anew_are_used_by_the_stores_that_were_open() {
 
 /// The server hides even the store's own session, which belongs to the login role.
 #[test]
-fn a_role_that_is_set_for_a_session_uses_the_tables() {
+fn a_role_set_for_a_session_uses_the_tables() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -173,7 +173,7 @@ fn a_role_that_is_set_for_a_session_uses_the_tables() {
 }
 
 #[test]
-fn a_schemas_name_is_plain() {
+fn only_plain_schema_names_are_accepted() {
     for name in [
         "",
         "a b",
@@ -195,7 +195,7 @@ fn a_schemas_name_is_plain() {
 }
 
 #[test]
-fn the_readme_names_the_numbers_of_the_store() {
+fn the_readme_contains_the_numbers_of_the_store() {
     let readme = include_str!("../../README.md");
     let minute = Duration::from_secs(60);
     for (text, value, meant) in [

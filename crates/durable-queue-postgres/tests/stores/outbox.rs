@@ -81,7 +81,7 @@ fn jobs_are_announced_after_their_commits_while_another_transaction_stays_open()
 }
 
 #[test]
-fn a_job_is_announced_though_the_server_could_not_be_reached_when_its_transaction_was_committed() {
+fn a_job_is_announced_even_if_the_server_was_unreachable_when_its_transaction_committed() {
     with_watcher(|database, watcher| {
         let proxy = Proxy::new(server(database));
         let address = through(database, proxy.address);

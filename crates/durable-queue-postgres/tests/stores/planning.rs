@@ -14,7 +14,7 @@ const DELAYED: usize = 20_000;
 
 /// By the server's counters, with plans made when there was one job.
 #[test]
-fn delayed_jobs_are_not_read_by_any_call() {
+fn no_call_reads_delayed_jobs() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -93,7 +93,7 @@ fn wait_for(database: &Database, name: &str) {
 
 /// For looks that find an urgent job, and for those that find none.
 #[test]
-fn jobs_that_are_due_in_front_are_not_read_by_claims_of_urgent_ones() {
+fn claims_of_urgent_jobs_do_not_read_other_due_jobs() {
     const CLAIMS: usize = 20;
     let Some(database) = Database::new() else {
         return;
@@ -127,7 +127,7 @@ fn jobs_that_are_due_in_front_are_not_read_by_claims_of_urgent_ones() {
 
 /// Rows, and blocks of indexes, with a horizon beyond the ends of those leases.
 #[test]
-fn jobs_that_leases_hold_are_not_read_by_claims() {
+fn claims_do_not_read_leased_jobs() {
     const CLAIMS: usize = 20;
     let reads = |held: u32| {
         let database = Database::new()?;

@@ -101,7 +101,7 @@ fn pushed_beside(database: &Database, change: &str, job: NewJob<'_>) -> Vec<Put>
 }
 
 #[test]
-fn a_push_beside_another_one_that_makes_its_queue_is_entered() {
+fn a_push_concurrent_with_the_creation_of_its_queue_succeeds() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -112,7 +112,7 @@ fn a_push_beside_another_one_that_makes_its_queue_is_entered() {
 }
 
 #[test]
-fn a_push_beside_another_one_of_its_key_finds_it() {
+fn a_push_finds_the_concurrent_push_of_its_key() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -136,7 +136,7 @@ fn a_push_is_committed_before_it_is_announced() {
 }
 
 #[test]
-fn a_cancel_beside_a_claim_says_that_a_handler_has_the_job() {
+fn a_cancel_concurrent_with_a_claim_reports_that_a_handler_has_the_job() {
     for by_key in [false, true] {
         let Some(database) = Database::new() else {
             return;
@@ -155,7 +155,7 @@ fn a_cancel_beside_a_claim_says_that_a_handler_has_the_job() {
 
 /// Otherwise it would change a deleted job, and be lost.
 #[test]
-fn a_push_that_repeats_beside_an_acknowledgement_of_its_run_is_entered() {
+fn a_repeating_push_concurrent_with_the_acknowledgement_of_its_run_succeeds() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -169,7 +169,7 @@ fn a_push_that_repeats_beside_an_acknowledgement_of_its_run_is_entered() {
 }
 
 #[test]
-fn a_dead_letter_that_is_deleted_beside_its_redrive_is_gone() {
+fn a_dead_letter_deleted_concurrently_with_its_redrive_is_gone() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -190,7 +190,7 @@ fn a_dead_letter_that_is_deleted_beside_its_redrive_is_gone() {
 
 /// The other transaction may hold the key.
 #[test]
-fn a_job_whose_key_another_transaction_is_at_is_left_where_keys_are_serial() {
+fn with_serial_keys_a_job_whose_key_is_locked_is_skipped() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -217,7 +217,7 @@ fn a_job_whose_key_another_transaction_is_at_is_left_where_keys_are_serial() {
 
 /// In a transaction that does not see the other job, but conflicts with it in the index.
 #[test]
-fn a_job_that_comes_back_as_another_one_of_its_key_is_committed_stays_a_job_of_its_own() {
+fn a_job_that_returns_while_another_of_its_key_commits_stays_separate() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -236,7 +236,7 @@ fn a_job_that_comes_back_as_another_one_of_its_key_is_committed_stays_a_job_of_i
 
 /// Later statements of the transaction wait for locks as long as before.
 #[test]
-fn a_job_that_comes_back_leaves_the_limit_for_locks_as_it_was() {
+fn a_returning_job_restores_the_lock_timeout() {
     let Some(database) = Database::new() else {
         return;
     };

@@ -35,7 +35,7 @@ impl Database {
 }
 
 #[test]
-fn a_server_without_room_says_so_for_each_call_and_nothing_is_lost() {
+fn a_full_server_is_reported_by_each_call_and_loses_nothing() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -102,7 +102,7 @@ fn a_server_without_room_says_so_for_each_call_and_nothing_is_lost() {
 
 /// Without intervention in the program.
 #[test]
-fn an_acknowledgement_waits_for_room_at_the_server_and_is_done_then() {
+fn an_acknowledgement_waits_until_the_server_has_space() {
     let Some(database) = Database::new() else {
         return;
     };

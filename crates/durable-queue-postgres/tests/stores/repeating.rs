@@ -81,7 +81,7 @@ fn settled_beside(change: &str, waits: bool) -> Option<Vec<&'static str>> {
 }
 
 #[test]
-fn a_cancel_on_its_way_ends_the_schedule_of_a_run_that_is_settled_beside_it() {
+fn an_uncommitted_cancel_ends_the_schedule_of_a_run_settled_meanwhile() {
     let cancel = "SELECT SCHEMA.cancel('queue', RUNNING, NULL)";
     if let Some(repeating) = settled_beside(cancel, true) {
         assert!(repeating.is_empty(), "{repeating:?}");
@@ -89,7 +89,7 @@ fn a_cancel_on_its_way_ends_the_schedule_of_a_run_that_is_settled_beside_it() {
 }
 
 #[test]
-fn a_settle_waits_for_no_lock_on_the_open_job_of_its_key() {
+fn a_settle_does_not_wait_for_a_lock_on_the_open_job_of_its_key() {
     let change = "SELECT FROM SCHEMA.job WHERE id = OPEN FOR UPDATE";
     if let Some(repeating) = settled_beside(change, false) {
         assert_eq!(repeating, ["running"]);
@@ -98,7 +98,7 @@ fn a_settle_waits_for_no_lock_on_the_open_job_of_its_key() {
 
 /// The run may have been done by the transaction that it has waited for.
 #[test]
-fn a_push_that_repeats_reads_the_clock_once_it_has_the_lock_on_the_job_of_its_key() {
+fn a_repeating_push_reads_the_clock_after_it_has_locked_the_job_of_its_key() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };

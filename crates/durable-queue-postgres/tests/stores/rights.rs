@@ -168,7 +168,7 @@ impl Drop for Role<'_> {
 }
 
 #[test]
-fn a_role_with_the_documented_rights_may_do_all_and_is_refused_without_any_one_of_them() {
+fn each_documented_privilege_is_necessary_and_together_they_suffice() {
     let Some(database) = Database::new() else {
         return;
     };

@@ -32,7 +32,7 @@ fn short_claim() -> Claim {
 }
 
 #[test]
-fn a_turn_does_not_wait_for_calls_of_the_application_that_have_all_sessions() {
+fn a_turn_does_not_wait_when_the_application_uses_all_its_sessions() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -77,7 +77,7 @@ fn a_turn_does_not_wait_for_calls_of_the_application_that_have_all_sessions() {
 }
 
 #[test]
-fn a_turn_that_waits_for_a_lock_ends_before_a_lease_would() {
+fn a_turn_that_waits_for_a_lock_ends_before_the_lease() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -109,7 +109,7 @@ fn a_turn_that_waits_for_a_lock_ends_before_a_lease_would() {
 
 /// The network acknowledges all data, so no limit of the network ends the call.
 #[test]
-fn a_turn_without_an_answer_ends_before_a_lease_would() {
+fn a_turn_without_a_response_ends_before_the_lease() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -134,7 +134,7 @@ fn a_turn_without_an_answer_ends_before_a_lease_would() {
 
 /// Like a server that became a standby, or whose disk was full: new connections can write again.
 #[test]
-fn no_session_that_began_while_the_database_could_only_be_read_is_used_once_one_has_met_it() {
+fn sessions_older_than_the_detection_of_a_read_only_database_are_replaced() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -267,7 +267,7 @@ fn opened_through(mode: &str) -> Option<Result<PostgresStore, durable_queue::Sto
 }
 
 #[test]
-fn a_pooler_that_gives_each_transaction_another_session_is_an_error_that_says_so() {
+fn a_pooler_in_transaction_mode_is_rejected_with_an_explanation() {
     let Some(opened) = opened_through("transaction") else {
         return;
     };
@@ -277,7 +277,7 @@ fn a_pooler_that_gives_each_transaction_another_session_is_an_error_that_says_so
 }
 
 #[test]
-fn a_pooler_that_gives_each_client_a_session_does() {
+fn a_pooler_in_session_mode_works() {
     let Some(opened) = opened_through("session") else {
         return;
     };

@@ -29,7 +29,7 @@ fn name(bytes: usize) -> String {
 }
 
 #[test]
-fn what_is_as_large_as_can_be_comes_back_and_what_is_larger_is_refused() {
+fn jobs_of_the_maximum_size_are_returned_and_larger_ones_are_rejected() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -90,7 +90,7 @@ fn what_is_as_large_as_can_be_comes_back_and_what_is_larger_is_refused() {
 
 /// Pushes by SQL are not checked here: the server rejects them, and its error is reported.
 #[test]
-fn what_the_server_finds_too_large_is_said_to_be_so() {
+fn jobs_that_the_server_finds_too_large_are_reported_as_too_large() {
     let Some(database) = Database::new() else {
         return;
     };

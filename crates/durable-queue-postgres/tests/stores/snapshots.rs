@@ -63,7 +63,7 @@ fn work_off(database: &Database, store: &PostgresStore, jobs: usize) {
 
 /// Entries of indexes, for jobs due at the same time.
 #[test]
-fn a_claim_reads_no_more_next_to_an_old_snapshot_however_many_jobs_were_done_since() {
+fn with_an_old_snapshot_a_claim_does_not_read_all_jobs_done_since() {
     let read = |jobs: usize, urgent, serial| {
         let database = Database::with_manual_clock()?;
         database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
@@ -121,7 +121,7 @@ fn past(payload: &[u8]) -> NewJob<'_> {
 
 /// The claim's result limits the time until the next one.
 #[test]
-fn a_job_below_the_floor_that_another_process_has_pushed_unheard_is_claimed_within_a_second() {
+fn an_unannounced_job_below_the_floor_is_claimed_within_a_second() {
     for serial in [false, true] {
         let Some((database, store, _holder)) = with_floor() else {
             return;
@@ -149,7 +149,7 @@ fn a_job_below_the_floor_that_another_process_has_pushed_unheard_is_claimed_with
 
 /// It learns of them by its own call, or by a notification of the application's transaction.
 #[test]
-fn a_job_below_the_floor_that_a_process_knows_of_is_claimed_at_once() {
+fn an_announced_job_below_the_floor_is_claimed_at_once() {
     let Some((database, store, _holder)) = with_floor() else {
         return;
     };
@@ -183,7 +183,7 @@ fn a_job_below_the_floor_that_a_process_knows_of_is_claimed_at_once() {
 
 /// Also within the same turn.
 #[test]
-fn a_job_that_a_settle_brings_back_below_the_floor_is_claimed_at_once() {
+fn a_job_returned_below_the_floor_by_a_settle_is_claimed_at_once() {
     let Some((_database, store, _holder)) = with_floor() else {
         return;
     };

@@ -67,7 +67,7 @@ fn claim() -> Claim {
 }
 
 #[test]
-fn only_what_is_earlier_than_all_wait_for_is_announced() {
+fn only_jobs_due_before_the_head_are_announced() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -104,7 +104,7 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
 
 /// It knows of no job, so it waits for any.
 #[test]
-fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
+fn a_new_watch_is_notified_of_every_push_whatever_was_announced_before() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -122,7 +122,7 @@ fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
 }
 
 #[test]
-fn what_comes_back_earlier_is_announced_by_whatever_brings_it_back() {
+fn every_call_that_makes_a_job_due_earlier_announces_it() {
     use durable_queue::store::{Act, Settle};
     let Some(keys) = Keys::with_manual_clock() else {
         return;
@@ -202,7 +202,7 @@ fn what_comes_back_earlier_is_announced_by_whatever_brings_it_back() {
 }
 
 #[test]
-fn a_queue_that_sleeps_is_woken_by_what_others_push() {
+fn a_sleeping_queue_is_woken_by_pushes_of_other_processes() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -229,7 +229,7 @@ fn a_queue_that_sleeps_is_woken_by_what_others_push() {
 }
 
 #[test]
-fn a_session_that_listens_and_is_cut_is_replaced_and_all_notifiers_are_called() {
+fn a_lost_listening_session_is_replaced_and_all_notifiers_are_called() {
     let Some(keys) = Keys::new() else {
         return;
     };

@@ -64,7 +64,7 @@ fn all_calls(store: &impl Store) {
 
 /// Neither a look that finds an urgent job, nor one that finds none.
 #[test]
-fn jobs_that_are_due_in_front_cost_a_claim_of_an_urgent_one_nothing() {
+fn other_due_jobs_do_not_slow_claims_of_urgent_ones() {
     const IN_FRONT: usize = 10_000;
     let Some(server) = Server::new(&["--appendfsync", "no"]) else {
         return;
@@ -99,7 +99,7 @@ fn jobs_that_are_due_in_front_cost_a_claim_of_an_urgent_one_nothing() {
 }
 
 #[test]
-fn delayed_jobs_are_not_read_by_any_call() {
+fn no_call_reads_delayed_jobs() {
     let Some(server) = Server::new(&["--appendfsync", "no"]) else {
         return;
     };

@@ -23,7 +23,7 @@ fn open(server: &Server, address: &str, root: &str) -> Result<RedisStore, StoreE
 }
 
 #[test]
-fn a_server_whose_root_the_client_trusts_is_used_with_tls() {
+fn a_server_with_a_trusted_root_is_used_with_tls() {
     let Some((server, address)) = encrypted_redis() else {
         return;
     };
@@ -43,7 +43,7 @@ fn a_server_whose_root_the_client_trusts_is_used_with_tls() {
 }
 
 #[test]
-fn a_server_whose_root_is_unknown_is_refused_and_the_error_shows_no_secret() {
+fn a_server_with_an_unknown_root_is_rejected_and_the_error_shows_no_secret() {
     let Some((server, address)) = encrypted_redis() else {
         return;
     };

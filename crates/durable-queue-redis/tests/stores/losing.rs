@@ -60,7 +60,7 @@ fn ids(dead: &[DeadJob]) -> Vec<JobId> {
 }
 
 #[test]
-fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter() {
+fn after_the_loss_of_a_key_the_queue_continues_and_lost_jobs_are_dead_letters() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -126,7 +126,7 @@ fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter()
 }
 
 #[test]
-fn a_dead_letter_alone_keeps_its_id_when_the_state_is_gone() {
+fn a_remaining_dead_letter_keeps_its_id_when_the_state_is_lost() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -140,7 +140,7 @@ fn a_dead_letter_alone_keeps_its_id_when_the_state_is_gone() {
 }
 
 #[test]
-fn jobs_whose_payloads_are_gone_are_not_found_by_what_held_them_and_can_be_cancelled() {
+fn jobs_without_payloads_are_not_returned_to_their_holder_and_can_be_cancelled() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -163,7 +163,7 @@ fn jobs_whose_payloads_are_gone_are_not_found_by_what_held_them_and_can_be_cance
 const UNREADABLE: [&[u8]; 4] = [b"", b"\xc1hunter2", b"hunter2", b"\x93\x01\x02\x03"];
 
 #[test]
-fn jobs_whose_records_cannot_be_read_are_buried_and_the_others_go_on() {
+fn jobs_with_invalid_records_are_buried_and_others_continue() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -200,7 +200,7 @@ fn jobs_whose_records_cannot_be_read_are_buried_and_the_others_go_on() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_holds_up_no_settle_of_others() {
+fn an_invalid_record_does_not_block_settles_of_others() {
     let Some(keys) = Keys::new() else {
         return;
     };

@@ -31,7 +31,7 @@ use sync_shim::ManualClock;
 use testkit::Rng;
 
 use durable_queue_tests::address::{REDIS, address};
-use durable_queue_tests::anywhere::is_at_home_everywhere;
+use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::{alike, disturbed, programs, proxy, redis_server, tls};
 
 /// A separate prefix per test, whose keys are removed at its end.
@@ -165,11 +165,11 @@ mod conformance {
 }
 
 #[test]
-fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
+fn setting_the_servers_clock_moves_jobs_and_leases() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
-    alike::a_clock_that_is_set_moves_jobs_and_leases(&keys.store, |by| {
+    alike::setting_the_clock_moves_jobs_and_leases(&keys.store, |by| {
         keys.run::<i64>(cmd("INCRBY").arg(keys.key("clock")).arg(by));
     });
 }
@@ -177,7 +177,7 @@ fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
 const PROGRAMS: usize = 40;
 
 #[test]
-fn random_programs_have_the_same_answers_from_redis_and_from_the_simulation() {
+fn random_programs_get_the_same_results_from_redis_and_the_simulation() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -195,9 +195,9 @@ fn random_programs_have_the_same_answers_from_redis_and_from_the_simulation() {
 }
 
 #[test]
-fn a_store_on_redis_is_at_home_on_any_thread() {
+fn a_redis_store_works_on_any_thread() {
     if let Some(keys) = Keys::new() {
-        is_at_home_everywhere(keys.opener());
+        works_on_any_thread(keys.opener());
     }
 }
 

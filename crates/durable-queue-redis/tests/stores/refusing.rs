@@ -27,7 +27,7 @@ const CLAIM: fn() -> Claim = || Claim {
 };
 
 #[test]
-fn a_server_without_memory_takes_no_jobs_and_what_it_has_goes_on() {
+fn a_server_without_memory_rejects_pushes_and_existing_jobs_continue() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -74,7 +74,7 @@ fn a_server_without_memory_takes_no_jobs_and_what_it_has_goes_on() {
 }
 
 #[test]
-fn a_server_that_may_delete_jobs_is_refused() {
+fn a_server_that_may_delete_jobs_is_rejected() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -93,7 +93,7 @@ fn a_server_that_may_delete_jobs_is_refused() {
 
 /// The policy can be changed at any time.
 #[test]
-fn pushes_are_refused_while_the_server_may_delete_jobs_and_what_it_has_goes_on() {
+fn pushes_are_rejected_while_the_server_may_delete_jobs_and_existing_jobs_continue() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -133,7 +133,7 @@ fn pushes_are_refused_while_the_server_may_delete_jobs_and_what_it_has_goes_on()
 }
 
 #[test]
-fn a_replica_may_only_be_read_and_says_so() {
+fn a_replica_is_reported_as_read_only() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -161,7 +161,7 @@ fn a_replica_may_only_be_read_and_says_so() {
 }
 
 #[test]
-fn a_server_that_cannot_write_to_its_disk_is_an_error_of_a_call_that_was_not_made() {
+fn a_server_that_cannot_write_to_its_disk_carries_out_no_call() {
     let Some(server) = Server::new(&["--appendonly", "no"]) else {
         return;
     };
@@ -192,7 +192,7 @@ fn a_server_that_cannot_write_to_its_disk_is_an_error_of_a_call_that_was_not_mad
 }
 
 #[test]
-fn a_server_that_is_loading_is_an_error_of_a_call_that_was_not_made() {
+fn a_server_that_is_loading_carries_out_no_call() {
     let Some(mut server) = Server::new(&["--appendonly", "no"]) else {
         return;
     };
@@ -221,7 +221,7 @@ fn a_server_that_is_loading_is_an_error_of_a_call_that_was_not_made() {
 }
 
 #[test]
-fn a_server_that_carries_out_another_script_for_long_is_busy() {
+fn a_server_that_runs_a_long_script_is_busy() {
     let Some(server) = Server::new(&["--busy-reply-threshold", "1"]) else {
         return;
     };
@@ -248,7 +248,7 @@ fn a_server_that_carries_out_another_script_for_long_is_busy() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_given_up_and_may_have_done_it() {
+fn a_silent_server_is_given_up_and_may_have_carried_out_the_call() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -268,7 +268,7 @@ fn a_server_that_does_not_answer_is_given_up_and_may_have_done_it() {
 
 /// Otherwise the leases that it renews would expire.
 #[test]
-fn a_turn_is_given_up_within_a_part_of_its_lease_however_long_other_calls_may_wait() {
+fn a_turn_is_given_up_within_a_fraction_of_its_lease_however_long_other_calls_may_wait() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -297,7 +297,7 @@ fn a_turn_is_given_up_within_a_part_of_its_lease_however_long_other_calls_may_wa
 }
 
 #[test]
-fn an_error_of_a_job_that_is_too_long_for_the_server_is_not_sent() {
+fn an_error_text_too_long_for_the_server_is_not_sent() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -319,7 +319,7 @@ fn an_error_of_a_job_that_is_too_long_for_the_server_is_not_sent() {
 
 /// A server quotes an unknown command in its error.
 #[test]
-fn what_a_server_repeats_of_a_call_is_not_shown() {
+fn errors_do_not_show_what_the_server_quotes_of_a_call() {
     let Some(server) = Server::new(&["--rename-command", "EVALSHA", ""]) else {
         return;
     };

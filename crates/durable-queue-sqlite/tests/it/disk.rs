@@ -51,7 +51,7 @@ fn settle(lease: &Lease, act: Act<'static>) -> Settle<'static> {
 
 /// A batch of this size adds at most a page to the file.
 #[test]
-fn a_full_disk_is_an_error_that_says_so_and_nothing_is_lost() {
+fn a_full_disk_is_reported_and_loses_nothing() {
     let File {
         store,
         clock,
@@ -85,7 +85,7 @@ const NEEDS_SPACE: &str = "CREATE TABLE ballast (bytes BLOB);
 const NEEDS_NONE: &str = "DROP TRIGGER updates; DROP TRIGGER deletes";
 
 #[test]
-fn a_disk_that_is_full_in_a_turn_undoes_all_of_it_and_what_was_held_is_held() {
+fn a_disk_that_becomes_full_during_a_turn_undoes_all_of_it() {
     let File {
         store,
         clock,
@@ -137,7 +137,7 @@ fn a_disk_that_is_full_in_a_turn_undoes_all_of_it_and_what_was_held_is_held() {
 
 /// Without intervention in the program.
 #[testkit::test]
-fn an_acknowledgement_waits_for_space_and_is_done_then() {
+fn an_acknowledgement_waits_until_the_disk_has_space() {
     let File { store, folder, .. } = file();
     let other = Connection::open(folder.file("jobs")).unwrap();
     drop(store);
@@ -210,7 +210,7 @@ impl Levels {
 }
 
 #[test]
-fn what_is_answered_for_is_synced_and_claims_starts_and_extensions_are_not() {
+fn answered_calls_are_synced_except_claims_starts_and_extensions() {
     let File {
         store,
         clock,

@@ -53,9 +53,9 @@ fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
 }
 
 #[testkit::test]
-fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
+fn a_forked_child_is_rejected_and_the_parents_queue_keeps_working() {
     let ended = testkit::in_child(
-        "process::in_a_forked_child_a_queue_says_so_and_the_parents_goes_on",
+        "process::a_forked_child_is_rejected_and_the_parents_queue_keeps_working",
         || {
             let folder = Folder::new();
             let parents = queue(&folder, "jobs");

@@ -10,7 +10,7 @@ use crate::programs;
 const PROGRAMS: usize = 150;
 
 #[test]
-fn random_programs_have_the_same_answers_from_sqlite_and_from_the_simulation() {
+fn random_programs_get_the_same_results_from_sqlite_and_the_simulation() {
     let mut rng = Rng::from_env();
     for _ in 0..PROGRAMS {
         let clock = ManualStoreClock::new(&ManualClock::new());

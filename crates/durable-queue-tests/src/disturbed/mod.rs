@@ -53,7 +53,7 @@ struct Party<'a> {
 
 /// `open` opens a store at the given address, which is the proxy's, if it can. `direct` is connected to the
 /// server.
-pub fn a_party_loses_nothing<S: Store + 'static>(
+pub fn a_disturbed_party_loses_nothing<S: Store + 'static>(
     name: &str,
     server: SocketAddr,
     direct: &S,

@@ -195,7 +195,7 @@ fn a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick<S: Kept>() 
 }
 
 /// It asks again, but not endlessly.
-fn a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_times<S: Kept>() {
+fn with_a_slower_or_faster_clock_no_job_is_early_and_few_turns_are_made<S: Kept>() {
     const MOST_TURNS: u64 = 60;
     for (confirm, speed) in [
         (true, 999_000),
@@ -233,7 +233,7 @@ fn a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look<S: 
 }
 
 /// Such a job is announced with a later time than that for which the pump waits.
-fn a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look<S: Kept>() {
+fn a_job_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look<S: Kept>() {
     let world = World::<S>::new(true);
     world.queue.push(job("later"), HOUR * 2).unwrap();
     let taker = world.taker();
@@ -276,7 +276,7 @@ fn a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once<S: Kept>() {
 
 /// By the local clock the job is not due sooner. By the store's, its lease has expired, so another process
 /// may have it.
-fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder<S: Kept>() {
+fn a_clock_set_forward_over_a_job_ahead_leaves_it_to_one_holder<S: Kept>() {
     for confirm in [true, false] {
         for is_stolen in [false, true] {
             let world = World::<S>::new(confirm);
@@ -303,9 +303,7 @@ fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder<S: Kep
 }
 
 /// It is handed out when the store's clock shows its time again, not when a lease has expired later.
-fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_no_longer<
-    S: Kept,
->() {
+fn a_clock_set_back_over_a_job_ahead_delays_it_until_the_clock_shows_its_time<S: Kept>() {
     for is_noticed in [false, true] {
         let world = World::<S>::new(true);
         world.queue.push(job("job"), HORIZON).unwrap();
@@ -330,7 +328,7 @@ fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_n
 }
 
 /// It also does not take the place of others, which are claimed ahead as before.
-fn what_lay_ahead_when_the_clock_was_set_back_is_given_back<S: Kept>() {
+fn jobs_ahead_are_released_when_the_clock_is_set_back<S: Kept>() {
     let world = World::<S>::new(true);
     world.queue.push(job("job"), HORIZON).unwrap();
     let taker = world.taker();
@@ -349,7 +347,9 @@ fn what_lay_ahead_when_the_clock_was_set_back_is_given_back<S: Kept>() {
 
 /// The handler cannot know that it is early by the store's clock: it is told, and the job is handed out
 /// again.
-fn a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it_again<S: Kept>() {
+fn a_clock_set_back_over_an_unconfirmed_job_fences_off_its_handler_and_it_is_handed_out_again<
+    S: Kept,
+>() {
     let world = World::<S>::new(false);
     world.queue.push(job("job"), HORIZON).unwrap();
     let taker = beside(&world.queue, |queue| queue.take().unwrap());
@@ -428,9 +428,7 @@ fn is_full_hour(time: StoreTime) -> bool {
 }
 
 /// All skipped times result in a single run.
-fn a_clock_set_forward_over_ticks_of_a_job_that_repeats_brings_one_run_and_then_the_next_tick<
-    S: Kept,
->() {
+fn a_clock_set_forward_over_ticks_results_in_one_run_and_then_the_next_tick<S: Kept>() {
     let world = World::<S>::new(true);
     put_hourly(&world);
     let taker = world.taker();
@@ -448,7 +446,7 @@ fn a_clock_set_forward_over_ticks_of_a_job_that_repeats_brings_one_run_and_then_
 }
 
 /// Its run is in progress or done when the clock shows that hour again.
-fn a_clock_set_back_over_a_tick_of_a_job_that_repeats_does_not_bring_it_twice<S: Kept>() {
+fn a_clock_set_back_over_a_tick_does_not_repeat_it<S: Kept>() {
     for is_done_before in [true, false] {
         let world = World::<S>::new(true);
         put_hourly(&world);
@@ -487,17 +485,17 @@ macro_rules! on_each {
 
 on_each! {
     a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick
-    a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_times
+    with_a_slower_or_faster_clock_no_job_is_early_and_few_turns_are_made
     a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look
-    a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look
+    a_job_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look
     a_clock_set_back_while_the_pump_waits_makes_a_job_wait_for_the_clock_without_a_spin
     a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once
-    a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder
-    a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_no_longer
-    what_lay_ahead_when_the_clock_was_set_back_is_given_back
-    a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it_again
+    a_clock_set_forward_over_a_job_ahead_leaves_it_to_one_holder
+    a_clock_set_back_over_a_job_ahead_delays_it_until_the_clock_shows_its_time
+    jobs_ahead_are_released_when_the_clock_is_set_back
+    a_clock_set_back_over_an_unconfirmed_job_fences_off_its_handler_and_it_is_handed_out_again
     a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_has_claimed_it
     a_clock_set_back_over_a_running_lease_does_not_make_it_longer_once_it_is_renewed
-    a_clock_set_forward_over_ticks_of_a_job_that_repeats_brings_one_run_and_then_the_next_tick
-    a_clock_set_back_over_a_tick_of_a_job_that_repeats_does_not_bring_it_twice
+    a_clock_set_forward_over_ticks_results_in_one_run_and_then_the_next_tick
+    a_clock_set_back_over_a_tick_does_not_repeat_it
 }

@@ -54,7 +54,7 @@ fn work_off(time: &Time, queue: &DurableQueue<String, SimStore>, names: &[&str])
 
 /// One fault, at the n-th turn, for every n of such a run.
 #[testkit::test]
-fn a_turn_that_is_lost_at_any_point_loses_no_job() {
+fn a_lost_turn_at_any_point_loses_no_job() {
     for fault in [
         Fault::Before,
         Fault::After,
@@ -87,7 +87,7 @@ fn a_turn_that_is_lost_at_any_point_loses_no_job() {
 
 /// However often it has failed before.
 #[testkit::test]
-fn a_store_that_has_answered_since_is_tried_again_after_the_first_pause() {
+fn after_a_response_pauses_start_again_with_the_shortest() {
     let time = Time::new();
     let left = Arc::new(AtomicUsize::new(5));
     let plan = {
@@ -118,7 +118,7 @@ fn a_store_that_has_answered_since_is_tried_again_after_the_first_pause() {
 
 /// Any faults, in any order, on all calls.
 #[testkit::test]
-fn a_store_that_fails_at_random_loses_no_job_it_has_answered_for() {
+fn random_failures_of_the_store_lose_no_answered_push() {
     const RUNS: usize = 30;
     let mut rng = Rng::from_env();
     for _ in 0..RUNS {
@@ -179,7 +179,7 @@ fn work_off_some(
 }
 
 #[test]
-fn a_push_that_was_refused_gives_the_value_back() {
+fn a_rejected_push_returns_the_value() {
     for (fault, carried_out) in [
         (Fault::Refused(ErrorKind::Full), CarriedOut::No),
         (Fault::Before, CarriedOut::Perhaps),
@@ -204,7 +204,7 @@ fn a_push_that_was_refused_gives_the_value_back() {
 }
 
 #[testkit::test]
-fn an_error_of_the_store_is_shown_until_it_answers_again() {
+fn last_error_is_set_until_the_store_answers_again() {
     let time = Time::new();
     let count = AtomicUsize::new(0);
     let plan = move |call| match call {
@@ -236,7 +236,7 @@ fn an_error_of_the_store_is_shown_until_it_answers_again() {
 }
 
 #[testkit::test]
-fn a_store_that_is_gone_for_long_is_tried_once_a_second_at_least() {
+fn an_unavailable_store_is_retried_at_least_once_per_second() {
     const TRIES: u64 = 20;
     let time = Time::new();
     let count = AtomicU64::new(0);
@@ -257,7 +257,7 @@ fn a_store_that_is_gone_for_long_is_tried_once_a_second_at_least() {
 
 /// A panic counts as a lost response.
 #[testkit::test]
-fn a_store_that_panics_does_not_take_the_pump_with_it() {
+fn a_panicking_store_does_not_end_the_pump() {
     let time = Time::new();
     let count = AtomicUsize::new(0);
     let plan = move |call| {

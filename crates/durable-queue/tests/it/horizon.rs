@@ -73,7 +73,7 @@ impl World {
 }
 
 #[testkit::test]
-fn jobs_are_claimed_earlier_the_longer_turns_take() {
+fn the_horizon_grows_with_the_duration_of_turns() {
     let expected = [
         (0, HORIZON),
         (125, HORIZON),
@@ -89,14 +89,14 @@ fn jobs_are_claimed_earlier_the_longer_turns_take() {
 }
 
 #[testkit::test]
-fn half_of_the_lease_is_left_at_the_time_of_a_job() {
+fn half_of_the_lease_is_left_at_the_due_time() {
     let world = World::new(600, |builder| builder.lease(SECOND * 2));
     world.work_off_one();
     world.assert_claims_before_the_time(SECOND);
 }
 
 #[testkit::test]
-fn a_slow_turn_is_forgotten_after_some_that_are_quick() {
+fn a_slow_turn_is_forgotten_after_some_fast_ones() {
     let world = World::new(200, |builder| builder);
     world.work_off_one();
     world.assert_claims_before_the_time(MS * 800);
@@ -108,7 +108,7 @@ fn a_slow_turn_is_forgotten_after_some_that_are_quick() {
 }
 
 #[testkit::test]
-fn a_horizon_that_is_said_is_that_however_long_turns_take() {
+fn a_configured_horizon_does_not_change() {
     for horizon in [MS * 100, Duration::ZERO, SECOND * 9] {
         let world = World::new(600, |builder| builder.horizon(horizon));
         world.work_off_one();
@@ -121,7 +121,7 @@ fn a_horizon_that_is_said_is_that_however_long_turns_take() {
 
 /// With a horizon of half a second the claim would end after the job's due time.
 #[testkit::test]
-fn on_a_slow_store_a_job_is_held_at_its_time() {
+fn on_a_slow_store_a_job_is_claimed_before_it_is_due() {
     let world = World::new(600, |builder| builder.confirm(false));
     world.work_off_one();
     let due = world.time.clock.now() + FAR;

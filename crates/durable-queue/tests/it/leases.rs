@@ -33,7 +33,7 @@ fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
 
 /// Whether or not a call waits for another job.
 #[testkit::test]
-fn a_lease_is_renewed_while_its_handler_lives() {
+fn a_lease_is_renewed_while_its_handler_runs() {
     for is_wanted in [false, true] {
         let time = Time::new();
         let queue = time.queue(time.sim());
@@ -93,7 +93,7 @@ fn a_lease_is_renewed_until_the_attempts_timeout_and_another_process_gets_the_jo
 }
 
 #[testkit::test]
-fn a_handler_that_extends_its_lease_after_the_attempts_timeout_has_it_for_that_long() {
+fn a_handler_can_extend_its_lease_after_the_attempts_timeout() {
     let time = Time::new();
     let queue = time.builder(time.sim()).attempt_timeout(SECOND).build();
     let queue = queue.unwrap();
@@ -131,7 +131,7 @@ fn without_a_heartbeat_a_lease_ends_unless_its_handler_extends_it() {
 }
 
 #[testkit::test]
-fn a_holder_that_lost_its_lease_is_told_and_changes_nothing() {
+fn a_stale_holder_is_told_and_changes_nothing() {
     let time = Time::new();
     let queue = time.builder(time.sim()).heartbeat(false).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
@@ -162,7 +162,7 @@ fn a_holder_that_lost_its_lease_is_told_and_changes_nothing() {
 
 /// The process sleeps for longer than the lease, and another one has the job when it wakes.
 #[testkit::test]
-fn a_renewal_that_finds_the_lease_lost_says_so_to_the_handler() {
+fn a_renewal_that_finds_the_lease_lost_tells_the_handler() {
     let time = Time::new();
     // The pump's turns fail while the lease expires, as in a process without a connection.
     let cut_off = Arc::new(AtomicBool::new(false));
@@ -192,7 +192,7 @@ fn a_renewal_that_finds_the_lease_lost_says_so_to_the_handler() {
 
 /// Whether or not the first attempt was carried out, another holder has the lease now.
 #[testkit::test]
-fn an_extension_whose_answer_is_lost_and_that_finds_the_lease_lost_says_so_to_the_handler() {
+fn a_repeated_extension_that_finds_the_lease_lost_tells_the_handler() {
     let time = Time::new();
     let fails = Arc::new(AtomicBool::new(false));
     let plan = {

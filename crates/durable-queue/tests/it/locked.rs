@@ -26,7 +26,7 @@ fn turns_of_a_second(time: &Time, queue: &Queue) -> u64 {
 }
 
 #[testkit::test]
-fn a_due_job_that_is_locked_is_asked_for_less_and_less_often_and_comes_when_it_is_free() {
+fn a_locked_due_job_is_retried_at_increasing_intervals_until_it_is_unlocked() {
     let time = Time::new();
     let store = time.sim();
     let queue = time.queue(store.clone());
@@ -56,7 +56,7 @@ fn a_due_job_that_is_locked_is_asked_for_less_and_less_often_and_comes_when_it_i
 }
 
 #[testkit::test]
-fn a_job_that_lies_ahead_and_is_locked_at_its_time_is_started_when_it_is_free() {
+fn a_job_ahead_that_is_locked_at_its_due_time_starts_when_it_is_unlocked() {
     let time = Time::new();
     let store = time.sim();
     let queue = time.queue(store.clone());

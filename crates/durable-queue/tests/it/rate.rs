@@ -35,7 +35,7 @@ fn push_now(queue: &DurableQueue<String, SimStore>, jobs: usize) {
 }
 
 #[testkit::test]
-fn jobs_start_no_faster_than_the_rate_lets_them() {
+fn jobs_start_no_faster_than_the_rate() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 3);
     push_now(&queue, 10);
@@ -55,7 +55,7 @@ fn jobs_start_no_faster_than_the_rate_lets_them() {
 }
 
 #[testkit::test]
-fn what_the_rate_does_not_let_start_is_there_for_other_processes() {
+fn jobs_over_the_rate_are_left_to_other_processes() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 2);
     let other = time.queue(queue.store().clone());
@@ -74,7 +74,7 @@ fn what_the_rate_does_not_let_start_is_there_for_other_processes() {
 
 /// An earlier job has used its token.
 #[testkit::test]
-fn a_claim_ahead_that_may_not_start_at_its_time_is_given_back() {
+fn a_claim_ahead_that_exceeds_the_rate_at_its_due_time_is_released() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 1);
     let other = time.queue(queue.store().clone());
@@ -94,7 +94,7 @@ fn a_claim_ahead_that_may_not_start_at_its_time_is_given_back() {
 
 /// Neither claims nor polls, because no job could start.
 #[testkit::test]
-fn while_the_rate_lets_nothing_start_nothing_is_asked_of_the_store() {
+fn while_the_rate_is_exhausted_the_store_is_not_called() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 1);
     push_now(&queue, 3);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use durable_queue::{HORIZON, LEASE};
 
 #[test]
-fn the_readme_names_the_numbers_of_the_code() {
+fn the_readme_contains_the_numbers_of_the_code() {
     let readme = include_str!("../../README.md");
     for (text, value, meant) in [
         (

@@ -65,7 +65,7 @@ fn is_refused(settled: &Result<(), SettleError>) -> bool {
 }
 
 #[testkit::test]
-fn settles_that_are_refused_for_good_are_answered_so_and_the_others_are_carried_out() {
+fn permanently_rejected_settles_get_an_error_and_others_are_carried_out() {
     const JOBS: u32 = 64;
     for guilty in [&[1][..], &[64], &[7, 8], &[1, 30, 64]] {
         let time = Time::new();
@@ -119,7 +119,7 @@ fn settles_that_are_refused_for_good_are_answered_so_and_the_others_are_carried_
 }
 
 #[testkit::test]
-fn a_claim_that_is_refused_holds_up_no_settle_and_is_tried_again_after_pauses() {
+fn a_rejected_claim_does_not_delay_settles_and_is_retried_after_pauses() {
     let time = Time::new();
     let is_bad = Arc::new(AtomicBool::new(false));
     let (queue, turns) = queue(&time, {
@@ -153,7 +153,7 @@ fn a_claim_that_is_refused_holds_up_no_settle_and_is_tried_again_after_pauses() 
 
 /// The store is the cause, not the settles.
 #[testkit::test]
-fn a_store_that_refuses_everything_has_all_settles_once_it_is_well_again() {
+fn a_store_that_rejects_everything_gets_all_settles_when_it_recovers() {
     let time = Time::new();
     let is_bad = Arc::new(AtomicBool::new(false));
     let (queue, _) = queue(&time, {
@@ -179,7 +179,7 @@ fn a_store_that_refuses_everything_has_all_settles_once_it_is_well_again() {
 }
 
 #[testkit::test]
-fn a_renewal_that_is_refused_is_told_to_the_handler_and_the_others_are_carried_out() {
+fn a_rejected_renewal_is_reported_to_the_handler_and_others_are_carried_out() {
     let time = Time::new();
     let (queue, _) = queue(&time, |settles, _| {
         settles
@@ -200,7 +200,7 @@ fn a_renewal_that_is_refused_is_told_to_the_handler_and_the_others_are_carried_o
 }
 
 #[testkit::test]
-fn a_refused_extension_leaves_the_job_to_its_holder() {
+fn after_a_rejected_extension_the_holder_still_has_the_job() {
     let time = Time::new();
     let (queue, _) = queue(&time, |settles, _| {
         let is_long = |act: &Act<'_>| matches!(act, Act::Extend { lease } if *lease == LEASE * 2);
@@ -238,7 +238,7 @@ fn a_store_that_panics_at_one_settle_carries_out_the_others() {
 
 /// Whatever the error says, the store is the cause, not the settles.
 #[testkit::test]
-fn a_store_that_carries_out_nothing_is_tried_again_and_refuses_no_settle() {
+fn a_store_that_carries_out_nothing_is_retried_and_no_settle_is_rejected() {
     let time = Time::new();
     let fails = Arc::new(AtomicBool::new(false));
     let plan = {
@@ -269,7 +269,7 @@ fn a_store_that_carries_out_nothing_is_tried_again_and_refuses_no_settle() {
 
 /// The claim's jobs are handed out again when its leases have expired.
 #[testkit::test]
-fn a_lost_claim_that_cannot_be_asked_for_holds_up_nothing() {
+fn a_lost_claim_that_cannot_be_recovered_delays_nothing() {
     let time = Time::new();
     let is_lost = AtomicBool::new(true);
     let store = SimStore::with_faults(time.store.clone(), move |call| match call {
@@ -294,7 +294,7 @@ fn a_lost_claim_that_cannot_be_asked_for_holds_up_nothing() {
 }
 
 #[testkit::test]
-fn a_start_that_is_refused_holds_up_no_other_and_its_job_comes_again() {
+fn a_rejected_start_delays_no_other_and_its_job_is_handed_out_again() {
     let time = Time::new();
     let count = Arc::new(AtomicU32::new(0));
     let (queue, _) = queue(&time, {

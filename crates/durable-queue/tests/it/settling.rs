@@ -20,7 +20,7 @@ use testkit::block_on;
 use crate::support::{LONG, SECOND, Time, beside, job};
 
 #[testkit::test]
-fn a_dropped_job_has_failed_and_comes_again_after_the_back_off() {
+fn a_dropped_job_has_failed_and_is_retried_after_the_back_off() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
@@ -45,7 +45,7 @@ fn a_dropped_job_has_failed_and_comes_again_after_the_back_off() {
 }
 
 #[testkit::test]
-fn a_released_job_comes_again_at_once_and_its_attempt_is_not_counted() {
+fn a_released_job_is_due_at_once_and_its_attempt_is_not_counted() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -59,7 +59,7 @@ fn a_released_job_comes_again_at_once_and_its_attempt_is_not_counted() {
 }
 
 #[testkit::test]
-fn a_job_dropped_after_a_close_is_given_back() {
+fn a_job_dropped_after_a_close_is_released() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -95,7 +95,7 @@ fn a_job_dropped_by_a_panic_has_failed() {
 }
 
 #[testkit::test]
-fn a_failed_job_comes_again_after_the_back_off_and_is_buried_after_the_last_attempt() {
+fn a_failed_job_is_retried_after_the_back_off_and_buried_after_the_last_attempt() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     let id = queue.push(job("job"), When::NOW).unwrap();
@@ -116,7 +116,7 @@ fn a_failed_job_comes_again_after_the_back_off_and_is_buried_after_the_last_atte
 }
 
 #[testkit::test]
-fn a_retry_with_a_time_does_not_ask_the_back_off() {
+fn a_retry_with_a_time_does_not_use_the_back_off() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
@@ -129,7 +129,7 @@ fn a_retry_with_a_time_does_not_ask_the_back_off() {
 }
 
 #[testkit::test]
-fn a_handler_may_bury_a_job_with_its_reason() {
+fn a_handler_can_bury_a_job_with_an_error() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -165,7 +165,7 @@ fn a_job_whose_holders_die_is_buried_after_the_last_attempt() {
 
 /// As in a rolling deployment: the older version cannot decode payloads of the newer one.
 #[testkit::test]
-fn a_payload_that_cannot_be_read_comes_again_until_a_process_can_read_it() {
+fn an_undecodable_payload_is_retried_until_a_process_can_decode_it() {
     let time = Time::new();
     let sim = time.sim();
     let builder = || DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
@@ -184,7 +184,7 @@ fn a_payload_that_cannot_be_read_comes_again_until_a_process_can_read_it() {
 }
 
 #[testkit::test]
-fn a_payload_that_no_process_can_read_is_buried_with_the_reason_after_the_last_attempt() {
+fn a_payload_that_no_process_can_decode_is_buried_after_the_last_attempt() {
     let time = Time::new();
     let sim = time.sim();
     let builder = DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
@@ -225,7 +225,7 @@ impl Payload for Touchy {
 }
 
 #[testkit::test]
-fn an_ack_that_is_not_waited_for_goes_with_the_next_turn() {
+fn ack_later_is_part_of_the_next_turn() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("one"), When::NOW).unwrap();
@@ -237,7 +237,7 @@ fn an_ack_that_is_not_waited_for_goes_with_the_next_turn() {
 }
 
 #[testkit::test]
-fn each_settle_is_a_future_too_and_says_what_it_came_to() {
+fn each_settle_has_an_async_version_with_the_same_result() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("one"), When::NOW).unwrap();
@@ -260,7 +260,7 @@ fn each_settle_is_a_future_too_and_says_what_it_came_to() {
 }
 
 #[testkit::test]
-fn a_settle_whose_future_is_dropped_is_carried_out() {
+fn dropping_the_future_of_a_settle_does_not_cancel_it() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("one"), When::NOW).unwrap();
@@ -288,7 +288,7 @@ fn a_back_off_that_panics_does_not_lose_the_job() {
 }
 
 #[test]
-fn a_value_that_cannot_be_stored_comes_back_and_enters_none_of_its_batch() {
+fn an_unencodable_value_is_returned_with_its_batch() {
     let time = Time::new();
     let queue = DurableQueue::<Touchy, _>::builder("queue", time.sim())
         .clock(time.clock.clone())
@@ -351,7 +351,7 @@ fn a_batch_is_acknowledged_by_the_turn_that_takes_the_next() {
 }
 
 #[testkit::test]
-fn what_is_acknowledged_by_a_take_that_is_refused_is_acknowledged_all_the_same() {
+fn the_acknowledgements_of_a_refused_take_are_carried_out() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -364,7 +364,7 @@ fn what_is_acknowledged_by_a_take_that_is_refused_is_acknowledged_all_the_same()
 }
 
 #[testkit::test]
-fn a_job_of_another_queue_is_acknowledged_there() {
+fn a_job_of_another_queue_is_acknowledged_by_that_queue() {
     let time = Time::new();
     let (queue, other) = (time.queue(time.sim()), time.queue(time.sim()));
     for queue in [&queue, &other] {
@@ -429,7 +429,7 @@ fn awaited(
 }
 
 #[testkit::test]
-fn an_ack_that_can_wait_does_not_make_the_next_job_late() {
+fn ack_later_does_not_delay_the_next_job() {
     let time = Time::new();
     let queue = queue_on_a_slow_disk(&time);
     queue.push(job("done"), When::NOW).unwrap();
@@ -451,7 +451,7 @@ fn an_ack_that_can_wait_does_not_make_the_next_job_late() {
 }
 
 #[testkit::test]
-fn an_ack_is_held_back_for_a_while_at_most_however_many_jobs_fall_due() {
+fn ack_later_is_held_back_for_a_limited_time_however_many_jobs_fall_due() {
     let time = Time::new();
     let queue = queue_on_a_slow_disk(&time);
     queue.push(job("done"), When::NOW).unwrap();
@@ -476,7 +476,7 @@ fn an_ack_is_held_back_for_a_while_at_most_however_many_jobs_fall_due() {
 
 /// A second at first, doubled up to an hour, with up to a quarter of jitter.
 #[testkit::test]
-fn the_default_back_off_doubles_up_to_its_bound_and_is_scattered_by_a_quarter_at_most() {
+fn the_default_back_off_doubles_up_to_a_maximum_with_at_most_a_quarter_of_jitter() {
     const JOBS: u32 = 40;
     let time = Time::new();
     let builder = DurableQueue::<String, _>::builder("queue", time.sim());

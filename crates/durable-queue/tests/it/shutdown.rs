@@ -16,7 +16,7 @@ use testkit::Gate;
 use crate::support::{LONG, SECOND, Time, beside, job};
 
 #[testkit::test]
-fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
+fn a_shutdown_releases_claimed_jobs_that_have_not_started() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("ahead"), HORIZON).unwrap();
@@ -33,7 +33,7 @@ fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
 
 /// Before the pump ends, as soon as the store responds again.
 #[testkit::test]
-fn a_shutdown_gives_back_what_a_claim_holds_whose_answer_was_lost() {
+fn a_shutdown_releases_the_jobs_of_a_lost_claim() {
     let time = Time::new();
     let is_lost = AtomicBool::new(true);
     let store = SimStore::with_faults(time.store.clone(), move |call| match call {
@@ -55,7 +55,7 @@ fn a_shutdown_gives_back_what_a_claim_holds_whose_answer_was_lost() {
 
 /// The pump's own settles are carried out before it ends, too.
 #[testkit::test]
-fn a_shutdown_buries_what_a_claim_under_way_finds_to_be_spent() {
+fn a_shutdown_buries_a_job_without_attempts_that_a_claim_in_progress_returns() {
     let time = Time::new();
     let (is_slow, gate) = (Arc::new(AtomicBool::new(false)), Gate::new());
     let store = {
@@ -92,7 +92,7 @@ fn a_shutdown_buries_what_a_claim_under_way_finds_to_be_spent() {
 }
 
 #[testkit::test]
-fn a_shutdown_waits_for_what_handlers_have() {
+fn a_shutdown_waits_for_running_handlers() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -110,7 +110,7 @@ fn a_shutdown_waits_for_what_handlers_have() {
 }
 
 #[testkit::test]
-fn a_shutdown_does_not_wait_longer_than_it_is_told_to() {
+fn a_shutdown_waits_no_longer_than_its_timeout() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -134,7 +134,7 @@ fn a_shutdown_does_not_wait_longer_than_it_is_told_to() {
 }
 
 #[test]
-fn a_queue_that_never_took_anything_shuts_down_at_once() {
+fn a_queue_that_never_took_a_job_shuts_down_at_once() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     assert_eq!(queue.shutdown(Duration::ZERO), ShutDown::Finished);

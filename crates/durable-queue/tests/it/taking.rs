@@ -13,7 +13,7 @@ use testkit::{CountingWaker, block_on};
 use crate::support::{SECOND, Time, beside, job};
 
 #[testkit::test]
-fn a_job_is_handed_out_at_its_time_and_not_before() {
+fn a_job_is_handed_out_at_its_due_time_and_not_before() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("later"), SECOND * 10).unwrap();
@@ -32,7 +32,7 @@ fn a_job_is_handed_out_at_its_time_and_not_before() {
 }
 
 #[testkit::test]
-fn a_push_reaches_a_call_that_waits() {
+fn a_push_reaches_a_waiting_call() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let taker = beside(&queue, |queue| queue.take().unwrap().clone());
@@ -42,7 +42,7 @@ fn a_push_reaches_a_call_that_waits() {
 }
 
 #[testkit::test]
-fn an_earlier_push_overtakes_what_is_claimed_ahead() {
+fn an_earlier_push_overtakes_a_claim_ahead() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("ahead"), HORIZON).unwrap();
@@ -87,7 +87,7 @@ fn a_cancel_beats_a_claim_ahead() {
 }
 
 #[testkit::test]
-fn a_reset_to_an_earlier_time_reaches_a_call_that_waits() {
+fn a_reset_to_an_earlier_time_reaches_a_waiting_call() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let id = queue.push(job("moved"), SECOND * 60).unwrap();
@@ -98,7 +98,7 @@ fn a_reset_to_an_earlier_time_reaches_a_call_that_waits() {
 }
 
 #[testkit::test]
-fn a_key_is_merged_as_it_is_said() {
+fn a_key_is_merged_by_its_policy() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let push = |text, merge| {
@@ -117,7 +117,7 @@ fn a_key_is_merged_as_it_is_said() {
 }
 
 #[testkit::test]
-fn a_batch_takes_what_is_due_and_does_not_wait_for_more() {
+fn take_many_takes_due_jobs_and_does_not_wait_for_more() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let jobs = (0..5).map(|index| (index.to_string(), When::NOW)).collect();
@@ -169,7 +169,7 @@ fn a_future_is_woken_when_its_job_is_due() {
 }
 
 #[testkit::test]
-fn a_future_dropped_before_it_is_ready_gives_its_job_back() {
+fn a_future_dropped_before_it_is_ready_releases_its_job() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     {
@@ -195,7 +195,7 @@ fn a_future_dropped_before_it_is_ready_gives_its_job_back() {
 }
 
 #[test]
-fn a_process_that_only_pushes_asks_nothing_of_the_store() {
+fn a_process_that_only_pushes_makes_no_turns() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -220,7 +220,7 @@ fn a_paused_queue_hands_out_nothing_until_it_resumes() {
 }
 
 #[testkit::test]
-fn what_is_claimed_beyond_demand_is_no_more_than_the_prefetch() {
+fn claims_exceed_the_demand_by_at_most_the_prefetch() {
     let time = Time::new();
     let queue = time.builder(time.sim()).prefetch(2).build().unwrap();
     let jobs = (0..5).map(|index| (index.to_string(), When::NOW)).collect();
@@ -237,7 +237,7 @@ fn what_is_claimed_beyond_demand_is_no_more_than_the_prefetch() {
 
 /// However often it claims, and although there are more jobs.
 #[testkit::test]
-fn what_is_claimed_ahead_is_no_more_than_the_demand_and_the_prefetch() {
+fn claims_ahead_do_not_exceed_the_demand_and_the_prefetch() {
     let time = Time::new();
     let queue = time.builder(time.sim()).prefetch(2).build().unwrap();
     let when = When::After(HORIZON);
@@ -254,7 +254,7 @@ fn what_is_claimed_ahead_is_no_more_than_the_demand_and_the_prefetch() {
 
 /// Whatever makes a job due earlier: a push, a reset, the end of a pause.
 #[testkit::test]
-fn what_was_announced_to_none_is_found_by_the_safety_look_and_not_before() {
+fn an_unannounced_job_is_found_by_the_safety_look_and_not_before() {
     for lost in [Call::Enqueue, Call::Reset, Call::Pause] {
         let time = Time::new();
         let plan = move |call| {

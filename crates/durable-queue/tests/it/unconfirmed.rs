@@ -87,7 +87,7 @@ fn a_job_claimed_ahead_is_handed_out_before_the_store_has_answered() {
 }
 
 #[testkit::test]
-fn a_job_handed_out_without_asking_has_a_lease_from_then_on_and_an_attempt() {
+fn an_unconfirmed_job_has_a_lease_and_an_attempt_from_its_handout_on() {
     let world = World::new();
     let taken = world.handed_out();
     world.answer();
@@ -100,7 +100,7 @@ fn a_job_handed_out_without_asking_has_a_lease_from_then_on_and_an_attempt() {
 
 /// As after a suspension of the process: another process may have the job.
 #[testkit::test]
-fn a_job_whose_lease_has_ended_meanwhile_is_not_handed_out_without_asking() {
+fn a_job_whose_lease_has_expired_is_not_handed_out_without_confirmation() {
     let world = World::new();
     let World { time, queue, .. } = &world;
     queue.push(job("job"), HORIZON).unwrap();
@@ -131,7 +131,7 @@ fn with_confirmation_no_job_is_handed_out_before_the_store_has_answered() {
 }
 
 #[testkit::test]
-fn a_cancel_or_a_reset_or_a_merge_before_its_time_recalls_a_job_from_its_holder() {
+fn a_cancel_reset_or_merge_before_the_due_time_recalls_a_job() {
     for by in ["cancel", "reset", "merge"] {
         let world = World::new();
         let queue = &world.queue;
@@ -155,7 +155,7 @@ fn a_cancel_or_a_reset_or_a_merge_before_its_time_recalls_a_job_from_its_holder(
 }
 
 #[testkit::test]
-fn from_its_time_on_a_cancel_says_that_a_handler_has_the_job() {
+fn from_the_due_time_on_a_cancel_returns_taken() {
     let world = World::new();
     let taken = world.handed_out();
     assert_eq!(world.queue.cancel("key").unwrap(), Cancelled::Taken);
@@ -166,7 +166,7 @@ fn from_its_time_on_a_cancel_says_that_a_handler_has_the_job() {
 
 /// The merge reaches the store first: its value is not lost.
 #[testkit::test]
-fn a_merge_that_beats_the_start_leaves_the_handler_without_its_lease() {
+fn a_merge_before_the_start_takes_the_lease_from_the_handler() {
     let world = World::new();
     let taken = world.handed_out();
     let merged = world
@@ -183,7 +183,7 @@ fn a_merge_that_beats_the_start_leaves_the_handler_without_its_lease() {
 }
 
 #[testkit::test]
-fn a_pause_that_beats_the_start_has_the_job_come_again() {
+fn a_job_is_handed_out_again_if_a_pause_comes_before_its_start() {
     let world = World::new();
     let taken = world.handed_out();
     world.queue.pause(true).unwrap();
@@ -199,7 +199,7 @@ fn a_pause_that_beats_the_start_has_the_job_come_again() {
 
 /// At any point, with any response: the start is repeated until it is answered.
 #[testkit::test]
-fn a_start_whose_answer_is_lost_is_asked_for_again_and_counts_once() {
+fn a_start_whose_response_is_lost_is_repeated_and_counts_once() {
     for fault in [Fault::Before, Fault::After, Fault::Twice] {
         let time = Time::new();
         let next = Arc::new(Mutex::new(Fault::None));

@@ -60,7 +60,7 @@ fn an_urgent_job_overtakes_a_backlog_that_is_partly_in_memory() {
 }
 
 #[testkit::test]
-fn what_was_urgent_and_due_when_it_was_claimed_goes_first_in_memory() {
+fn jobs_claimed_as_urgent_and_due_start_first() {
     for confirm in [true, false] {
         let time = Time::new();
         let builder = time.builder(time.sim()).prefetch(10).confirm(confirm);
@@ -80,7 +80,7 @@ fn what_was_urgent_and_due_when_it_was_claimed_goes_first_in_memory() {
 
 /// It is neither handed out early, nor requested from the store repeatedly.
 #[testkit::test]
-fn an_urgent_job_that_is_claimed_ahead_waits_for_its_time_without_a_turn() {
+fn an_urgent_job_claimed_ahead_waits_without_turns() {
     const MICRO: Duration = Duration::from_micros(1);
     for confirm in [true, false] {
         let time = Time::new();
@@ -100,7 +100,7 @@ fn an_urgent_job_that_is_claimed_ahead_waits_for_its_time_without_a_turn() {
 
 /// Within the horizon urgency is ignored: the job that is due earlier comes first.
 #[testkit::test]
-fn an_urgent_job_overtakes_none_whose_time_comes_before_its_own() {
+fn an_urgent_job_does_not_overtake_a_job_that_is_due_before_it() {
     let time = Time::new();
     let queue = time.builder(time.sim()).prefetch(10).build().unwrap();
     queue.urgent().push(job("urgent"), HORIZON).unwrap();
@@ -112,7 +112,7 @@ fn an_urgent_job_overtakes_none_whose_time_comes_before_its_own() {
 }
 
 #[testkit::test]
-fn urgent_jobs_without_end_do_not_starve_the_others() {
+fn a_stream_of_urgent_jobs_does_not_starve_the_others() {
     const ROUNDS: usize = 5;
     let time = Time::new();
     let queue = time.queue(time.sim());
@@ -128,7 +128,7 @@ fn urgent_jobs_without_end_do_not_starve_the_others() {
 
 /// Only answered claims count.
 #[testkit::test]
-fn a_claim_by_time_that_fails_is_made_again() {
+fn a_failed_claim_by_time_is_repeated() {
     let time = Time::new();
     let fails = Arc::new(AtomicBool::new(false));
     let is_set = Arc::clone(&fails);
@@ -151,7 +151,7 @@ fn a_claim_by_time_that_fails_is_made_again() {
 
 /// Otherwise each push behaves as without urgency.
 #[test]
-fn all_ways_in_of_an_urgent_handle_are_urgent_and_no_others() {
+fn all_pushes_of_an_urgent_handle_are_urgent_and_no_others() {
     let folder = Folder::new();
     let store = SqliteStore::open(folder.file("jobs")).unwrap();
     let calm: DurableQueue<String, _> = DurableQueue::new("queue", store);
@@ -198,7 +198,7 @@ fn all_ways_in_of_an_urgent_handle_are_urgent_and_no_others() {
 }
 
 #[test]
-fn the_readme_says_how_many_claims_go_by_time() {
+fn the_readme_contains_the_share_of_claims_that_ignore_urgency() {
     let readme = include_str!("../../README.md");
     assert!(readme.contains("Every eighth claim of a process ignores urgency"));
 }

@@ -45,7 +45,7 @@ fn each_job_is_handled_and_acknowledged() {
 }
 
 #[testkit::test]
-fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
+fn a_failed_or_panicked_handler_is_retried_and_buried_with_its_error() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     let (tried, attempts) = channel();
@@ -73,7 +73,7 @@ fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
 }
 
 #[testkit::test]
-fn a_dead_letter_names_each_cause_of_a_handlers_error_once() {
+fn a_dead_letter_contains_each_cause_of_a_handlers_error_once() {
     #[derive(Debug)]
     struct Failed(&'static str, Option<Box<Failed>>);
 
@@ -111,7 +111,7 @@ fn a_dead_letter_names_each_cause_of_a_handlers_error_once() {
 
 /// Time stands still, so jobs that wait for their key are brought back by its holder.
 #[testkit::test]
-fn handlers_of_a_serial_key_run_one_after_the_other_and_others_beside_them() {
+fn handlers_of_a_serial_key_run_one_at_a_time_and_others_concurrently() {
     const KEYS: usize = 3;
     const ROUNDS: usize = 20;
     let time = Time::new();
@@ -157,7 +157,7 @@ fn handlers_of_a_serial_key_run_one_after_the_other_and_others_beside_them() {
 }
 
 #[testkit::test]
-fn a_shutdown_waits_for_the_handler_that_runs_and_starts_no_other() {
+fn a_shutdown_waits_for_the_running_handler_and_starts_no_other() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let gate = Gate::new();
@@ -179,7 +179,7 @@ fn a_shutdown_waits_for_the_handler_that_runs_and_starts_no_other() {
 }
 
 #[testkit::test]
-fn a_shutdown_in_the_midst_of_a_batch_gives_the_rest_of_it_back() {
+fn a_shutdown_during_a_batch_releases_the_rest_of_it() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let jobs = (0..5).map(|index| (index.to_string(), When::NOW)).collect();
@@ -207,7 +207,7 @@ fn a_shutdown_in_the_midst_of_a_batch_gives_the_rest_of_it_back() {
 
 /// All jobs are due, and handlers wait for the test.
 #[testkit::test]
-fn so_many_handlers_run_at_once_as_the_worker_may_have_and_never_one_more() {
+fn concurrency_is_reached_and_never_exceeded() {
     const MOST: usize = 3;
     const ROUNDS: usize = 20;
     for batch in [1, 4] {
@@ -268,7 +268,7 @@ fn held(queue: &DurableQueue<String, SimStore>) -> usize {
 }
 
 #[testkit::test]
-fn short_jobs_share_turns_though_no_batch_is_said() {
+fn short_jobs_share_turns_without_a_configured_batch() {
     const JOBS: usize = 2_000;
     for handlers in [1, 3] {
         let time = Time::new();
@@ -311,7 +311,7 @@ fn slow_jobs_are_claimed_one_at_a_time() {
 
 /// Jobs were short, so many were claimed; then one does not end.
 #[testkit::test]
-fn jobs_behind_one_that_turns_out_slow_are_given_back_to_other_processes() {
+fn jobs_behind_a_slow_one_are_released() {
     const SLOW: usize = 500;
     const JOBS: usize = 1_000;
     let time = Time::new();
@@ -354,7 +354,7 @@ fn jobs_behind_one_that_turns_out_slow_are_given_back_to_other_processes() {
 }
 
 #[testkit::test]
-fn large_jobs_are_claimed_few_at_a_time() {
+fn few_large_jobs_are_claimed_at_a_time() {
     const SIZE: usize = 300_000;
     let time = Time::new();
     let queue = queue_with_slow_turns(&time);

@@ -12,7 +12,7 @@ use super::{block_on, steal, world};
 
 /// The handler waits for the call, and the call wants a job of the handler's batch: neither waits for ever.
 #[testkit::model(preemptions = 2)]
-fn a_call_racing_a_worker_with_a_batch_gets_the_rest_of_it_or_waits_for_none() {
+fn a_call_racing_a_worker_with_a_batch_gets_the_rest_of_it_or_does_not_wait_for_it() {
     let world = world();
     world.push(1, When::NOW);
     world.push(2, When::NOW);
@@ -76,7 +76,7 @@ fn a_dropped_future_racing_its_job_loses_nothing() {
 /// Two calls of the store are in progress, and a third push waits in the queue: a leader sends it, or it
 /// becomes the leader.
 #[testkit::model(preemptions = 3)]
-fn pushes_that_meet_are_all_entered_and_each_has_its_own_answer() {
+fn combined_pushes_are_all_inserted_and_each_gets_its_own_result() {
     let world = world();
     let push = |name| world.beside(move |queue| queue.push(vec![name], LEASE).unwrap());
     let others = [push(1), push(2)];

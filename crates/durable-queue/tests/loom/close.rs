@@ -28,7 +28,7 @@ fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
 
 /// The pump runs as long as a job is held: the call must not wait for its end.
 #[testkit::model(preemptions = 3)]
-fn a_close_racing_a_call_ends_it_while_a_handler_is_at_work() {
+fn a_close_racing_a_call_ends_it_while_a_handler_runs() {
     let world = world();
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();

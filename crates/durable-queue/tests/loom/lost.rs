@@ -18,7 +18,7 @@ fn each_fault(name: &str, bound: Option<usize>, body: fn(Fault)) {
 
 /// The response to the claim is lost, and asking for its jobs fails as well.
 #[testkit::model(preemptions = 1, check = each_fault)]
-fn a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing(fault: Fault) {
+fn a_failed_recovery_of_a_claim_racing_a_push_loses_nothing(fault: Fault) {
     let [claim, asked] = [
         fails(Call::Turn, 0, Fault::After),
         fails(Call::HeldBy, 0, fault),
@@ -44,7 +44,7 @@ fn a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing(fault: Fault) {
 
 /// The response to the claim is lost: the pump finds its jobs by the token.
 #[testkit::model(preemptions = 2)]
-fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
+fn a_claim_whose_response_is_lost_racing_a_push_loses_nothing() {
     let turns = AtomicUsize::new(0);
     // Relaxed: only the pump makes turns.
     let plan = move |call| match call {
@@ -67,7 +67,7 @@ fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
 /// The response to the acknowledgement is lost, and the queue shuts down: the job is done, and the result is
 /// `Unknown`.
 #[testkit::model(preemptions = 2)]
-fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
+fn an_ack_whose_response_is_lost_racing_a_shutdown_is_not_stale() {
     let turns = AtomicUsize::new(0);
     let is_lost = Parker::new();
     let lost = is_lost.clone();

@@ -27,7 +27,7 @@ fn a_reset_racing_the_pumps_sleep_is_handed_out() {
 
 /// The pump knows that the queue is paused, and must be woken when it is resumed.
 #[testkit::model(preemptions = 3)]
-fn a_resumption_racing_the_pumps_sleep_is_not_slept_over() {
+fn a_resumption_racing_the_pumps_sleep_wakes_it() {
     let world = world();
     world.push(1, When::NOW);
     world.queue.pause(true).unwrap();

@@ -49,7 +49,7 @@ const CALLS: [Call; 8] = [
 
 /// Three processes, four takers, and two parties that push, cancel, reset, pause and redrive.
 #[testkit::test]
-fn programs_of_many_workers_on_a_store_that_fails_at_random_lose_and_double_nothing() {
+fn random_programs_on_a_store_that_fails_at_random_neither_lose_nor_duplicate_jobs() {
     const RUNS: usize = 40;
     let mut rng = Rng::from_env();
     for run in 0..RUNS {
@@ -130,7 +130,7 @@ fn fixed() -> Program {
 /// Two processes. The n-th call of each kind fails in each way, for each n. On a busy machine the pumps may
 /// make many more turns than necessary.
 #[testkit::test]
-fn a_call_of_any_kind_that_fails_at_any_point_and_in_any_way_loses_and_doubles_nothing() {
+fn a_failure_of_any_call_at_any_point_neither_loses_nor_duplicates_jobs() {
     for call in CALLS {
         let mut points = 0;
         for (index, fault) in FAULTS.into_iter().enumerate() {
