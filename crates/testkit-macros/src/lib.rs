@@ -3,6 +3,8 @@
 //! Not parsed with `syn`: a function's last token is its body, and the name follows `fn`. Tokens are
 //! handed on as they are, so that errors and lints point into the test.
 
+#![forbid(unsafe_code)]
+
 use proc_macro::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 
 /// `#[test]` under a watchdog: a test that has not ended after `testkit::LIMIT` aborts the process.

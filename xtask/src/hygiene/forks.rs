@@ -76,10 +76,10 @@ fn without_a_call(name: &str, cases: &BTreeSet<String>, lists: &[(&str, Calls)])
 }
 
 /// Calls with their results: two implementations of one trait may differ in these.
-type Calls = BTreeMap<String, BTreeSet<String>>;
+pub(super) type Calls = BTreeMap<String, BTreeSet<String>>;
 
 /// The calls of a crate's list.
-fn calls(name: &str, list: &str) -> Result<Calls> {
+pub(super) fn calls(name: &str, list: &str) -> Result<Calls> {
     let mut calls = Calls::new();
     for line in list.lines() {
         if let Some((call, result)) = call(name, line)? {

@@ -44,7 +44,7 @@
 //!
 //! A task's own error may be `anyhow::Error`, or boxed, too. Those types do not implement `Error`, so neither
 //! does a `MapError` of them. [`into_error`](crate::MapError::into_error) returns the task's own error, or a
-//! panic or refusal converted to its type. This applies to mappings, to `try_wait` of a group, and to
+//! panic or refusal converted to its type. This applies to mappings, to `wait_ok` of a group, and to
 //! `invoke_any`:
 //!
 //! ```
@@ -65,7 +65,7 @@
 //!
 //!     let group = pool.group();
 //!     group.spawn(|| size("Cargo.toml"))?;
-//!     group.try_wait().map_err(MapError::into_error)?;
+//!     group.wait_ok().map_err(MapError::into_error)?;
 //!
 //!     let mirrors = ["nowhere", "Cargo.toml"].map(|path| move || size(path));
 //!     pool.invoke_any(mirrors).map_err(MapError::into_error)?.context("there is a mirror")?;
@@ -99,7 +99,7 @@
 //! # Pitfalls
 //! - **A task's own `Result` is a value.** `submit` drops it. An error that matters goes through a
 //!   handle (`spawn`, then `join()??`), a group's
-//!   [`try_wait`](crate::TaskGroup::try_wait) (and [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure)), or [`try_map`](crate::PoolExt::try_map).
+//!   [`wait_ok`](crate::TaskGroup::wait_ok) (and [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure)), or [`try_map`](crate::PoolExt::try_map).
 //! - **A panic is an error at the join**, and without a handle a line on stderr, or your
 //!   [hook](super::panics).
 //! - **`Full` and `TimedOut` may pass, `Released` does not**: [`is_full`](crate::SubmitError::is_full)

@@ -71,7 +71,7 @@
 //! # testkit::block_on(async {
 //! let pool = Pool::builder().capacity(2).build()?;
 //! pool.submit_async(|| ()).await?;
-//! pool.release_async(None).await?; // Or with a deadline, by the pool's clock.
+//! pool.release_async().await?; // Or `release_timeout_async`.
 //! assert_eq!((pool.stats().completed, pool.running()), (1, 0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
@@ -135,7 +135,7 @@
 //! - A reboot between the two calls is not detected: `release_now` then closes the reopened pool and
 //!   removes its new tasks. A program that reboots its pool holds one mutex across the two calls and
 //!   across `reboot`.
-//! - In an async program, `release_async` with a deadline takes the place of `release_timeout`.
+//! - In an async program, `release_timeout_async` takes the place of `release_timeout`.
 //! - A `MultiPool`'s `release_timeout` reports an error for each pool: match on `WaitError::from(error)`.
 //! - A `ScheduledPool` uses `release`, then `wait_released_timeout`. Its `release_now` returns the schedules that
 //!   have not started.

@@ -24,7 +24,7 @@ fn a_future_for_rest_racing_the_last_task_is_woken() {
 fn a_future_for_the_end_racing_the_last_worker_is_woken() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
-    block_on(pool.release_async(None)).unwrap();
+    block_on(pool.release_async()).unwrap();
     assert_eq!((runs.count(), pool.running()), (1, 0));
     end(&pool);
 }

@@ -432,7 +432,7 @@ fn what_a_submitted_task_returns_is_dropped_as_a_part_of_it_and_an_err_is_no_err
     assert_eq!(drops.alive(), 0);
     assert!(group.next().is_none() && group.is_empty());
     group.spawn(|| Ok(())).expect("there is room");
-    assert!(group.try_wait().is_ok());
+    assert!(group.wait_ok().is_ok());
 }
 
 #[testkit::test]

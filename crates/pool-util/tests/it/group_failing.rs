@@ -33,14 +33,14 @@ fn a_tasks_own_error_cancels_the_rest_if_asked_and_is_what_the_wait_says() {
     }
     gate.open();
     assert!(matches!(
-        group.try_wait(),
+        group.wait_ok(),
         Err(MapError::Failed("the second"))
     ));
     assert_eq!(pool.stats().cancelled, 3);
     // And what comes later, at once.
     group.spawn(|| unreachable!("it is cancelled")).unwrap();
     assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
-    assert!(matches!(block_on(group.try_wait_async()), Ok(())));
+    assert!(matches!(block_on(group.wait_ok_async()), Ok(())));
 }
 
 /// However idle the workers are.
@@ -50,7 +50,7 @@ fn nothing_starts_that_is_handed_to_a_group_which_has_failed() {
     let pool = pool(2, TASKS);
     let group = pool.group().cancel_on_failure();
     group.spawn(|| Err("at once")).unwrap();
-    assert!(group.try_wait().is_err());
+    assert!(group.wait_ok().is_err());
     let (ran, drops) = (Arc::new(AtomicUsize::new(0)), DropCounter::new());
     let task = || {
         let (ran, captured) = (Arc::clone(&ran), drops.token());
@@ -88,7 +88,7 @@ fn a_tasks_own_error_is_a_value_if_nothing_else_is_asked() {
         group.spawn(move || result).unwrap();
     }
     assert!(matches!(
-        block_on(group.try_wait_async()),
+        block_on(group.wait_ok_async()),
         Err(MapError::Failed("first"))
     ));
 }
