@@ -363,7 +363,7 @@ fn call_waker(core: &Arc<Core>, next: Next<Task>, waker: Waker) -> Next<Task> {
     go_on(core, started)
 }
 
-/// Step W3: sleeps until notified of work or retired. Whoever does it has counted this worker as searching or leaving.
+/// Step W3: sleeps until notified of work or retired. The notifying section has counted this worker as searching or leaving.
 #[inline(never)]
 fn park(core: &Arc<Core>, cell: &Arc<WorkerCell>, rest: &Rest) -> WakeReason {
     let mut until = rest.since.and_then(|since| core.config.keep_until(since));

@@ -73,9 +73,11 @@ impl<J> Effects<J> {
     }
 
     pub(crate) fn drop_later(&mut self, entry: Arc<WaiterEntry<J>>) {
+        // The entry may own a task or a waker, whose drop must not run under the lock.
         self.others.push(UserCode::Drop(entry));
     }
 
+    /// Calls a closure that may run user code.
     pub(crate) fn call_later(&mut self, call: impl FnOnce() + Send + 'static) {
         self.others.push(UserCode::Call(Box::new(call)));
     }

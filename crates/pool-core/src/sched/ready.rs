@@ -74,7 +74,8 @@ pub(crate) trait OtherLevels<J>: Send {
     fn unpop(&mut self, normal: &mut TaskQueue<J>, job: J);
     /// See [`ReadyQueue::unpop_lowest`].
     fn unpop_lowest(&mut self, normal: &mut TaskQueue<J>, job: J);
-    /// Returns the queue to sweep, another one for each call.
+    /// Returns the queue to sweep.
+    // Another one for each call, so that a call under the lock takes no longer than in a pool without priorities.
     fn next_to_sweep<'a>(&'a mut self, normal: &'a mut TaskQueue<J>) -> &'a mut TaskQueue<J>;
     /// Moves the tasks of the inbox to the end.
     fn append(&mut self, inlet: &mut Inlet<J>);
@@ -431,6 +432,7 @@ impl<J> ReadyQueue<J> {
 
     /// See [`TaskQueue::give_back`].
     pub(crate) fn give_back(&mut self, block: Block<J>) {
+        // To the middle level whatever queue it is from, because blocks are all alike.
         self.normal.give_back(block);
     }
 

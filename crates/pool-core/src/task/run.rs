@@ -40,6 +40,7 @@ impl Outcome {
         match ran {
             Ok(()) => Self::Completed,
             Err(payload) => {
+                // Its drop is user code and may panic in turn, which must not unwind into the worker.
                 discard(payload);
                 Self::Panicked
             }
@@ -77,7 +78,7 @@ impl TaskResult {
         }
     }
 
-    /// Creates the result of a `ScheduledTask`, whose owner is told of the end by `resolve`.
+    /// Creates the result of a `ScheduledTask`, whose owner is notified of the end by `resolve`.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
         Self::with_resolver(outcome, resolve.map(Resolver::Scheduled))
     }
@@ -185,6 +186,7 @@ pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 pub struct TaskContext {
     /// The function of a typed pool.
     pub(crate) function: Option<Arc<dyn Any + Send + Sync>>,
+    // Shared, because the error of a panicked task may outlive the pool.
     pub(crate) name: Arc<str>,
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Number of panics of hooks. Relaxed, because no other memory is read because of it.
@@ -324,6 +326,7 @@ impl TaskContext {
             pool: &self.name,
             label,
         };
+        // Logged before the hook is called: a hook that blocks must not hold the message back.
         log_panic(&panic);
         if let Some(hook) = &self.panic_hook {
             // USER CODE: the panic hook, before the end of the task is counted. Part of the task; its own panic is counted.
@@ -402,6 +405,7 @@ impl Around for Hooked {
         };
         let end = TaskEnd {
             start,
+            // Zero if the clock panicked, because the hook must see the end of each task all the same.
             ran: since(began, context.now()).unwrap_or_default(),
             outcome,
         };
