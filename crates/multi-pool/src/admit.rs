@@ -4,9 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pool_core::internals::{
-    Admit, Awaited, Disposal, PoolHandle, RawHandle, TaskContext, WaitLimits,
-};
+use pool_core::internals::{Admit, Awaited, Core, Disposal, PoolHandle, RawHandle, WaitLimits};
 use pool_core::{Cancelled, Capacity, Clock, OnFull, Stats, SubmitError, Task, TuneError};
 
 use crate::error::MultiWaitError;
@@ -29,8 +27,8 @@ impl Admit for Shared {
     }
 
     #[inline]
-    fn context(&self) -> &TaskContext {
-        self.first().context()
+    fn core(&self) -> &Core {
+        self.first().core()
     }
 
     fn members(&self) -> &[PoolHandle] {

@@ -259,7 +259,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
                     match shared.core.context.record_of(None) {
                         None => shared.place_reserved(hash, key, Plain(task), permit),
                         Some(record) => {
-                            let work = Spawned(SpawnCell::detached(Task::closure(task), record));
+                            let work = Spawned(SpawnCell::detached(
+                                task,
+                                <F as crate::task::cell::Body>::name,
+                                record,
+                            ));
                             shared.place_reserved(hash, key, work, permit);
                         }
                     }
@@ -362,13 +366,15 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
             },
             Some(record) => match self.place(
                 key,
-                Spawned(SpawnCell::detached(Task::closure(task), record)),
+                Spawned(SpawnCell::detached(
+                    task,
+                    <F as crate::task::cell::Body>::name,
+                    record,
+                )),
                 on_full,
             ) {
                 Ok(()) => return Ok(()),
-                Err(refused) => {
-                    refused.map(|(key, work)| (key, work.0.take_back::<Task>().into_body()))
-                }
+                Err(refused) => refused.map(|(key, work)| (key, work.0.take_back())),
             },
         };
         Err(refused)

@@ -107,7 +107,7 @@ impl<R: Runner> Permit<R> {
         R: Accepts<T>,
     {
         let job = Task::closure(R::body_of(task));
-        let job = self.room.core.context.recorded(job);
+        let job = self.room.core.recorded(job);
         self.use_for(job);
     }
 

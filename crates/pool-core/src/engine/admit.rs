@@ -28,7 +28,6 @@ use crate::task::cell::SpawnCell;
 use crate::task::erased::{Task, fits};
 use crate::task::handle::{JoinHandle, PoolRef, RawHandle};
 use crate::task::options::{TaskOptions, TaskRecord, WaitLimits};
-use crate::task::run::TaskContext;
 
 /// The part of a handle of a pool, or of several, that [`Admit`] needs.
 pub trait AdmitHandle {
@@ -59,8 +58,8 @@ pub trait Admit: Send + Sync + Sized + 'static {
     /// Refuses a call before its task becomes a job. The refusal has been counted.
     fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError>;
 
-    /// Returns the context that tasks run in.
-    fn context(&self) -> &TaskContext;
+    /// Returns the pool whose context tasks are submitted in.
+    fn core(&self) -> &Core;
 
     /// Returns the members of a multi-pool.
     fn members(&self) -> &[PoolHandle] {
@@ -249,7 +248,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         if let Err(refused) = self.refuses_with(options.as_ref(), on_full) {
             return Err(refused.with_task(task));
         }
-        let record = self.context().record_of(options);
+        let record = self.core().context.record_of(options);
         let spawned = self.spawn_in_cell::<R, T>(task, record, on_full);
         spawned.map(JoinHandle::of)
     }
@@ -293,7 +292,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         let (mut job, mut cancelled) = (Task::closure(R::body_of(task)), None);
-        if let Some(record) = self.context().record_of(options) {
+        if let Some(record) = self.core().context.record_of(options) {
             cancelled = record.limits().cancelled();
             job = job.with_record(record);
         }
@@ -316,7 +315,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         // The handle exists before the wait, so that dropping the future after the job was accepted detaches the task.
-        let record = self.context().record_of(options);
+        let record = self.core().context.record_of(options);
         let cancelled = record
             .as_ref()
             .and_then(|record| record.limits().cancelled());
@@ -345,7 +344,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         self.refuses(on_full)?;
-        *job = job.take().map(|job| self.context().recorded(job));
+        *job = job.take().map(|job| self.core().recorded(job));
         self.admit_job(job, on_full, None).map(drop)
     }
 
@@ -358,7 +357,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         self.refuses_with(Some(&options), on_full)?;
-        let record = Box::new(TaskRecord::new(options, self.context()));
+        let record = Box::new(TaskRecord::new(options, &self.core().context));
         let limits = record.limits();
         *job = job.take().map(|job| job.with_record(record));
         self.admit_job(job, on_full, Some(&limits)).map(drop)
@@ -464,8 +463,8 @@ impl Admit for Core {
     }
 
     #[inline]
-    fn context(&self) -> &TaskContext {
-        &self.context
+    fn core(&self) -> &Core {
+        self
     }
 
     fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, Task>) {

@@ -32,7 +32,7 @@ use crate::stats::Stats;
 use crate::task::current::Compensate;
 use crate::task::erased::Task;
 use crate::task::handle::PoolRef;
-use crate::task::options::WaitLimits;
+use crate::task::options::{TaskRecord, WaitLimits};
 use crate::task::run::{Resolver, TaskContext};
 
 /// The shared state of a pool: it admits and runs tasks.
@@ -64,6 +64,8 @@ pub(crate) struct Installed {
     pub(crate) worker_state: Option<Arc<dyn WorkerState>>,
     /// Creates the queues of the priorities.
     pub(crate) levels: Option<fn() -> Box<dyn OtherLevels<Task>>>,
+    /// Adds a record to a submitted task, if each task has one.
+    pub(crate) add_record: Option<fn(Task, Box<TaskRecord>) -> Task>,
     /// Ends the pool as its last handle is dropped. Does not unwind.
     pub(crate) end: fn(&Arc<Core>),
     /// Starts the number of workers that a new pool has.
@@ -80,6 +82,7 @@ impl Installed {
     pub(crate) const fn new() -> Self {
         Self {
             levels: None,
+            add_record: None,
             worker_state: None,
             end: Core::drain,
             start_ahead: |_, _| Ok(()),
@@ -174,6 +177,14 @@ impl Core {
             self.count_refused();
         }
         refuses
+    }
+
+    /// Adds the record that a submitted task without options needs.
+    pub(crate) fn recorded(&self, job: Task) -> Task {
+        match (self.installed.add_record, self.context.recorder) {
+            (Some(add), Some(record)) => add(job, record(&self.context)),
+            _ => job,
+        }
     }
 
     /// Whether each task has a record.

@@ -24,8 +24,10 @@ use crate::face::pool::WorkerPool;
 use crate::sched::load::LoadStats;
 use crate::sister::pool_handle::PoolHandle;
 use crate::task::current::StopRequest;
+use crate::task::erased::Task;
 use crate::task::hook::TaskHook;
-use crate::task::run::{Around, Hooked, PanicHook, Recording, TaskContext, TaskPanic};
+use crate::task::options::{TaskOptions, TaskRecord};
+use crate::task::run::{Around, Hooked, PanicHook, Recorder, TaskContext, TaskPanic};
 
 /// Default idle time after which a worker ends.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -100,7 +102,7 @@ pub struct Builder<R> {
     installed: Installed,
     panic_hook: Option<Arc<PanicHook>>,
     task_hook: Option<Arc<dyn Around>>,
-    recording: Option<&'static Recording>,
+    recorder: Option<Recorder>,
     #[cfg(feature = "tracing")]
     carries_span: bool,
     thread_name: Option<Arc<ThreadName>>,
@@ -134,7 +136,7 @@ impl<R: Runner> Builder<R> {
             installed: Installed::new(),
             panic_hook: None,
             task_hook: None,
-            recording: None,
+            recorder: None,
             #[cfg(feature = "tracing")]
             carries_span: false,
             thread_name: None,
@@ -447,13 +449,18 @@ impl<R: Runner> Builder<R> {
         self
     }
 
+    fn record_all(&mut self) {
+        self.recorder = Some(|context| Box::new(TaskRecord::new(TaskOptions::default(), context)));
+        self.installed.add_record = Some(Task::with_record);
+    }
+
     /// Sets a hook around each task, called on the thread that runs the task: see [`TaskHook`].
     ///
     /// With a task hook each submitted task costs an allocation, as a spawned one does, to store
     /// the time of its submission.
     pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
         self.task_hook = Some(Arc::new(Hooked(Box::new(hook))));
-        self.recording = Some(Recording::ALL);
+        self.record_all();
         self
     }
 
@@ -464,7 +471,7 @@ impl<R: Runner> Builder<R> {
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;
         if carry {
-            self.recording = Some(Recording::ALL);
+            self.record_all();
         }
         self
     }
@@ -623,7 +630,7 @@ impl<R: Runner> Builder<R> {
             name: self.name.into(),
             panic_hook: self.panic_hook,
             task_hook: self.task_hook,
-            recording: self.recording,
+            recorder: self.recorder,
             #[cfg(feature = "tracing")]
             carries_span: self.carries_span,
             hook_panics: AtomicU64::new(0),

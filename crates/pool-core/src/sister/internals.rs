@@ -22,6 +22,7 @@
 //! | `scheduled-pool` | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`] | waking threads and futures after the lock is unlocked |
 
 pub use crate::engine::admit::{Admit, AdmitHandle, Admitted, Spawned};
+pub use crate::engine::core::Core;
 pub use crate::engine::life::Disposal;
 pub use crate::engine::wait::Awaited;
 pub use crate::engine::wait::Deadline;

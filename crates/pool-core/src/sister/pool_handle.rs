@@ -137,6 +137,14 @@ impl PoolHandle {
     }
 }
 
+impl PoolHandle {
+    /// Returns the pool.
+    #[doc(hidden)]
+    pub fn core(&self) -> &Core {
+        &self.0
+    }
+}
+
 /// Calls for a queue of pieces that a few of the pool's tasks drain.
 impl PoolHandle {
     /// The context that tasks run in: the pool's name, hooks and clock.

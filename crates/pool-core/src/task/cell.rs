@@ -37,7 +37,6 @@ use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::sched::spin::has_unparked_joiner;
 use crate::task::current::{Frame, Running};
-use crate::task::erased::Task;
 use crate::task::options::TaskRecord;
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::run::{Resolver, TaskContext, TaskResult, Unrun};
@@ -187,9 +186,12 @@ impl SpawnCell {
     }
 
     /// Creates the cell of a submitted task with a record. It has no handle.
-    pub(crate) fn detached(task: Task, record: Box<TaskRecord>) -> Arc<Self> {
-        let name = task.body_name();
-        let cell = Self::named(task, name, Some(record));
+    pub(crate) fn detached<B: Body>(
+        body: B,
+        type_name: fn() -> &'static str,
+        record: Box<TaskRecord>,
+    ) -> Arc<Self> {
+        let cell = Self::named(body, type_name, Some(record));
         cell.detach();
         cell
     }

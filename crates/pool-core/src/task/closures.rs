@@ -10,6 +10,7 @@ use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::erased::{Packed, Task, Work};
+use crate::task::options::TaskRecord;
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// A runner that calls closures: that of a [`Pool`](crate::Pool).
@@ -196,6 +197,33 @@ impl Work for Spawned {
 
     fn is_tombstone(&self) -> bool {
         self.0.is_tombstone()
+    }
+}
+
+impl Task {
+    /// Like [`release`](Self::release), and returns the body if it is a `B`.
+    pub(crate) fn release_body<B: Body>(self) -> (TaskResult, Option<B>) {
+        let other = match self.into_inner() {
+            Ok(body) => return (TaskResult::without_handle(Outcome::Released), Some(body)),
+            Err(other) => other,
+        };
+        let cell = match other.into_inner::<Spawned>() {
+            Ok(Spawned(cell)) => cell,
+            Err(other) => return (other.release(), None),
+        };
+        // The second one is a submitted task with a record.
+        let (mut body, mut plain) = (None::<B>, None::<Self>);
+        let result = cell.release(Some(&mut |content| {
+            content.take(&mut body);
+            content.take(&mut plain);
+        }));
+        (result, body.or_else(|| plain?.into_inner().ok()))
+    }
+
+    /// Stores the task with a record. It has no handle.
+    pub(crate) fn with_record(self, record: Box<TaskRecord>) -> Self {
+        let name = self.body_name();
+        Self::new(Spawned(SpawnCell::detached(self, name, record)))
     }
 }
 

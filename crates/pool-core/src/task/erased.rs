@@ -20,9 +20,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use crate::foreign::drop_quietly;
 use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
-use crate::task::cell::{Body, SpawnCell};
-use crate::task::closures::Spawned;
-use crate::task::options::TaskRecord;
+use crate::task::cell::Body;
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// Work that can become a [`Task`] and is not a plain closure.
@@ -172,30 +170,6 @@ impl Task {
                 unsafe { (work.release)(&raw mut task.space) }
             }
         }
-    }
-
-    /// Like [`release`](Self::release), and returns the body if it is a `B`.
-    pub(crate) fn release_body<B: Body>(self) -> (TaskResult, Option<B>) {
-        let other = match self.into_inner() {
-            Ok(body) => return (TaskResult::without_handle(Outcome::Released), Some(body)),
-            Err(other) => other,
-        };
-        let cell = match other.into_inner::<Spawned>() {
-            Ok(Spawned(cell)) => cell,
-            Err(other) => return (other.release(), None),
-        };
-        // The second one is a submitted task with a record.
-        let (mut body, mut plain) = (None::<B>, None::<Self>);
-        let result = cell.release(Some(&mut |content| {
-            content.take(&mut body);
-            content.take(&mut plain);
-        }));
-        (result, body.or_else(|| plain?.into_inner().ok()))
-    }
-
-    /// Stores the task with a record. It has no handle.
-    pub(crate) fn with_record(self, record: Box<TaskRecord>) -> Self {
-        Self::new(Spawned(SpawnCell::detached(self, record)))
     }
 
     /// Returns the body of a task that was refused.

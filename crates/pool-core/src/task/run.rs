@@ -15,7 +15,6 @@ use crate::foreign::{Payload, discard, guarded};
 use crate::sched::load::Outcome;
 use crate::task::cell::SpawnCell;
 use crate::task::current::StopRequest;
-use crate::task::erased::Task;
 use crate::task::hook::{Label, TaskEnd, TaskHook, TaskOutcome, TaskStart};
 use crate::task::options::{TaskOptions, TaskRecord};
 
@@ -193,7 +192,7 @@ pub struct TaskContext {
     pub(crate) hook_panics: AtomicU64,
     pub(crate) task_hook: Option<Arc<dyn Around>>,
     /// Set if each task has a record.
-    pub(crate) recording: Option<&'static Recording>,
+    pub(crate) recorder: Option<Recorder>,
     /// Whether the submitter's span is entered around its task.
     #[cfg(feature = "tracing")]
     pub(crate) carries_span: bool,
@@ -210,7 +209,7 @@ impl TaskContext {
             panic_hook: None,
             hook_panics: AtomicU64::new(0),
             task_hook: None,
-            recording: None,
+            recorder: None,
             #[cfg(feature = "tracing")]
             carries_span: false,
             clock: default_clock(),
@@ -226,7 +225,7 @@ impl TaskContext {
 
     /// Whether each submitted task needs a record, with or without options.
     pub(crate) fn records_all(&self) -> bool {
-        self.recording.is_some()
+        self.recorder.is_some()
     }
 
     /// Converts the panic of a task into the error that its handle returns.
@@ -425,35 +424,15 @@ impl Around for Hooked {
     }
 }
 
-/// Gives each task a record. A table, so that programs whose tasks have none do not contain this.
-pub(crate) struct Recording {
-    /// Creates the record of a task without options.
-    pub(crate) record: fn(&TaskContext) -> Box<TaskRecord>,
-    /// See [`Task::with_record`].
-    pub(crate) add: fn(Task, Box<TaskRecord>) -> Task,
-}
-
-impl Recording {
-    pub(crate) const ALL: &'static Self = &Self {
-        record: |context| Box::new(TaskRecord::new(TaskOptions::default(), context)),
-        add: Task::with_record,
-    };
-}
+/// Creates the record of a task without options. Installed, so that programs whose tasks have none do not contain it.
+pub(crate) type Recorder = fn(&TaskContext) -> Box<TaskRecord>;
 
 impl TaskContext {
     /// Creates the record of a task, if it needs one.
     pub(crate) fn record_of(&self, options: Option<TaskOptions>) -> Option<Box<TaskRecord>> {
         match options {
             Some(options) => Some(Box::new(TaskRecord::new(options, self))),
-            None => self.recording.map(|all| (all.record)(self)),
-        }
-    }
-
-    /// Adds the record that a task without options needs.
-    pub(crate) fn recorded(&self, task: Task) -> Task {
-        match self.recording {
-            None => task,
-            Some(all) => (all.add)(task, (all.record)(self)),
+            None => self.recorder.map(|record| record(self)),
         }
     }
 
