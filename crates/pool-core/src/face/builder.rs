@@ -456,7 +456,7 @@ impl<R: Runner> Builder<R> {
 
     /// Sets a hook around each task, called on the thread that runs the task: see [`TaskHook`].
     ///
-    /// With a task hook each submitted task costs an allocation, as a spawned one does, to store
+    /// With a task hook each submitted task costs two allocations, as a spawned one does, to store
     /// the time of its submission.
     pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
         self.task_hook = Some(Arc::new(Hooked(Box::new(hook))));
@@ -465,8 +465,8 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Runs each task, and each call of a mapping, inside the `tracing` span and subscriber that
-    /// were current when it was submitted or the mapping was made. A submitted task then costs an
-    /// allocation, as a spawned one does.
+    /// were current when it was submitted or the mapping was made. A submitted task then costs two
+    /// allocations, as a spawned one does.
     #[cfg(feature = "tracing")]
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;
