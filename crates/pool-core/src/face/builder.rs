@@ -73,13 +73,6 @@ pub const DEFAULT_NAME: &str = "pool";
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone)]
-#[cfg_attr(
-    feature = "tracing",
-    expect(
-        clippy::struct_excessive_bools,
-        reason = "each is a setting of its own"
-    )
-)]
 pub struct Builder<R> {
     /// The function of a typed pool.
     function: Option<Arc<dyn Any + Send + Sync>>,
