@@ -1,6 +1,5 @@
 //! The builder of pools.
 
-use std::any::Any;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -27,7 +26,9 @@ use crate::task::current::StopRequest;
 use crate::task::erased::Task;
 use crate::task::hook::TaskHook;
 use crate::task::options::{TaskOptions, TaskRecord};
-use crate::task::run::{Around, Hooked, PanicHook, Recorder, TaskContext, TaskPanic};
+use crate::task::run::{
+    Around, ErasedFunction, Hooked, PanicHook, Recorder, TaskContext, TaskPanic,
+};
 
 /// Default idle time after which a worker ends.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -75,7 +76,7 @@ pub const DEFAULT_NAME: &str = "pool";
 #[derive(Clone)]
 pub struct Builder<R> {
     /// The function of a typed pool.
-    function: Option<Arc<dyn Any + Send + Sync>>,
+    function: Option<ErasedFunction>,
     runs: PhantomData<fn() -> R>,
     name: String,
     capacity: Option<Capacity>,
@@ -107,7 +108,7 @@ pub struct Builder<R> {
 }
 
 impl<R: Runner> Builder<R> {
-    pub(crate) fn new(function: Option<Arc<dyn Any + Send + Sync>>) -> Self {
+    pub(crate) fn new(function: Option<ErasedFunction>) -> Self {
         Self {
             function,
             runs: PhantomData,
