@@ -13,7 +13,7 @@ use std::time::SystemTime;
 /// If it is missing or older. The message says how to build it.
 pub fn example(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a test knows its own program");
-    let profile = this.ancestors().nth(2).expect("it lies in PROFILE/deps");
+    let profile = this.ancestors().nth(2).expect("it is in PROFILE/deps");
     let program = profile.join("examples").join(name);
     let how = format!(
         "`cargo build --example {name}` makes it, and so does `cargo test` without `--test`"

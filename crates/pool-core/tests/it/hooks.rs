@@ -222,7 +222,7 @@ fn a_start_hook_may_wait_for_a_task_of_its_own_pool() {
 }
 
 #[testkit::test]
-fn one_task_starts_one_worker_however_long_its_start_hook_takes() {
+fn a_slow_start_hook_does_not_start_a_second_worker() {
     let hooked = Gate::new();
     let held = hooked.clone();
     let pool = Pool::builder().capacity(4).start_hook(move || held.wait());
