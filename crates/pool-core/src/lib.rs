@@ -57,7 +57,8 @@
 //! # Calls that wait
 //! A call that waits has four forms. A `_timeout` takes a [`Duration`](std::time::Duration) or an
 //! [`Instant`](std::time::Instant), by the pool's clock. An async call returns a future for any
-//! runtime. Multi-pools have the same calls.
+//! runtime. Where there is no such call, the table says what to use instead. Multi-pools have the
+//! same calls.
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|
@@ -69,7 +70,7 @@
 //! | [`keyed()`](WorkerPool::keyed)'s [`submit`](Keyed::submit), [`spawn`](Keyed::spawn) | [`try_submit`](Keyed::try_submit), [`try_spawn`](Keyed::try_spawn) | [`submit_timeout`](Keyed::submit_timeout), [`spawn_timeout`](Keyed::spawn_timeout) | [`submit_async`](Keyed::submit_async), [`spawn_async`](Keyed::spawn_async) |
 //! | [`wait_idle`](WorkerPool::wait_idle) | [`in_flight`](WorkerPool::in_flight) is 0 | [`wait_idle_timeout`](WorkerPool::wait_idle_timeout) | [`wait_idle_async`](WorkerPool::wait_idle_async) |
 //! | [`wait_released`](WorkerPool::wait_released) | [`is_released`](WorkerPool::is_released), and `running` and `ending` of [`stats`](WorkerPool::stats) are 0 | [`wait_released_timeout`](WorkerPool::wait_released_timeout) | [`wait_released_async`](WorkerPool::wait_released_async) |
-//! | `release`, then `wait_released` | [`release`](WorkerPool::release) | [`release_timeout`](WorkerPool::release_timeout) | [`release_async`](WorkerPool::release_async) |
+//! | [`release`](WorkerPool::release), then `wait_released` | `release` alone | [`release_timeout`](WorkerPool::release_timeout) | [`release_async`](WorkerPool::release_async), [`release_timeout_async`](WorkerPool::release_timeout_async) |
 //! | [`JoinHandle::join`] | [`try_join`](JoinHandle::try_join), [`is_finished`](JoinHandle::is_finished) | [`join_timeout`](JoinHandle::join_timeout) | the handle is a future |
 //! | [`CancelToken::wait`] | [`is_cancelled`](CancelToken::is_cancelled) | [`wait_timeout`](CancelToken::wait_timeout) | [`cancelled`](CancelToken::cancelled) |
 //!

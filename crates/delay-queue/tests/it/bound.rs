@@ -329,7 +329,7 @@ fn the_bound_holds_under_concurrent_pushes_and_takes() {
 }
 
 #[test]
-#[should_panic(expected = "polled after it was ready")]
+#[should_panic(expected = "polled after completion")]
 fn a_push_future_polled_after_completion_panics() {
     let (queue, _clock) = queue();
     let mut future = queue.push_async(1, NOW);

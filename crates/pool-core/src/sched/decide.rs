@@ -59,7 +59,7 @@ pub(crate) enum Admission {
     Full,
 }
 
-/// What the pool needs its workers for, as seen by a drain task at the end of a turn.
+/// The demand for workers, as seen by a drain task at the end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
     /// Nothing.
@@ -667,7 +667,7 @@ mod tests {
                     queued: first.queued + entered,
                     ..first
                 };
-                // It takes one of those that lay in the queue, or in the inbox if there were none.
+                // It takes a task that was in the queue, or in the inbox if the queue was empty.
                 if before.queued > 0 {
                     taken += 1;
                     let after = quick_steps(before).last().expect("one was taken");

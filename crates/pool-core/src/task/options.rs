@@ -71,7 +71,7 @@ impl WaitLimits {
 // The submitter's span and subscriber, entered around its task. Without the feature `tracing` everything here is empty.
 
 /// The span and subscriber that were current when a task was submitted, if its pool
-/// [carries](crate::Builder::carry_span) them.
+/// carries them (`Builder::carry_span`).
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct CarriedSpan {
     #[cfg(feature = "tracing")]

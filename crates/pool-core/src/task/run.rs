@@ -76,7 +76,7 @@ impl TaskResult {
         }
     }
 
-    /// Creates the result of a `ScheduledTask`, whose owner is told of the end by `resolve`.
+    /// Creates the result of a `ScheduledTask`, whose owner is notified of the end by `resolve`.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
         Self::with_resolver(outcome, resolve.map(Resolver::Scheduled))
     }

@@ -112,7 +112,8 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     };
     "WorkerPool::release_timeout" => it.full.release_timeout(SECOND) == STAYED;
     "WorkerPool::release_timeout" => it.full.release_timeout(it.later) == STAYED;
-    "WorkerPool::release_async" => ready(it.full.release_async(None)) == STAYED;
+    "WorkerPool::release_async" => ready(it.full.release_async()) == STAYED;
+    "WorkerPool::release_timeout_async" => ready(it.full.release_timeout_async(Duration::MAX)) == STAYED;
     "blocking" => blocking(|| 3) == 3;
     // The child can use a pool that it has built itself.
     "WorkerPool::wait_released" => {

@@ -95,8 +95,8 @@ const GROUPS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "TaskGroup::wait" => lost(it.group.wait());
     "TaskGroup::wait_timeout" => it.group.wait_timeout(it.later).is_ok_and(lost);
     "TaskGroup::wait_async" => lost(ready(it.group.wait_async()));
-    "TaskGroup::try_wait" => map_refused(it.group.try_wait());
-    "TaskGroup::try_wait_async" => map_refused(ready(it.group.try_wait_async()));
+    "TaskGroup::wait_ok" => map_refused(it.group.wait_ok());
+    "TaskGroup::wait_ok_async" => map_refused(ready(it.group.wait_ok_async()));
 };
 
 #[test]

@@ -432,7 +432,7 @@ fn the_value_of_a_submitted_task_is_dropped_and_an_err_is_no_error() {
     assert_eq!(drops.alive(), 0);
     assert!(group.next().is_none() && group.is_empty());
     group.spawn(|| Ok(())).expect("there is room");
-    assert!(group.try_wait().is_ok());
+    assert!(group.wait_ok().is_ok());
 }
 
 #[testkit::test]

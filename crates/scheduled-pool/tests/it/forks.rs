@@ -106,7 +106,8 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     // Nothing is left to release.
     "ScheduledPool::release" => !it.scheduled.release();
     "ScheduledPool::release_now" => it.scheduled.release_now().is_empty();
-    "ScheduledPool::release_async" => ready(it.scheduled.release_async(None)) == STAYED;
+    "ScheduledPool::release_async" => ready(it.scheduled.release_async()) == STAYED;
+    "ScheduledPool::release_timeout_async" => ready(it.scheduled.release_timeout_async(SECOND)) == STAYED;
 };
 
 #[test]
