@@ -299,7 +299,8 @@ fn a_stopping_worker_does_not_count_as_a_core_worker() {
     clock.wait_for_sleepers(2);
     clock.advance(Duration::from_secs(10));
     stopping.wait_for_arrivals(1);
-    until(|| clock.sleepers() == 0); // The other worker is a core worker, and sleeps without a time limit.
+    // The other worker is a core worker, and sleeps without a time limit.
+    until(|| clock.sleepers() == 0);
     assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
     assert_eq!((pool.running(), stopping.arrivals()), (2, 1));
     stopping.open();

@@ -687,7 +687,8 @@ fn a_cancelled_mapping_returns_ready_results_without_waiting_for_running_items()
     let canceller = results.canceller();
     let late = gate.clone();
     let cancelling = std::thread::spawn(move || {
-        late.wait_for_arrivals(1); // Items 0 and 1 have ended. Item 2 ends after the drop of the mapping.
+        // Items 0 and 1 have ended. Item 2 ends after the drop of the mapping.
+        late.wait_for_arrivals(1);
         canceller.cancel();
         canceller.cancel();
     });
