@@ -16,10 +16,10 @@ pub fn example(name: &str) -> PathBuf {
     let profile = this.ancestors().nth(2).expect("it is in PROFILE/deps");
     let program = profile.join("examples").join(name);
     let how = format!(
-        "`cargo build --example {name}` makes it, and so does `cargo test` without `--test`"
+        "`cargo build --example {name}` builds it, and so does `cargo test` without `--test`"
     );
     let Ok(built) = fs::metadata(&program).and_then(|metadata| metadata.modified()) else {
-        panic!("there is no {}; {how}", program.display());
+        panic!("{} is missing; {how}", program.display());
     };
     for source in sources(&program.with_extension("d")) {
         let changed = fs::metadata(&source).and_then(|metadata| metadata.modified());
