@@ -213,14 +213,14 @@ mod two {
 
     /// Guard of the first half.
     pub(crate) struct First<'a, A, B> {
-        first: Guard<'a, A>,
+        guard: Guard<'a, A>,
         second: &'a Lock<B>,
         held: Held,
     }
 
     /// Guard of the second half.
     pub(crate) struct Second<'a, A, B> {
-        second: Guard<'a, B>,
+        guard: Guard<'a, B>,
         of: PhantomData<&'a A>,
         _held: Held,
     }
@@ -243,7 +243,7 @@ mod two {
         #[inline]
         pub(crate) fn first(&self) -> First<'_, A, B> {
             First {
-                first: self.first.lock(),
+                guard: self.first.lock(),
                 second: &self.second,
                 held: Held::new(),
             }
@@ -252,7 +252,7 @@ mod two {
         #[inline]
         pub(crate) fn second(&self) -> Second<'_, A, B> {
             Second {
-                second: self.second.lock(),
+                guard: self.second.lock(),
                 of: PhantomData,
                 _held: Held::new(),
             }
@@ -265,7 +265,7 @@ mod two {
         #[inline]
         pub(crate) fn and_second(self) -> Both<'a, A, B> {
             Both {
-                first: self.first,
+                first: self.guard,
                 second: self.second.lock(),
                 _held: self.held,
             }
@@ -273,14 +273,14 @@ mod two {
 
         #[inline]
         pub(crate) fn half(&mut self) -> &mut A {
-            &mut self.first
+            &mut self.guard
         }
     }
 
     impl<A, B> Second<'_, A, B> {
         #[inline]
         pub(crate) fn half(&mut self) -> &mut B {
-            &mut self.second
+            &mut self.guard
         }
     }
 
