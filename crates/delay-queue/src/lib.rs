@@ -23,19 +23,18 @@
 //! ```
 //!
 //! # When not to use it
-//! - To run a task later: `scheduled-pool` does that over this heap.
-//! - To survive a restart: all entries are in memory.
-//! - For wall-clock times: time is monotonic, and does not jump when a clock is set.
+//! - To run a task later: use `scheduled-pool`.
+//! - If entries must survive a restart: use `durable-queue`.
+//! - For wall-clock times: time is monotonic, and does not follow changes of the system's clock.
 //!
 //! # Guarantees
-//! 1. No entry is early: a taken entry was due by the queue's clock. Times are never rounded down.
+//! 1. No entry is early: a taken entry is due by the queue's clock. Times are never rounded down.
 //! 2. Entries with equal times leave in the order of their pushes and resets.
-//! 3. An id finds its own entry or none, however old it is and whichever queue it belongs to.
-//! 4. No entry is lost: not by a consumer that times out, not by a future that is dropped before it
-//!    is ready, and not by closing, which returns the remaining entries.
-//! 5. At most one waiter is notified for each entry that falls due. An entry that the notified
-//!    waiter takes costs one wake-up; a notified future that is dropped passes its notification to
-//!    the next waiter.
+//! 3. An id matches its own entry or none, even if it is old or belongs to another queue.
+//! 4. No entry is lost if a consumer times out or a future is dropped before it is ready. Closing
+//!    returns the remaining entries or still delivers them.
+//! 5. At most one waiter is notified for each due entry. A notified future that is dropped passes
+//!    its notification to the next waiter.
 //!
 //! In a forked child each call that would wait returns `Forked` instead (`wait_idle`: `false`).
 //!
@@ -62,10 +61,9 @@
 //! | `async-io` | no | `AsyncIoClock`: futures are timed by async-io's own timer |
 //!
 //! # Origin
-//! In Java's `DelayQueue` one thread waits for the head while the others wait without a time-out,
-//! and every path passes that duty on. Here, a clock's alarm takes over where only futures wait.
-//! Entries with equal times keep their order as in Java's `ScheduledThreadPoolExecutor`. Indexed
-//! heaps whose ids contain a generation are common in timers.
+//! As in Java's `DelayQueue`, one thread waits for the head while the others wait without a
+//! time-out. If only futures wait, an alarm of the clock replaces that thread. Entries with equal
+//! times keep their order, as in Java's `ScheduledThreadPoolExecutor`.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 

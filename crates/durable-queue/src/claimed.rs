@@ -346,7 +346,7 @@ impl Drop for Guard {
         }
         #[allow(
             clippy::disallowed_methods,
-            reason = "which drop it is no model decides"
+            reason = "models do not decide which drop it is"
         )]
         let is_panic = std::thread::panicking();
         if is_panic {

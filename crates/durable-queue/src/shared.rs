@@ -1,4 +1,4 @@
-//! What the handles of a queue and its pump share.
+//! State shared by a queue's handles and its pump.
 
 use std::sync::Arc;
 
@@ -18,6 +18,6 @@ pub(crate) struct Shared<S> {
     pub(crate) policy: Arc<Policy>,
     pub(crate) config: Config,
     pub(crate) pushes: Combiner,
-    /// The pump, once it is started.
+    /// The pump's thread, once started.
     pub(crate) pump: Mutex<Option<JoinHandle>>,
 }

@@ -147,7 +147,7 @@ impl WorkerPool<Closures> {
 }
 
 impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
-    /// As [`WorkerPool::keyed`], with a custom hasher.
+    /// Like [`WorkerPool::keyed`], with a custom hasher.
     pub fn with_hasher(pool: &WorkerPool<Closures>, hasher: S) -> Self {
         Self {
             pool: pool.clone(),
@@ -181,12 +181,12 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         Self { shared, ..self }
     }
 
-    /// The pool that runs the tasks.
+    /// Returns the pool that runs the tasks.
     pub fn pool(&self) -> &WorkerPool<Closures> {
         &self.pool
     }
 
-    /// Number of keys with an unfinished task.
+    /// Returns the number of keys with an unfinished task.
     pub fn keys(&self) -> usize {
         self.shared
             .shards
@@ -195,8 +195,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
             .sum()
     }
 
-    /// Hands over a task without a handle, to run after earlier tasks of its key. Waits while the
-    /// pool is full, as [`WorkerPool::submit`] does.
+    /// Submits a task, which starts after the earlier tasks of its key. Waits while the pool is full, as
+    /// [`WorkerPool::submit`] does.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.
@@ -208,7 +208,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.submit_with(key, task, self.pool.on_full())
     }
 
-    /// As [`submit`](Self::submit), but refuses at a full pool.
+    /// Like [`submit`](Self::submit), but refuses at a full pool.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.
@@ -220,7 +220,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.submit_with(key, task, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most for a timeout or until a deadline.
+    /// Like [`submit`](Self::submit), but waits for at most a duration, or until an instant.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.
@@ -270,8 +270,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         }
     }
 
-    /// Hands over a task, to run after earlier tasks of its key, and returns a handle to its value.
-    /// Waits as [`submit`](Self::submit) does.
+    /// Submits a task, which starts after the earlier tasks of its key, and returns a handle to its
+    /// value. Waits as [`submit`](Self::submit) does.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -292,7 +292,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.spawn_with(key, task, self.pool.on_full())
     }
 
-    /// As [`spawn`](Self::spawn), but refuses at a full pool.
+    /// Like [`spawn`](Self::spawn), but refuses at a full pool.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.
@@ -304,7 +304,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher> Keyed<K, S> {
         self.spawn_with(key, task, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most for a timeout or until a deadline.
+    /// Like [`spawn`](Self::spawn), but waits for at most a duration, or until an instant.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.

@@ -7,14 +7,14 @@
 //! or it is refused and returns the task in the error. Workers start on demand, park when there is
 //! no work, and end after the keep-alive. The pool has no service threads.
 //!
-//! Mapping iterators, scopes for borrowing tasks, task groups and first success are in `pool-util`,
-//! as an extension trait; its documentation lists their costs.
+//! The extension trait of `pool-util` adds maps over iterators, scopes for borrowing tasks, and task
+//! groups.
 //!
 //! # When not to use it
-//! - Data-parallel computation: rayon splits and balances it.
-//! - Input and output of an async runtime: a task holds a thread while it waits.
-//! - Millions of tasks of less than a microsecond: each costs two short sections of a lock. Put
-//!   several into one.
+//! - For data-parallel computation: rayon splits and balances it.
+//! - For asynchronous I/O: a task holds a thread while it waits. Use an async runtime.
+//! - For millions of tasks of less than a microsecond: each takes a lock twice. Combine several into
+//!   one.
 //!
 //! # Example
 //! ```

@@ -1,8 +1,5 @@
-//! Parallel maps, scoped tasks, task groups and first success for the pools of [`pool_core`] and
-//! `multi_pool`, as one extension trait: [`PoolExt`].
-//!
-//! The pool itself bounds and runs single tasks. This crate contains the calls that are built on that,
-//! so programs that do not use them need not compile them.
+//! Parallel maps, scoped tasks and task groups for the pools of [`pool_core`] and `multi_pool`, as an
+//! extension trait: [`PoolExt`].
 //!
 //! ```
 //! use pool_core::Pool;
@@ -29,9 +26,9 @@
 //!
 //! # Calls that wait
 //! A `_timeout` takes a [`Duration`](std::time::Duration) or an [`Instant`](std::time::Instant), by
-//! the pool's clock. An async call returns a future for any runtime. Where there is no such call,
-//! the table says what to use instead. The `try_` in `try_map` and `try_for_each` is that of
-//! [`Iterator::try_for_each`]: their closures may fail.
+//! the pool's clock. An async call returns a future for any runtime. Where a form does not exist, the
+//! table names an alternative. The `try_` in `try_map` and `try_for_each` is that of [`Iterator::try_for_each`]:
+//! their closures may fail.
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|

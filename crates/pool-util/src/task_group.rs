@@ -79,7 +79,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         }
     }
 
-    /// Makes the first task that panics or is cancelled [cancel](Self::cancel) the group.
+    /// [Cancels](Self::cancel) the group when the first task panics or is cancelled.
     ///
     /// Tasks added later are cancelled at once, and the pool does not count them. An `Err` returned by a
     /// task does not cancel the group: see [`cancel_on_failure`](Self::cancel_on_failure).
@@ -115,7 +115,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// let soon = Instant::now() + Duration::from_millis(1);
     /// let group = pool.group().cancel_at(soon);
     /// group.spawn(|| while !current().is_cancelled() { std::thread::yield_now() })?;
-    /// // It was asked to stop, and did; or it had not started.
+    /// // The task was asked to stop, or had not started.
     /// assert!(matches!(group.wait(), Ok(()) | Err(JoinError::Cancelled)));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
@@ -200,8 +200,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     ///
     /// The task's return value is dropped on the worker as a part of the task, even if it is an `Err`: use
     /// [`spawn`](Self::spawn) for tasks that may fail. [`next`](Self::next) does not return a task that
-    /// completes, and the group keeps nothing of it. A panic and a cancellation are errors of the group, as
-    /// for spawned tasks.
+    /// completes, and the group stores no outcome for it. A panic and a cancellation are errors of the
+    /// group, as for spawned tasks.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -409,7 +409,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Ok(next.map(shared::Ended::take))
     }
 
-    /// Blocks until all tasks have ended, including those added meanwhile.
+    /// Blocks until all tasks have ended, including tasks that are added during the wait.
     ///
     /// Drops their values on the calling thread. A value that is an `Err` is dropped as well; use
     /// [`wait_ok`](TaskGroup::wait_ok) to get it.

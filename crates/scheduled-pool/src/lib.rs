@@ -28,8 +28,7 @@
 //! ```
 //!
 //! # When not to use it
-//! - For calendars ("every Monday at nine"): due times are monotonic and do not follow changes of the wall
-//!   clock.
+//! - For calendars ("every Monday at nine"): due times are monotonic. Use `durable-queue` with cron patterns.
 //! - For values that become due, rather than tasks: use `delay-queue`.
 //! - For schedules that survive a restart: all state is in memory. Use `durable-queue`.
 //!
@@ -86,7 +85,7 @@
 //! # When another handle releases the pool
 //! A release of the pool also releases the scheduled pool. The releasing thread ends the schedules that
 //! are pending or wait for room with [`Released`](pool_core::JoinError::Released). Tasks that the pool has
-//! accepted still run, except a task that the timer is handing over at that moment. A reboot of the pool
+//! accepted still run, except a task that the timer is submitting at that moment. A reboot of the pool
 //! does not reopen the scheduled pool: build another one. The old scheduled pool neither releases the
 //! rebooted pool nor waits for its end.
 //!

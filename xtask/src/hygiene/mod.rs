@@ -1,6 +1,7 @@
-//! `cargo xtask hygiene`: the rules of this repository that no compiler checks, and the figures of its size.
+//! `cargo xtask hygiene`: the rules of this repository that no compiler checks, and statistics of
+//! its size.
 //!
-//! What the rules are about is in `xtask/hygiene.toml`.
+//! `xtask/hygiene.toml` has the subjects of the rules.
 
 mod circles;
 mod figures;
@@ -21,7 +22,7 @@ use crate::workspace::Workspace;
 use crate::{cmutants, deps};
 
 const CONFIG: &str = "xtask/hygiene.toml";
-/// A longer file may hold more than one idea.
+/// A longer file may contain more than one idea.
 const MANY_LINES: usize = 900;
 
 #[derive(Debug, Deserialize)]
@@ -35,7 +36,8 @@ struct Config {
     waits: waits::Waits,
 }
 
-/// Checks all rules and names every offence. Prints the figures; `build` adds those that need a program.
+/// Checks all rules and prints every offence and the statistics. `build` adds those for which
+/// programs must be built.
 pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     let config: Config = toml::from_str(&workspace.read(CONFIG)?).context(CONFIG)?;
     let mut offences = sources(workspace)?;
@@ -57,7 +59,7 @@ pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     }
     ensure!(
         offences.is_empty(),
-        "{} offences against hygiene",
+        "{} violations of hygiene rules",
         offences.len()
     );
     println!("hygiene: clean");

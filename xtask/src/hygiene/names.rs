@@ -1,4 +1,5 @@
-//! The rule for public names: each one at the root of a crate occurs in the crate's README or in the guide.
+//! The rule for public names: each item at the root of a crate occurs in the crate's README or in
+//! the guide.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +9,10 @@ use crate::packages;
 use crate::workspace::Workspace;
 
 const GUIDE: &str = "crates/anthill/src/guide";
-/// For the other crates.
+/// For use by the other crates only.
 const HIDDEN: &str = "internals";
 
-/// Names the offences.
+/// Returns the offences.
 pub(super) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut guide = String::new();
     for path in workspace.files(GUIDE)? {

@@ -214,6 +214,7 @@ mod two {
     /// Guard of the first half.
     pub(crate) struct First<'a, A, B> {
         guard: Guard<'a, A>,
+        // Reachable only through the first lock's guard, so that nobody can take the two in the wrong order.
         second: &'a Lock<B>,
         held: Held,
     }
@@ -221,6 +222,8 @@ mod two {
     /// Guard of the second half.
     pub(crate) struct Second<'a, A, B> {
         guard: Guard<'a, B>,
+        // Named, because the model's guard of one lock around both halves has both types, and callers must compile
+        // with either.
         of: PhantomData<&'a A>,
         _held: Held,
     }

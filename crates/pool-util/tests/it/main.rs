@@ -1,4 +1,4 @@
-//! Behaviour of mapping, scopes and groups, on threads and a clock moved by hand.
+//! Tests of mappings, scopes and groups on real threads, with a manual clock.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,

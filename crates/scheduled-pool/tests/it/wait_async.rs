@@ -13,7 +13,7 @@ fn poll<F: Future>(future: std::pin::Pin<&mut F>, waker: &Waker) -> Poll<F::Outp
 }
 
 #[testkit::test]
-fn a_release_as_a_future_is_ready_once_every_schedule_and_the_pool_have_ended() {
+fn release_async_is_ready_once_every_schedule_and_the_pool_have_ended() {
     let rig = Rig::new(1);
     let last = rig.scheduled.spawn_after(secs(5), || 7).unwrap();
     let mut waits = pin!(rig.scheduled.wait_released_async());
@@ -32,7 +32,7 @@ fn a_release_as_a_future_is_ready_once_every_schedule_and_the_pool_have_ended() 
 }
 
 #[testkit::test]
-fn a_release_as_a_future_ends_at_its_deadline_though_a_schedule_is_pending() {
+fn release_async_ends_at_its_deadline_while_a_schedule_is_pending() {
     let rig = Rig::new(1);
     let later = rig.scheduled.spawn_after(secs(5), || ()).unwrap();
     let waker = CountingWaker::new();
@@ -47,7 +47,7 @@ fn a_release_as_a_future_ends_at_its_deadline_though_a_schedule_is_pending() {
 }
 
 #[testkit::test]
-fn a_future_for_the_end_that_is_dropped_takes_no_wake_up_from_others() {
+fn a_dropped_wait_released_async_steals_no_wake_up() {
     let rig = Rig::new(1);
     let last = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
     let kept = CountingWaker::new();
