@@ -17,6 +17,8 @@ pub(super) struct Mention {
     except: Vec<String>,
     /// Each of these contains each of the names, in upper or lower case.
     files: Vec<String>,
+    /// A text that occurs in the tests of each folder.
+    in_tests: Option<String>,
 }
 
 /// Names the files that lack a name.
@@ -28,6 +30,13 @@ pub(super) fn check(workspace: &Workspace, mentions: &[Mention]) -> Result<Vec<S
             None => folders(workspace, &mention.of)?,
         };
         names.retain(|name| !mention.except.contains(name));
+        for (name, text) in names.iter().zip(mention.in_tests.iter().cycle()) {
+            let tests = mention.of.replace('*', name) + "/tests";
+            let mut files = workspace.files(&tests)?.into_iter();
+            if !files.any(|file| workspace.read(file).is_ok_and(|it| it.contains(text))) {
+                offences.push(format!("{tests}: no `{text}`"));
+            }
+        }
         for file in &mention.files {
             let text = workspace.read(file)?.to_lowercase();
             let missing = names
