@@ -19,6 +19,8 @@ pub(super) struct Mention {
     except: Vec<String>,
     /// Files that must contain each of the names, in any case.
     files: Vec<String>,
+    /// A text that occurs in the tests of each folder.
+    in_tests: Option<String>,
 }
 
 /// Returns the files that lack a name.
@@ -30,6 +32,13 @@ pub(super) fn check(workspace: &Workspace, mentions: &[Mention]) -> Result<Vec<S
             None => folders(workspace, &mention.of)?,
         };
         names.retain(|name| !mention.except.contains(name));
+        for (name, text) in names.iter().zip(mention.in_tests.iter().cycle()) {
+            let tests = mention.of.replace('*', name) + "/tests";
+            let mut files = workspace.files(&tests)?.into_iter();
+            if !files.any(|file| workspace.read(file).is_ok_and(|it| it.contains(text))) {
+                offences.push(format!("{tests}: no `{text}`"));
+            }
+        }
         for file in &mention.files {
             let text = workspace.read(file)?.to_lowercase();
             let missing = names

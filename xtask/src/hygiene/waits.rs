@@ -24,7 +24,9 @@ pub(super) struct Waits {
 pub(super) fn check(workspace: &Workspace, waits: &Waits) -> Result<Vec<String>> {
     let mut offences = Vec::new();
     for name in packages::libraries(workspace)? {
-        let list = workspace.read(format!("docs/api/{name}.txt"))?;
+        let Ok(list) = workspace.read(format!("docs/api/{name}.txt")) else {
+            continue; // `names` reports it.
+        };
         let calls = calls(&name, &list)?.into_keys().collect();
         let page = workspace.read(format!("crates/{name}/src/lib.rs"))?;
         let found = waits.compare(&calls, &page);
