@@ -9,8 +9,8 @@ use std::{error, fmt, io};
 
 use sync_shim::Mutex;
 
+use crate::cancel::CancelToken;
 use crate::foreign::Payload;
-use crate::task::cancel::CancelToken;
 
 /// Error of a submit: the task was not accepted. It is returned, not run.
 ///

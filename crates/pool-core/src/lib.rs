@@ -134,27 +134,88 @@
 
 // Dependencies point downwards: `face` > `engine` > `permit` > `task` > `sched`. `sister` is the
 // interface for the other crates of this workspace.
-mod capacity;
-mod clock;
+mod cancel;
 mod config;
-mod engine;
 mod error;
-mod face;
 mod keyed;
 mod permit;
-mod sched;
-mod sister;
 mod stats;
-mod task;
+
+/// The public interface: pool handles, the builder, and the calls that submit, spawn and wait.
+mod face {
+    pub(crate) mod batch;
+    pub(crate) mod builder;
+    pub(crate) mod pool;
+    pub(crate) mod pool_kinds;
+    pub(crate) mod reserve;
+    mod submit;
+    pub(crate) mod task_builder;
+    pub(crate) mod traits;
+}
+
+/// The engine of a pool: admission, workers, their start and end. Each call runs a section of the scheduler, then
+/// its deferred effects with no lock held.
+mod engine {
+    pub(crate) mod admit;
+    pub(crate) mod core;
+    pub(crate) mod life;
+    pub(crate) mod runner;
+    pub(crate) mod wait;
+    pub(crate) mod worker;
+    pub(crate) mod worker_state;
+}
+
+/// Tasks: how a task is stored in the queue, runs, and passes its value to a handle.
+///
+/// Nothing here knows a pool or decides where and when a task runs. Most of the crate's `unsafe` code is here;
+/// `UNSAFE.md` lists it with the user code that runs while an invariant is suspended.
+mod task {
+    pub(crate) mod cell;
+    pub(crate) mod closures;
+    pub(crate) mod current;
+    pub(crate) mod erased;
+    pub(crate) mod func;
+    pub(crate) mod handle;
+    pub(crate) mod hook;
+    pub(crate) mod options;
+    pub(crate) mod promise;
+    pub(crate) mod run;
+}
+
+/// The scheduler: it assigns tasks to workers, queues submitters and decides which thread to wake.
+///
+/// [`decide`] holds the decisions as pure functions, [`state`] applies them in sections under the lock, and
+/// [`effects`] carries out what a section deferred. The scheduler starts no thread and runs no task.
+mod sched {
+    pub(crate) mod decide;
+    pub(crate) mod effects;
+    pub(crate) mod event;
+    pub(crate) mod load;
+    pub(crate) mod lock;
+    pub(crate) mod queue;
+    pub(crate) mod ready;
+    pub(crate) mod shared;
+    pub(crate) mod spin;
+    pub(crate) mod state;
+    pub(crate) mod waiters;
+    pub(crate) mod workers;
+}
+
+/// Interface for the other crates of this workspace, in addition to the public one.
+mod sister {
+    pub(crate) mod group;
+    pub mod internals;
+    pub(crate) mod pool_handle;
+}
 
 use sync_shim::foreign;
 
 pub use sister::internals;
 
-pub use capacity::{Capacity, QueueDepth};
-pub use config::{DropPolicy, OnFull, WithinWorker};
-pub use engine::blocking::blocking;
-pub use engine::runner::Runner;
+pub use cancel::{CancelOnDrop, CancelToken, Cancelled};
+pub use config::{Capacity, DiscardedTask, DropPolicy, OnFull, QueueDepth, WithinWorker};
+pub use engine::life::blocking;
+pub use engine::runner::{Accepts, Runner};
 pub use error::{BuildError, JoinError, Panicked, SubmitError, TuneError, WaitError};
 pub use face::batch::BatchError;
 pub use face::builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
@@ -170,11 +231,8 @@ pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
 pub use sync_shim::{Clock, ManualClock, Timeout};
-pub use task::accept::Accepts;
-pub use task::cancel::{CancelOnDrop, CancelToken, Cancelled};
 pub use task::closures::Closures;
 pub use task::current::{Current, current};
-pub use task::discarded::DiscardedTask;
 pub use task::erased::Task;
 pub use task::func::{Func, FuncJob};
 pub use task::handle::JoinHandle;

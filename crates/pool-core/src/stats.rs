@@ -1,6 +1,6 @@
 //! Public snapshot of a pool's figures.
 
-use crate::capacity::Capacity;
+use crate::config::Capacity;
 use crate::sched::state::State;
 
 /// Snapshot of a pool's figures at one instant.

@@ -260,7 +260,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     fn record(&self) -> Option<Arc<Recorded>> {
         let pool = self.queue.pool();
         let records = pool.records_all();
-        records.then(|| Recorded::new(TaskOptions::default(), pool))
+        records.then(|| Recorded::new(TaskOptions::default(), pool.context()))
     }
 
     /// Maps an iterator on the pool's workers, like [`PoolExt::map`]: lazily, in the order of the items,

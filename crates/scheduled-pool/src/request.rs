@@ -115,7 +115,7 @@ impl<'p> Request<'p> {
             First::After(delay) => core.after(delay),
             First::At(when) => core.epoch.nanos(when),
         };
-        let recorded = Recorded::of_scheduled(self.options, pool);
+        let recorded = Recorded::of_scheduled(self.options, pool.context());
         match core.schedule(due, plan, recorded, body) {
             Ok(schedule) => Ok(ScheduledHandle::new(schedule, pool.clone(), core.epoch)),
             Err((reason, body)) => Err(reason.with(into_task(body))),

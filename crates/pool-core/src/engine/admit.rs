@@ -12,24 +12,20 @@ use std::time::Instant;
 
 use sync_shim::Clock;
 
-use crate::capacity::Capacity;
-use crate::config::OnFull;
+use crate::cancel::{CancelToken, Cancelled};
+use crate::config::{Capacity, OnFull};
 use crate::engine::core::Core;
-use crate::engine::runner::Runner;
-use crate::engine::submit_future::SubmitFuture;
-use crate::engine::wait::{Awaited, WaitFuture};
+use crate::engine::runner::{Accepts, Runner};
+use crate::engine::wait::{Awaited, SubmitFuture, WaitFuture};
 use crate::error::{SubmitError, TuneError, WaitError};
-use crate::permit::reserve::RoomFuture;
+use crate::permit::RoomFuture;
 use crate::sched::queue::Chunk;
 use crate::sched::shared::Place;
 use crate::sister::pool_handle::PoolHandle;
 use crate::stats::Stats;
-use crate::task::accept::Accepts;
-use crate::task::cancel::{CancelToken, Cancelled};
+use crate::task::erased::fits;
 use crate::task::handle::{JoinHandle, PoolRef, RawHandle};
-use crate::task::options::{TaskOptions, WaitLimits};
-use crate::task::pack::fits;
-use crate::task::record::TaskRecord;
+use crate::task::options::{TaskOptions, TaskRecord, WaitLimits};
 
 /// The part of a handle of a pool, or of several, that [`Admit`] needs.
 pub trait AdmitHandle {

@@ -13,27 +13,25 @@ use sync_shim::thread::{
 };
 use sync_shim::{Clock, Parker, Process, ThreadParker};
 
+use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
-use crate::engine::discard::Discards;
+use crate::engine::life::Discards;
 use crate::engine::runner::Runner;
 use crate::engine::worker;
 use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::sched::decide::{Admission, Caller, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
-use crate::sched::exits::Gone;
-use crate::sched::idle::WorkerCell;
-use crate::sched::load::LoadStats;
+use crate::sched::load::{LoadStats, Outcome, StripedCounter};
 use crate::sched::ready::Levels;
 use crate::sched::shared::{Place, Shared};
 use crate::sched::state::State;
-use crate::sched::striped::StripedCounter;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
+use crate::sched::workers::{Gone, WorkerCell};
 use crate::stats::Stats;
-use crate::task::cancel::CancelToken;
 use crate::task::handle::PoolRef;
 use crate::task::options::WaitLimits;
-use crate::task::run::{Outcome, Resolver, TaskContext};
+use crate::task::run::{Resolver, TaskContext};
 
 /// The shared state of a pool: it admits and runs tasks.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]

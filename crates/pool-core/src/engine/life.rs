@@ -5,16 +5,19 @@ use std::time::Instant;
 
 use sync_shim::thread::JoinHandle;
 
-use crate::capacity::Capacity;
+use crate::config::{Capacity, DiscardedTask};
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
+use crate::sched::load::Outcome;
 use crate::sched::state::State;
+use crate::task::current::{self, Compensate};
 use crate::task::handle::PoolRef;
-use crate::task::run::{Outcome, Unrun};
+use crate::task::run::{TaskResult, Unrun};
+use std::panic::resume_unwind;
 
 /// State of a pool that is about to end.
 enum End {
@@ -265,6 +268,178 @@ impl<R: Runner> Core<R> {
         }
         Ok(())
     }
+}
+
+// Discards tasks for which a full pool has no room.
+//
+// The call's [`OnFull`](crate::OnFull) and `sched/decide.rs` say when.
+//
+// # Invariant
+// A discarded task has been accepted. The section that found the pool full removes it and claims it from its handle.
+// It is unfinished until the hook was called and its captures are dropped, with no lock held; then it is counted and
+// its handle resolved.
+
+/// Tasks that a section removed in order to discard them.
+pub(crate) struct Discards<J> {
+    task: J,
+    /// Tombstones that preceded the task in the queue.
+    tombstones: Vec<J>,
+}
+
+impl<R: Runner> Core<R> {
+    /// Queues the job in place of the oldest discardable task. Discards the job itself if there is none.
+    pub(crate) fn replace_oldest(
+        &self,
+        state: &mut State<R::Job>,
+        job: R::Job,
+    ) -> Discards<R::Job> {
+        let (oldest, tombstones) = state
+            .take_oldest(&|job| self.runner.name_of(job).is_some(), &|job| {
+                self.runner.seize(job, Unrun::Discarded)
+            });
+        match oldest {
+            Some(task) => {
+                state.replace(job);
+                Discards { task, tombstones }
+            }
+            // The tombstones have left the queue in any case, so they must be dropped with the new task.
+            None => Discards {
+                tombstones,
+                ..self.discard_newest(state, job)
+            },
+        }
+    }
+
+    /// Accepts the job and discards it.
+    pub(crate) fn discard_newest(
+        &self,
+        state: &mut State<R::Job>,
+        task: R::Job,
+    ) -> Discards<R::Job> {
+        // Nobody else can have claimed it: its handle does not exist before the call returns. The claim tells `release` why.
+        self.runner.seize(&task, Unrun::Discarded);
+        state.begin_disposal();
+        Discards {
+            task,
+            tombstones: Vec::new(),
+        }
+    }
+
+    /// Ends the removed tasks, with no lock held.
+    pub(crate) fn discard(self: &Arc<Self>, discards: Discards<R::Job>) {
+        let Discards { task, tombstones } = discards;
+        // Nested, because a hook or a destructor that submits to its own full pool discards again. Without the
+        // nesting limit that could go on until the stack overflows.
+        let mut task = Some((task, tombstones));
+        let mut result = None;
+        self.nested(&mut || {
+            let (task, tombstones) = task.take().expect("it is discarded once");
+            result = self.end_discarded(task, tombstones).resolve;
+            Outcome::Discarded
+        });
+        self.section(|state, effects| {
+            state.disposed(Outcome::Discarded, effects);
+            state.end_disposal();
+        });
+        // After the section that counts it: a caller who sees the handle resolved finds it in the figures.
+        if let Some(handle) = result {
+            handle.resolve();
+        }
+    }
+
+    /// Calls the hook, then drops the task's captures.
+    fn end_discarded(&self, task: R::Job, tombstones: Vec<R::Job>) -> TaskResult {
+        if let Some(hook) = &self.config.discard_hook {
+            let discarded = DiscardedTask {
+                pool: &self.context.name,
+                task: self.runner.name_of(&task).unwrap_or_default(),
+                name: self.runner.given_name_of(&task),
+            };
+            // USER CODE: the discard hook, on the discarding thread. The task is unfinished until it returns, so its waits for
+            // the pool return `WouldDeadlock`.
+            self.context.call_hook(|| hook(&discarded));
+        }
+        drop_quietly(tombstones); // They may be the last references to their tasks, whose drop must not unwind.
+        let (result, item) = self.runner.release(task);
+        drop_quietly(item);
+        result
+    }
+}
+
+// Declared blocking: a task that blocks lets the pool have another worker meanwhile.
+//
+// The pool behaves as if its capacity were one higher, up to `max_compensation`. The sections are those of a change
+// of the capacity (`sched/state.rs`, steps B1 and B2 of `PROTOCOL.md`). When the task continues any excess
+// worker may end, not only the additional one.
+
+impl<R: Runner> Compensate for Core<R> {
+    fn begin_blocking(self: Arc<Self>) -> bool {
+        let begins = self.section(State::begin_blocking);
+        drop_quietly(self); // Perhaps the last reference, at the end of a thread, where a panic must not escape.
+        begins
+    }
+
+    fn end_blocking(self: Arc<Self>) {
+        self.section(State::end_blocking);
+        drop_quietly(self); // As above.
+    }
+}
+
+/// Runs `block`, a closure that waits for a long time: for a disk, a server, a channel, or another task that is queued
+/// behind this one. In a task of a pool with [`max_compensation`](crate::Builder::max_compensation), the pool may have
+/// one more worker, and one more accepted task, meanwhile.
+///
+/// The pool behaves as if its capacity were raised by one and lowered again afterwards. A waiting submitter may get the
+/// room, and a worker may be started for a queued task. When `block` returns, an idle excess worker ends at once;
+/// otherwise the first excess worker ends after its task.
+///
+/// `blocking` only runs `block` on a thread that is not a worker, in a pool without `max_compensation` (the default),
+/// inside another `blocking`, and while `max_compensation` other tasks are blocking. The reported capacity and `free`
+/// do not change.
+///
+/// ```
+/// use pool_core::Pool;
+/// use std::sync::mpsc;
+///
+/// let pool = Pool::builder().capacity(1).max_compensation(1).build()?;
+/// let (sender, receiver) = mpsc::channel();
+/// let waits = pool.spawn(move || pool_core::blocking(|| receiver.recv()))?;
+/// pool.submit(move || sender.send(7))?; // The only worker waits for it.
+/// assert_eq!(waits.join()??, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # When not to use it
+/// For waits of microseconds, because a thread may be started for each of them. If all tasks block all the time, raise
+/// the [capacity](crate::Builder::capacity) instead.
+///
+/// # Panics
+/// Resumes a panic of `block`, after the additional worker has been given back.
+///
+/// # Cost
+/// Two sections of the pool's lock. Their effects run in this call: wakers of futures that got the room, and the gate
+/// of a thread that is started.
+///
+/// Modelled on Java's `ForkJoinPool.managedBlock`.
+#[doc(alias = "managedBlock")]
+#[doc(alias = "ManagedBlocker")]
+#[doc(alias = "block_in_place")]
+pub fn blocking<T>(block: impl FnOnce() -> T) -> T {
+    let Some(worker) = current::worker() else {
+        return block();
+    };
+    let Some(pool) = worker.start_blocking() else {
+        return block();
+    };
+    if !Arc::clone(&pool).begin_blocking() {
+        worker.stop_blocking();
+        drop_quietly(pool); // As in `begin_blocking`: a panic must not escape before `block` has run.
+        return block();
+    }
+    let result = guarded(block);
+    pool.end_blocking();
+    worker.stop_blocking();
+    result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 #[cfg(all(test, not(anthill_loom)))]

@@ -14,12 +14,11 @@ use sync_shim::Timeout;
 
 use crate::config::OnFull;
 use crate::engine::admit::{Admit, AdmitHandle};
-use crate::engine::runner::Runner;
+use crate::engine::runner::{Accepts, Runner};
 use crate::error::SubmitError;
 use crate::face::pool::WorkerPool;
 use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::sched::queue::{Chunk, TaskQueue};
-use crate::task::accept::Accepts;
 
 /// Size of the first chunk, if the iterator's size hint allows. It doubles up to [`LARGEST_CHUNK`],
 /// so that the first tasks start soon and the queue takes whole blocks of the others. In a model

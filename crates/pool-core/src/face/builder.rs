@@ -8,10 +8,9 @@ use std::time::Duration;
 use sync_shim::atomic::AtomicU64;
 use sync_shim::{Clock, unique_id};
 
-use crate::capacity::{Capacity, QueueDepth, UNLIMITED};
-use crate::clock::default_clock;
 use crate::config::{
-    Config, DropPolicy, Hook, OnFull, ThreadGate, ThreadName, WithinWorker, WorkerState, WorkerWrap,
+    Capacity, Config, DiscardHook, DiscardedTask, DropPolicy, Hook, OnFull, QueueDepth, ThreadGate,
+    ThreadName, UNLIMITED, WithinWorker, WorkerState, WorkerWrap, default_clock,
 };
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
@@ -20,7 +19,6 @@ use crate::face::pool::WorkerPool;
 use crate::sched::load::LoadStats;
 use crate::sister::pool_handle::PoolHandle;
 use crate::task::current::StopRequest;
-use crate::task::discarded::{DiscardHook, DiscardedTask};
 use crate::task::hook::TaskHook;
 use crate::task::run::{PanicHook, TaskContext, TaskPanic};
 

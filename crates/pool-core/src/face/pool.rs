@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use sync_shim::Timeout;
 
-use crate::capacity::Capacity;
-use crate::config::OnFull;
+use crate::config::{Capacity, OnFull};
 use crate::engine::admit::{Admit, AdmitHandle};
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;

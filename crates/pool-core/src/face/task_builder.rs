@@ -4,7 +4,7 @@
 //! options.
 //!
 //! An option is a field of [`TaskOptions`] and a setter of [`TaskBuilder`]. Its effect on the accepted
-//! task is in [`TaskRecord`](crate::task::record::TaskRecord). The host decides how a task is accepted: a
+//! task is in [`TaskRecord`](crate::task::options::TaskRecord). The host decides how a task is accepted: a
 //! host implements [`SpawnWithOptions`] and [`SubmitWithOptions`], or takes the builder apart
 //! ([`TaskBuilder::into_parts`]).
 
@@ -16,14 +16,13 @@ use std::time::Instant;
 
 use sync_shim::Timeout;
 
+use crate::cancel::CancelToken;
 use crate::config::OnFull;
 use crate::engine::admit::{Admit, AdmitHandle};
-use crate::engine::runner::Runner;
+use crate::engine::runner::{Accepts, Runner};
 use crate::error::SubmitError;
 use crate::face::pool::WorkerPool;
 use crate::sched::ready::Priority;
-use crate::task::accept::Accepts;
-use crate::task::cancel::CancelToken;
 use crate::task::handle::JoinHandle;
 use crate::task::options::TaskOptions;
 

@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 
 use sync_shim::Timeout;
 
-use crate::capacity::Capacity;
-use crate::config::OnFull;
+use crate::config::{Capacity, OnFull};
 use crate::engine::admit::{Admit, AdmitHandle, Spawned};
-use crate::engine::runner::Runner;
+use crate::engine::runner::{Accepts, Runner};
 use crate::engine::wait::Awaited;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::face::pool::WorkerPool;
@@ -27,7 +26,6 @@ use crate::face::reserve::ReserveFuture;
 use crate::foreign::drop_quietly;
 use crate::permit::Permit;
 use crate::stats::Stats;
-use crate::task::accept::Accepts;
 
 /// A boxed future.
 pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -7,10 +7,11 @@ use sync_shim::{Clock, Process};
 
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
+use crate::sched::load::Outcome;
 use crate::task::cell::SpawnCell;
 use crate::task::closures::{Closures, Spawned};
 use crate::task::handle::{PoolRef, RawHandle};
-use crate::task::run::{Outcome, TaskContext};
+use crate::task::run::TaskContext;
 
 /// Returns the job of a cell, and its handle.
 pub(super) fn promise(core: &Arc<Core<Closures>>, cell: Arc<SpawnCell>) -> (Spawned, RawHandle) {

@@ -1,7 +1,7 @@
 //! A lane's turn: a task of the pool that runs the lane's tasks in order. With a limit above one, a
 //! lane has several turns.
 //!
-//! `keyed.rs` opens lanes; `sched/state/permits.rs` accounts for their room.
+//! `keyed.rs` opens lanes; `sched/state.rs` accounts for their room.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -14,9 +14,10 @@ use crate::foreign::{drop_quietly, wake};
 use crate::keyed::Shared;
 use crate::keyed::lanes::{LaneId, Lanes};
 use crate::sched::effects::Effects;
+use crate::sched::load::Outcome;
 use crate::sched::state::{Next, State};
 use crate::task::erased::{Task, Work};
-use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
+use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// Number of tasks that a turn runs before it yields to other queued tasks. One in models, so that
 /// a turn yields while tasks wait in its lane.

@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 
 use sync_shim::waiter::{Waiter, WakeList};
 
+use crate::cancel::CancelToken;
 use crate::foreign::{discard, drop_quietly, guarded};
 use crate::sched::event::Events;
-use crate::sched::idle::WorkerCell;
 use crate::sched::waiters::WaiterEntry;
-use crate::task::cancel::CancelToken;
+use crate::sched::workers::WorkerCell;
 
 /// Collected under the pool's lock and carried out after it, in this order: thread wake-ups
 /// ([`wake_threads`](Effects::wake_threads)), a thread start, user code

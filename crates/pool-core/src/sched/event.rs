@@ -15,7 +15,7 @@ use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Clock, Mutex, Parker, ThreadParker};
 
 use crate::foreign::drop_quietly;
-use crate::sched::ticket_list::TicketList;
+use crate::sched::waiters::TicketList;
 
 /// One waiter's one-shot event, as seen by the sections that set it.
 // The parker of a thread is not enough: it may hold the token of another wait.

@@ -6,9 +6,11 @@
 //! counted under the inbox's lock and ended tasks under the state's, so neither counter has two writers at a time.
 
 use crossbeam_utils::CachePadded;
-use sync_shim::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use sync_shim::thread::thread_number;
 
-use crate::capacity::{Capacity, QueueDepth, UNLIMITED, limit};
+use crate::config::{Capacity, QueueDepth, UNLIMITED, limit};
 
 /// Load figures of one pool.
 ///
@@ -109,5 +111,109 @@ impl LoadStats {
     /// Maximum number of accepted tasks beyond the capacity.
     pub fn queue_depth(&self) -> QueueDepth {
         QueueDepth::from_bound(self.depth)
+    }
+}
+
+/// Outcome of an accepted task, as counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It returned.
+    Completed,
+    /// It panicked.
+    Panicked,
+    /// It was cancelled by its handle before it started, or by a token.
+    Cancelled,
+    /// It was not started in time.
+    Expired,
+    /// It was removed unstarted by a `release_now`.
+    Released,
+    /// It was discarded by a full pool.
+    Discarded,
+    /// Its handle removed it from the queue, freed its room, and counts it.
+    Withdrawn,
+    /// It was counted before, and its room was passed on to the next task of its key.
+    PassedOn,
+}
+
+/// Monotonic counters. Changed under the pool's lock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) submitted: u64,
+    pub(crate) completed: u64,
+    pub(crate) panicked: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) expired: u64,
+    pub(crate) released: u64,
+    pub(crate) discarded: u64,
+    pub(crate) refused: u64,
+    pub(crate) started: u64,
+    pub(crate) retired: u64,
+    pub(crate) start_failures: u64,
+    pub(crate) peak_live: usize,
+}
+
+impl Counts {
+    pub(crate) fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Completed => self.completed += 1,
+            Outcome::Panicked => self.panicked += 1,
+            Outcome::Cancelled => self.cancelled += 1,
+            Outcome::Expired => self.expired += 1,
+            Outcome::Released => self.released += 1,
+            Outcome::Discarded => self.discarded += 1,
+            // Counted before, by the section that withdrew or passed on the task; otherwise it would count twice.
+            Outcome::Withdrawn | Outcome::PassedOn => {}
+        }
+    }
+}
+
+// A counter that many threads increment and that is rarely read.
+//
+// On one cache line the threads would take it from each other with each addition. So each thread uses one of a
+// few lines (a striped counter, like Java's `LongAdder`). Threads that share a line lose speed, not counts.
+//
+// The sum is not a snapshot, so no decision may depend on it.
+
+/// Number of cache lines. One in a model, since the sum cannot tell the difference.
+const LINES: usize = if cfg!(anthill_loom) { 1 } else { 8 };
+
+pub(crate) struct StripedCounter([CachePadded<AtomicU64>; LINES]);
+
+impl StripedCounter {
+    pub(crate) fn new() -> Self {
+        Self(std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))))
+    }
+
+    #[inline]
+    #[cfg_attr(
+        anthill_loom,
+        expect(clippy::modulo_one, reason = "one line in a model")
+    )]
+    pub(crate) fn add_one(&self) {
+        // Relaxed: no other memory is read because of the count.
+        self.0[thread_number() % LINES].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn sum(&self) -> u64 {
+        // Line by line, so the sum belongs to no instant. It never misses an addition that the caller knows of.
+        self.0.iter().map(|line| line.load(Relaxed)).sum()
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod striped_tests {
+    use super::*;
+
+    #[testkit::test]
+    fn threads_on_all_lines_lose_no_count() {
+        let counter = StripedCounter::new();
+        std::thread::scope(|scope| {
+            for _ in 0..4 * LINES {
+                scope.spawn(|| (0..1000).for_each(|_| counter.add_one()));
+            }
+        });
+        assert_eq!(counter.sum(), 4 * LINES as u64 * 1000);
+        let used = counter.0.iter().filter(|line| line.load(Relaxed) > 0);
+        assert!(used.count() > 1);
     }
 }

@@ -31,12 +31,11 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::sched::load::LoadStats;
+use crate::sched::load::{LoadStats, Outcome};
 use crate::sched::lock::{Both, First, Pair, Second};
 use crate::sched::queue::TaskQueue;
 use crate::sched::ready::Inlet;
 use crate::sched::state::State;
-use crate::task::run::Outcome;
 
 pub(crate) struct Shared<J> {
     halves: Pair<State<J>, Inbox<J>>,

@@ -26,21 +26,16 @@ use std::time::Instant;
 
 use sync_shim::thread::thread_number;
 
-use crate::capacity::{Capacity, UNLIMITED};
-use crate::config::Config;
+use crate::config::{Capacity, Config, UNLIMITED};
 use crate::error::{Closed, Reason, TuneError};
-use crate::sched::counts::Counts;
 use crate::sched::decide::{Admission, Demand, MOST_NOTIFIED, Notify, View, Without};
 use crate::sched::effects::{Effects, ReleaseListener};
 use crate::sched::event::Events;
-use crate::sched::exits::Ending;
-use crate::sched::idle::{IdleSet, WorkerCell};
-use crate::sched::load::LoadStats;
+use crate::sched::load::{Counts, LoadStats, Outcome};
 use crate::sched::queue::{Block, TaskQueue};
 use crate::sched::ready::{Inlet, Levels, ReadyQueue};
-use crate::sched::slots::Slots;
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
-use crate::task::run::Outcome;
+use crate::sched::workers::{Ending, IdleSet, Slots, WorkerCell};
 
 /// Number of tombstones that are left for the workers to pop, however short the queue is.
 // A sweep costs a walk over a block, so a few must pile up before it pays. In a model the number is 1, so that
@@ -801,10 +796,401 @@ impl<J> State<J> {
     }
 }
 
-mod blocking;
 mod keys;
-mod pause;
-mod permits;
 mod staff;
+
+// Sections that pause and resume a pool. `decide.rs` decides what a paused pool does.
+//
+// # Invariants
+// 1. Between the section that pauses and the one that resumes, no task leaves the queue to be started. A task
+//    that a worker had taken before may still start.
+// 2. A released pool is not paused: its accepted tasks are run, or dropped by a `release_now`.
+// 3. While tasks are queued some worker is live, paused or not. Additional workers may expire.
+
+impl<J> State<J> {
+    /// Pauses the pool. Returns `false` if it was paused already, or has been released.
+    pub(crate) fn pause(&mut self) -> bool {
+        let pauses = self.open && !self.paused;
+        self.paused |= pauses;
+        pauses
+    }
+
+    /// Resumes the pool and notifies workers as for a burst of tasks. Returns `false` if it was not paused.
+    pub(crate) fn resume(&mut self, effects: &mut Effects<J>) -> bool {
+        let was_paused = std::mem::replace(&mut self.paused, false);
+        if was_paused {
+            // Each call wakes at most one worker.
+            for _ in 0..self.queued().min(MOST_NOTIFIED) {
+                self.notify_workers(effects);
+            }
+            // While the pool was paused a worker may have been kept for the queue, which would now be one too many.
+            self.time_core_workers(effects);
+        }
+        was_paused
+    }
+}
+
+// Sections of declared blocking: for each blocked worker the pool may have an additional one, up to a limit.
+//
+// All decisions are made with the raised capacity (`State::workers`).
+//
+// # Invariants
+// 1. `compensating` is the number of workers between B1 and B2 that were let in. It is at most
+//    `max_compensation`.
+// 2. A section that lowers it retires an idle excess worker. An excess worker that is busy or being started
+//    retires itself, as after a change of the capacity.
+
+impl<J> State<J> {
+    /// Step B1: a worker is about to block, so another one may take its place. Returns `false` if the limit of
+    /// compensating workers is reached.
+    pub(crate) fn begin_blocking(&mut self, effects: &mut Effects<J>) -> bool {
+        if self.compensating >= self.max_compensation {
+            return false;
+        }
+        self.compensating += 1;
+        self.show_size();
+        // Room grows with the number of workers, so a waiting submitter may be admitted.
+        self.admit_heads(effects);
+        // Queued tasks may be what the blocked one waits for, so they must not wait for the next submit.
+        self.notify_workers(effects);
+        true
+    }
+
+    /// Step B2: the worker no longer blocks.
+    pub(crate) fn end_blocking(&mut self, effects: &mut Effects<J>) {
+        self.compensating -= 1;
+        // After the count: the excess exists only by the lower number.
+        self.retire_excess(effects);
+        self.show_size();
+    }
+
+    /// Maximum number of workers at this moment.
+    #[inline]
+    pub(crate) fn workers(&self) -> usize {
+        self.capacity.saturating_add(self.compensating)
+    }
+}
+
+// Sections that reserve, use and return the room of permits.
+//
+// A waiting permit request is an ordinary entry of the wait queue (`state.rs`), and admission treats it like a
+// task (`decide.rs`).
+//
+// # Invariants
+// 1. A permit holds room until it is used or returned. A used permit's room passes to its task.
+// 2. While a permit is out some worker is live, also in a released pool. So a permit's task is pushed like any
+//    other one and never has to start a thread.
+
+impl<J> State<J> {
+    /// Step P1: gives free room to a permit.
+    pub(crate) fn reserve(&mut self) {
+        debug_assert!(self.live > 0, "a permit is given where a worker lives");
+        self.reserved += 1;
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.enter();
+        }
+    }
+
+    /// Step P2: queues the permit's task with the permit's room. Never refuses: the pool may be full, tuned down or
+    /// released.
+    pub(crate) fn redeem(&mut self, job: J, effects: &mut Effects<J>) {
+        // In the section that counts the task, so that no other submit sees the room as free in between.
+        self.reserved -= 1;
+        self.push(job, effects);
+        self.notify_workers(effects);
+        self.permit_gone(effects);
+    }
+
+    /// Step P3: returns the room of an unused permit to the head of the wait queue.
+    pub(crate) fn give_back_room(&mut self, effects: &mut Effects<J>) {
+        self.reserved -= 1;
+        if let Some(load_stats) = &self.load_stats {
+            load_stats.leave(1);
+        }
+        // Waiters first, so that the freed room cannot be taken by a later submit.
+        self.admit_heads(effects);
+        self.notify_workers(effects);
+        self.permit_gone(effects);
+    }
+
+    /// Step P4: lets the worker go that was kept for the last permit.
+    pub(super) fn permit_gone(&mut self, effects: &mut Effects<J>) {
+        // The other permits still need a worker: a released pool starts none.
+        if self.reserved > 0 {
+            return;
+        }
+        if self.open {
+            self.time_core_workers(effects);
+        } else {
+            self.dismiss_idle(effects);
+        }
+    }
+}
+
 #[cfg(all(test, not(anthill_loom)))]
-mod tests;
+mod tests {
+    use std::sync::Arc;
+
+    use sync_shim::Parker;
+
+    use super::*;
+    use crate::config::Capacity;
+    use crate::sched::event::EventWait;
+    use crate::sched::load::LoadStats;
+    use crate::{Builder, Closures, Pool};
+
+    fn builder(capacity: usize, depth: usize) -> Builder<Closures> {
+        Pool::builder().capacity(capacity).queue_depth(depth)
+    }
+
+    /// An open state without workers.
+    fn state_of(builder: Builder<Closures>) -> State<u32> {
+        let pool = builder.build().expect("the settings are sound");
+        State::new(&pool.core().config, None).expect("there is memory")
+    }
+
+    /// An open state with that many busy workers, each with a task.
+    fn busy(workers: usize, depth: usize) -> State<u32> {
+        let mut state = state_of(builder(workers, depth));
+        (state.live, state.in_flight) = (workers, workers);
+        state
+    }
+
+    /// Runs a section and its effects. Also returns whether these included user code.
+    fn section<T>(run: impl FnOnce(&mut Effects<u32>) -> T) -> (T, bool) {
+        let mut effects = Effects::new();
+        let made = run(&mut effects);
+        let has_user_code = effects.has_user_code();
+        effects.wake_threads();
+        effects.run_user_code();
+        (made, has_user_code)
+    }
+
+    fn thread_entry(job: u32) -> Arc<WaiterEntry<u32>> {
+        WaiterEntry::of_thread(Request::Task(job), Parker::new())
+    }
+
+    #[test]
+    fn waits_for_an_idle_pool_end_only_after_removed_and_admitted_tasks() {
+        let mut event = EventWait::of_thread();
+        let finish = |state: &mut State<u32>| {
+            section(|effects| state.finish(Outcome::Completed, false, effects))
+        };
+
+        // What a `release_now` took out has not been dropped when the last running task ends.
+        let mut state = busy(1, 1);
+        state.disposing = 1;
+        event.enter(&mut state.on_idle);
+        finish(&mut state);
+        assert!(!event.is_set());
+        section(|effects| state.disposed(Outcome::Released, effects));
+        assert!(event.is_set());
+
+        // A task runs when the last of those has been dropped.
+        let mut event = EventWait::of_thread();
+        let mut state = busy(1, 1);
+        state.disposing = 1;
+        event.enter(&mut state.on_idle);
+        section(|effects| state.disposed(Outcome::Released, effects));
+        assert!(!event.is_set());
+        finish(&mut state);
+        assert!(event.is_set());
+
+        // The wait queue's head is admitted by the end of the last task.
+        let mut event = EventWait::of_thread();
+        let mut state = busy(1, 0);
+        event.enter(&mut state.on_idle);
+        state.enqueue_waiter(thread_entry(5));
+        let (next, _) = finish(&mut state);
+        assert!(matches!(next, Next::Run(5)) && !event.is_set());
+        finish(&mut state);
+        assert!(event.is_set());
+    }
+
+    #[test]
+    fn an_empty_waiter_entry_takes_no_room_and_is_dropped_as_user_code() {
+        let mut state = busy(1, 0);
+        let [gone, waits] = [thread_entry(5), thread_entry(6)];
+        state.enqueue_waiter(Arc::clone(&gone));
+        state.enqueue_waiter(Arc::clone(&waits));
+        assert!(gone.claim(1).is_some(), "another pool had room");
+        let (next, runs_user_code) =
+            section(|effects| state.finish(Outcome::Completed, false, effects));
+        assert!(matches!(next, Next::RunUserCode) && runs_user_code);
+        assert_eq!(
+            (state.in_flight, state.queue.len(), state.wait_queue.len()),
+            (1, 1, 0)
+        );
+        assert!(waits.is_done());
+        let (next, runs_user_code) = section(|effects| state.go(true, effects));
+        assert!(matches!(next, Next::Run(6)) && !runs_user_code);
+    }
+
+    #[test]
+    fn a_worker_takes_no_task_in_a_section_that_defers_user_code() {
+        // Neither to its handle nor to the wait queue: it goes on.
+        let mut state = busy(1, 4);
+        state.queue.push(7);
+        state.in_flight += 1;
+        let (next, _) = section(|effects| state.finish(Outcome::Completed, false, effects));
+        assert!(matches!(next, Next::Run(7)));
+
+        // To its handle.
+        state.queue.push(8);
+        state.in_flight += 1;
+        let (next, runs_user_code) =
+            section(|effects| state.finish(Outcome::Completed, true, effects));
+        assert!(matches!(next, Next::RunUserCode) && !runs_user_code);
+        assert_eq!(
+            (state.queue.len(), state.searching, state.leaving),
+            (1, 0, 0)
+        );
+
+        // To a future in the wait queue.
+        let mut state = busy(1, 0);
+        let entry = WaiterEntry::of_future(Request::Task(9));
+        assert!(entry.poll(std::task::Waker::noop()).is_none());
+        state.enqueue_waiter(entry);
+        let (next, runs_user_code) =
+            section(|effects| state.finish(Outcome::Completed, false, effects));
+        assert!(matches!(next, Next::RunUserCode) && runs_user_code);
+        assert_eq!(state.queue.len(), 1);
+    }
+
+    #[test]
+    fn a_step_that_is_put_off_is_undone_and_other_workers_are_notified() {
+        let mut state = busy(1, 4);
+        let cell = WorkerCell::new(0);
+        state.live = 2;
+        state.idle.push(&cell, None);
+        state.queue.push(8);
+        section(|effects| state.put_off(Next::Run(7), effects));
+        assert_eq!(
+            (state.searching, state.notified, state.idle.len()),
+            (1, 1, 0)
+        );
+        assert_eq!([state.queue.pop(), state.queue.pop()], [Some(7), Some(8)]);
+
+        let mut state = busy(1, 4);
+        state.searching = 1;
+        section(|effects| state.put_off(Next::Search, effects));
+        assert_eq!(state.searching, 0);
+        state.leaving = 1;
+        section(|effects| state.put_off(Next::Leave, effects));
+        assert_eq!(state.leaving, 0);
+    }
+
+    #[test]
+    fn a_worker_that_was_refused_a_thread_takes_the_task_and_does_not_ask_again() {
+        let mut state = state_of(builder(4, 4).thread_gate(|| Ok(())));
+        state.live = 1;
+        (state.in_flight, state.open) = (2, true);
+        state.queue.push(7);
+        state.queue.push(8);
+        let mut effects = Effects::new();
+        assert!(matches!(state.go(true, &mut effects), Next::RunUserCode) && effects.start);
+        assert_eq!(state.queue.len(), 2, "it asks with no task in its hand");
+        state.started(false, &mut effects);
+        let mut effects = Effects::new();
+        assert!(matches!(state.go(false, &mut effects), Next::Run(7)) && !effects.start);
+    }
+
+    #[test]
+    fn each_figure_of_the_stats_shows_its_own_counter() {
+        let mut state = busy(20, 30);
+        let cells = [0, 1, 2].map(WorkerCell::new);
+        for cell in &cells {
+            state.idle.push(cell, None);
+        }
+        (state.searching, state.leaving) = (5, 4);
+        (state.in_flight, state.disposing) = (11, 2);
+        (0..6).for_each(|task| state.queue.push(task));
+        (0..7).for_each(|task| _ = state.enqueue_waiter(thread_entry(task)));
+        state.counts = Counts {
+            submitted: 101,
+            completed: 102,
+            panicked: 103,
+            expired: 112,
+            cancelled: 104,
+            released: 105,
+            refused: 106,
+            started: 107,
+            retired: 108,
+            start_failures: 109,
+            peak_live: 110,
+            discarded: 113,
+        };
+        let shown = state.stats(111);
+        assert_eq!((shown.capacity, shown.live), (Capacity::Limited(20), 20));
+        assert_eq!((shown.busy, shown.idle, shown.ending), (8, 12, 0));
+        assert_eq!((shown.in_flight, shown.queued, shown.waiting), (13, 6, 7));
+        assert_eq!((shown.submitted, shown.completed), (101, 102));
+        assert_eq!(
+            (shown.panicked, shown.cancelled, shown.released),
+            (103, 104, 105)
+        );
+        assert_eq!((shown.refused, shown.threads_started), (106, 107));
+        assert_eq!((shown.threads_retired, shown.thread_failures), (108, 109));
+        assert_eq!((shown.peak_live, shown.hook_panics), (110, 111));
+        assert_eq!(shown.expired, 112);
+        assert_eq!(shown.discarded, 113);
+    }
+
+    #[test]
+    fn a_worker_that_ends_the_last_task_of_a_released_pool_searches_on_for_a_permit() {
+        for (workers, reserved, searches) in
+            [(1, 0, false), (1, 1, true), (2, 1, false), (2, 5, false)]
+        {
+            let mut state = busy(workers, 9);
+            (state.open, state.reserved) = (false, reserved);
+            let (next, _) = section(|effects| state.finish(Outcome::Completed, false, effects));
+            assert_eq!(matches!(next, Next::Search), searches);
+            assert_eq!(matches!(next, Next::Leave), !searches);
+        }
+    }
+
+    /// The sections that end the last permit.
+    type Goes = fn(&mut State<u32>, &mut Effects<u32>);
+    const PERMIT_GOES: [(&str, Goes); 4] = [
+        ("used", |state, effects| state.redeem(7, effects)),
+        ("dropped", State::give_back_room),
+        ("passed to the queue", |state, effects| {
+            state.pass_to_queue(Outcome::Completed, 7, effects);
+        }),
+        ("discarded", |state, effects| {
+            state.discard_reserved(1, effects);
+        }),
+    ];
+
+    #[test]
+    fn a_worker_kept_by_a_permit_is_timed_again_in_the_section_of_the_last_one() {
+        for (how, goes) in PERMIT_GOES {
+            let mut state = state_of(builder(1, 9));
+            let (cell, since) = (WorkerCell::new(0), Some(Instant::now()));
+            (state.live, state.reserved) = (1, 2);
+            state.idle.push(&cell, since);
+            state.keep(&cell, since);
+            state.reserved -= 1; // Another permit has gone: this one keeps the worker.
+            assert!(!state.is_timed(&cell, since), "{how}");
+            let mut effects = Effects::new();
+            goes(&mut state, &mut effects);
+            assert!(state.untimed.is_empty() && !effects.is_empty(), "{how}");
+            effects.wake_threads();
+        }
+    }
+
+    #[test]
+    fn a_members_load_falls_with_each_permit_that_is_not_used() {
+        for (how, goes) in PERMIT_GOES {
+            let mut state = busy(1, 9);
+            let load_stats = Arc::new(LoadStats::new(1, 9));
+            state.load_stats = Some(Arc::clone(&load_stats));
+            load_stats.enter(); // The running task.
+            state.reserve();
+            assert_eq!(load_stats.in_flight(), 2, "{how}");
+            let ((), _) = section(|effects| goes(&mut state, effects));
+            let left = state.in_flight + state.reserved;
+            assert_eq!(load_stats.in_flight(), left, "{how}");
+        }
+    }
+}

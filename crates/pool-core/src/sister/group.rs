@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use sync_shim::{Clock, Parker};
 
-use crate::capacity::Capacity;
-use crate::config::OnFull;
+use crate::cancel::CancelToken;
+use crate::config::{Capacity, OnFull};
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
 use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
@@ -24,7 +24,6 @@ use crate::sched::load::LoadStats;
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterCount, WaiterEntry};
 use crate::sister::pool_handle::PoolHandle;
-use crate::task::cancel::CancelToken;
 use crate::task::handle::RawHandle;
 
 /// Effects of a section, to be run once no lock is held, because they may be user code.

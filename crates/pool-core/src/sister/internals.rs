@@ -30,25 +30,26 @@ pub use crate::face::task_builder::{
 pub use crate::sched::decide::{Demand, WhenFull};
 pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::event::{EventFuture, EventWait, Events};
-pub use crate::sched::join_spin::{has_unparked_joiner, look_before_join, take_woken_joiner};
 pub use crate::sched::load::LoadStats;
+pub use crate::sched::load::Outcome;
 pub use crate::sched::queue::Chunk;
-pub use crate::sched::search::{Search, Searches};
 pub use crate::sched::spin::{JOIN_SPIN, SpinPolicy, spin_until};
-pub use crate::sched::ticket_list::TicketList;
+pub use crate::sched::spin::{has_unparked_joiner, look_before_join, take_woken_joiner};
+pub use crate::sched::waiters::TicketList;
 pub use crate::sched::waiters::{Request, WaiterCount};
+pub use crate::sched::workers::{Search, Searches};
 pub use crate::sister::group::{
     Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, name_of_group,
 };
 pub use crate::sister::pool_handle::PoolHandle;
-pub use crate::sister::scheduler::{Entered, Queued, ScheduledTask};
+pub use crate::sister::pool_handle::{Entered, Queued, ScheduledTask};
 pub use crate::task::cell::SpawnCell;
 pub use crate::task::closures::Ignored;
 pub use crate::task::erased::{Work, job_of};
 pub use crate::task::handle::{RawHandle, TaskRef};
+pub use crate::task::options::CarriedSpan;
+pub use crate::task::options::Recorded;
 pub use crate::task::options::{TaskOptions, WaitLimits};
 pub use crate::task::promise::{Joined, Listener, Look, Promise, Promised, join, poll};
-pub use crate::task::recorded::Recorded;
-pub use crate::task::run::{Outcome, Resolve, TaskContext, TaskResult, Unrun, execute_unseen};
-pub use crate::task::span::CarriedSpan;
+pub use crate::task::run::{Resolve, TaskContext, TaskResult, Unrun, execute_unseen};
 pub use sync_shim::waiter::{Waiter, WakeList};

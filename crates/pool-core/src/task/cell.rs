@@ -30,15 +30,16 @@ use sync_shim::cell::UnsafeCell;
 use sync_shim::waiter::Waiter;
 use sync_shim::{Mutex, MutexGuard};
 
+use crate::cancel::CancelToken;
 use crate::error::JoinError;
 use crate::foreign::{Payload, drop_quietly, wake};
-use crate::sched::join_spin::has_unparked_joiner;
+use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
-use crate::task::cancel::CancelToken;
+use crate::sched::spin::has_unparked_joiner;
 use crate::task::current::{Frame, Running};
+use crate::task::options::TaskRecord;
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
-use crate::task::record::TaskRecord;
-use crate::task::run::{Outcome, Resolver, TaskContext, TaskResult, Unrun};
+use crate::task::run::{Resolver, TaskContext, TaskResult, Unrun};
 
 /// The body of a spawned task.
 pub(crate) trait Body: Send + 'static {

@@ -4,20 +4,21 @@ use std::any::type_name;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
+use sync_shim::Mutex;
+
 use crate::config::OnFull;
 use crate::engine::core::Core;
-use crate::engine::runner::Runner;
+use crate::engine::runner::{Accepts, Runner, SealedFor};
 use crate::error::SubmitError;
 use crate::foreign::drop_quietly;
+use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::sched::shared::Place;
-use crate::task::accept::{Accepts, Sealed};
 use crate::task::cell::{Body, SpawnCell};
+use crate::task::current::Frame;
 use crate::task::erased::{Task, Work};
-use crate::task::options::WaitLimits;
-use crate::task::record::TaskRecord;
-use crate::task::recorded_job::RecordedJob;
-use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
+use crate::task::options::{HasRecord, TaskRecord, WaitLimits};
+use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// A runner that calls closures: that of a [`Pool`](crate::Pool).
 #[derive(Clone, Debug)]
@@ -264,7 +265,7 @@ where
 
 impl crate::engine::runner::Sealed for Closures {}
 
-impl<F, T> Sealed<F> for Closures
+impl<F, T> SealedFor<F> for Closures
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
@@ -296,9 +297,59 @@ where
     }
 }
 
-impl<F, V> Sealed<Ignored<F>> for Closures where F: FnOnce() -> V + Send + 'static {}
+impl<F, V> SealedFor<Ignored<F>> for Closures where F: FnOnce() -> V + Send + 'static {}
 
 fn task_of<B: Body>(job: Task) -> B {
     let body = job.into_inner();
     body.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
+}
+
+/// A job and its record in one allocation.
+pub(crate) struct RecordedJob<J> {
+    pub(crate) record: TaskRecord,
+    /// The job, until it is run or released.
+    job: Mutex<Option<J>>,
+}
+
+impl<J: Send + 'static> RecordedJob<J> {
+    pub(crate) fn new(job: J, record: TaskRecord) -> Arc<Self> {
+        let job = Mutex::new(Some(job));
+        Arc::new(Self { record, job })
+    }
+
+    /// Takes the job, for the one owner of the queue entry.
+    pub(crate) fn take(&self) -> J {
+        let job = self.job.lock().take();
+        job.expect("the entry is run, released or taken back once")
+    }
+
+    /// Inspects the job while it is in the queue.
+    pub(crate) fn with_job<T>(&self, look: impl FnOnce(&J) -> Option<T>) -> Option<T> {
+        self.job.lock().as_ref().and_then(look)
+    }
+
+    /// Runs the job unless its record forbids it. `call` may unwind.
+    pub(crate) fn run(
+        self: Arc<Self>,
+        type_name: &'static str,
+        context: &TaskContext,
+        call: impl FnOnce(J),
+    ) -> TaskResult {
+        let job = self.take();
+        if let Some(why) = self.record.forbids_start(context) {
+            drop_quietly(job);
+            context.not_run(self.record.label(type_name), why);
+            return TaskResult::without_handle(Outcome::not_run(why));
+        }
+        let frame = Frame::of(&self);
+        let ran = self.record.execute(type_name, context, || call(job));
+        drop(frame);
+        TaskResult::without_handle(Outcome::of(ran))
+    }
+}
+
+impl<J: Send + 'static> HasRecord for RecordedJob<J> {
+    fn record(&self) -> &TaskRecord {
+        &self.record
+    }
 }

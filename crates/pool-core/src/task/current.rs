@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::task::cancel::CancelToken;
+use crate::cancel::CancelToken;
 use crate::task::cell::SpawnCell;
 
 /// A task with a cell, as seen by the code that runs in it.

@@ -6,14 +6,14 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use crate::engine::runner::Runner;
+use crate::engine::runner::{Accepts, Runner, SealedFor};
+use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
-use crate::task::accept::{Accepts, Sealed};
 use crate::task::cell::{Body, SpawnCell};
-use crate::task::pack::{Packed, Space, look, put, take};
-use crate::task::record::TaskRecord;
-use crate::task::recorded_job::RecordedJob;
-use crate::task::run::{Outcome, TaskContext, TaskResult, Unrun};
+use crate::task::closures::RecordedJob;
+use crate::task::erased::{Packed, Space, look, put, take};
+use crate::task::options::TaskRecord;
+use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 type Function<T, R> = dyn Fn(T) -> R + Send + Sync;
 
@@ -261,7 +261,7 @@ impl<T, R> Func<T, R> {
 
 impl<T, R> crate::engine::runner::Sealed for Func<T, R> {}
 
-impl<T: Send + 'static, R: Send + 'static> Sealed<T> for Func<T, R> {}
+impl<T: Send + 'static, R: Send + 'static> SealedFor<T> for Func<T, R> {}
 
 impl<T, R> Clone for Func<T, R> {
     fn clone(&self) -> Self {

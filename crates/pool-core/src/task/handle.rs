@@ -12,11 +12,12 @@ use std::time::Instant;
 use sync_shim::{Clock, Process, Timeout};
 
 use crate::error::JoinError;
-use crate::sched::join_spin::look_before_join;
+use crate::sched::load::Outcome;
+use crate::sched::spin::look_before_join;
 use crate::task::cell::{Claim, SpawnCell, Stored};
 use crate::task::current::Frame;
 use crate::task::promise::{self, Joined, Promised};
-use crate::task::run::{Outcome, TaskContext};
+use crate::task::run::TaskContext;
 
 /// A reference that keeps pools open: to a pool, or to a multi-pool.
 pub(crate) type Open = Arc<dyn Any + Send + Sync>;

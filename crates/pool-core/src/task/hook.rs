@@ -2,9 +2,7 @@
 //! their own.
 
 use std::fmt;
-use std::time::Duration;
-
-use crate::task::label::Label;
+use std::time::{Duration, Instant};
 
 /// A hook around each task of a pool, called on the thread that runs the task. For metrics, and for preparing the
 /// environment of tasks. Set with [`Builder::task_hook`](crate::Builder::task_hook).
@@ -156,5 +154,26 @@ impl fmt::Debug for TaskEnd<'_> {
             .field("ran", &self.ran)
             .field("outcome", &self.outcome)
             .finish()
+    }
+}
+
+/// The names and the time of submission of a task.
+#[derive(Clone, Copy)]
+pub(crate) struct Label<'a> {
+    /// The type name of the closure, or of a typed pool's argument.
+    pub(crate) type_name: &'static str,
+    pub(crate) name: Option<&'a str>,
+    /// When the task was submitted or spawned, if a hook needs it.
+    pub(crate) handed_over: Option<Instant>,
+}
+
+impl Label<'static> {
+    /// Creates the label of a task without a name of its own.
+    pub(crate) fn of_type(type_name: &'static str) -> Self {
+        Self {
+            type_name,
+            name: None,
+            handed_over: None,
+        }
     }
 }

@@ -1,12 +1,24 @@
 //! Options of a task, and their effect on its wait for room. Their effect on the accepted task is that of its
-//! [record](crate::task::record).
+//! [record](crate::task::hook).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Instant;
 
+#[cfg(feature = "tracing")]
+use tracing::dispatcher::Dispatch;
+#[cfg(feature = "tracing")]
+use tracing::{Span, dispatcher};
+
+use crate::cancel::{CancelToken, Cancelled};
 use crate::config::OnFull;
+#[cfg(feature = "tracing")]
+use crate::foreign::guarded;
+use crate::foreign::{Payload, drop_quietly};
 use crate::sched::ready::Priority;
-use crate::task::cancel::{CancelToken, Cancelled};
+use crate::task::current::{Frame, Running};
+use crate::task::hook::{Label, TaskOutcome};
+use crate::task::run::TaskContext;
 
 /// The options of a task.
 #[derive(Clone, Debug, Default)]
@@ -52,5 +64,252 @@ impl WaitLimits {
     /// Returns the token's future, for an asynchronous wait.
     pub(crate) fn cancelled(self) -> Option<Cancelled> {
         self.token.map(|token| token.cancelled())
+    }
+}
+
+// The submitter's span and subscriber, entered around its task. Without the feature `tracing` everything here is empty.
+
+/// The span and subscriber that were current when a task was submitted, if its pool
+/// [carries](crate::Builder::carry_span) them.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct CarriedSpan {
+    #[cfg(feature = "tracing")]
+    from: Option<(Dispatch, Span)>,
+}
+
+impl CarriedSpan {
+    /// Captures those of the calling thread. Calls the subscriber.
+    #[cfg_attr(
+        not(feature = "tracing"),
+        expect(unused_variables, reason = "nothing is carried")
+    )]
+    pub fn current(context: &TaskContext) -> Self {
+        Self {
+            #[cfg(feature = "tracing")]
+            from: context
+                .carries_span
+                .then(|| (dispatcher::get_default(Dispatch::clone), Span::current())),
+        }
+    }
+
+    /// Runs a task in the span. A panic of the subscriber counts as the task's.
+    ///
+    /// # Errors
+    /// The payload of a panic.
+    #[inline]
+    pub fn execute<T>(&self, run: impl FnOnce() -> Result<T, Payload>) -> Result<T, Payload> {
+        #[cfg(feature = "tracing")]
+        if let Some((dispatch, span)) = &self.from {
+            let entered = || dispatcher::with_default(dispatch, || span.in_scope(run));
+            // USER CODE: the subscriber of `tracing`, around the task.
+            return guarded(entered).and_then(|ran| ran);
+        }
+        run()
+    }
+}
+
+/// Closes the span, which calls the subscriber.
+#[cfg(feature = "tracing")]
+impl Drop for CarriedSpan {
+    fn drop(&mut self) {
+        drop_quietly(self.from.take());
+    }
+}
+
+/// The options of an accepted task. A task without options has no record.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct TaskRecord {
+    pub(crate) name: Option<Cow<'static, str>>,
+    pub(crate) priority: Priority,
+    /// A token that is cancelled with each of the task's tokens.
+    pub(crate) token: Option<CancelToken>,
+    start_before: Option<Instant>,
+    handed_over: Option<Instant>,
+    span: CarriedSpan,
+}
+
+impl TaskRecord {
+    pub(crate) fn new(options: TaskOptions, context: &TaskContext) -> Self {
+        let mut tokens = options.tokens.into_iter();
+        let token = tokens.next().map(|first| {
+            let token = first.child();
+            tokens.for_each(|other| token.cancel_with(&other));
+            token
+        });
+        Self {
+            name: options.name,
+            priority: options.priority,
+            token,
+            start_before: options.start_before,
+            handed_over: context.task_hook.as_ref().and_then(|_| context.now()),
+            span: CarriedSpan::current(context),
+        }
+    }
+
+    /// Removes the time of submission, for a task that runs at a later time of its own and has not waited since.
+    pub(crate) fn without_time(self) -> Self {
+        Self {
+            handed_over: None,
+            ..self
+        }
+    }
+
+    /// Returns the label of the task, whose type is given.
+    pub(crate) fn label(&self, type_name: &'static str) -> Label<'_> {
+        Label {
+            type_name,
+            name: self.name.as_deref(),
+            handed_over: self.handed_over,
+        }
+    }
+
+    /// Runs the task, in its submitter's span if the pool carries that. Does not unwind.
+    ///
+    /// # Errors
+    /// Returns the payload of a panic.
+    pub(crate) fn execute<T>(
+        &self,
+        type_name: &'static str,
+        context: &TaskContext,
+        task: impl FnOnce() -> T,
+    ) -> Result<T, Payload> {
+        let (mut task, mut value) = (Some(task), None);
+        let ran = self.execute_dyn(type_name, context, &mut || {
+            value = task.take().map(|task| task());
+        });
+        match ran {
+            Ok(()) => Ok(value.expect("the task has returned")),
+            Err(payload) => {
+                // The subscriber may have panicked before the task, which is left then, or after it, which leaves the value.
+                drop_quietly((task, value));
+                Err(payload)
+            }
+        }
+    }
+
+    fn execute_dyn(
+        &self,
+        type_name: &'static str,
+        context: &TaskContext,
+        task: &mut dyn FnMut(),
+    ) -> Result<(), Payload> {
+        self.span
+            .execute(|| context.execute_as(self.label(type_name), task))
+    }
+
+    /// Returns the limits of the task's wait for room, in addition to the call's.
+    pub(crate) fn limits(&self) -> WaitLimits {
+        WaitLimits::new(self.token.clone(), self.start_before)
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.token.as_ref().is_some_and(CancelToken::is_cancelled)
+    }
+
+    /// Returns why the task must not be started any more.
+    pub(crate) fn forbids_start(&self, context: &TaskContext) -> Option<TaskOutcome> {
+        if self.is_cancelled() {
+            return Some(TaskOutcome::Cancelled);
+        }
+        let last = self.start_before?;
+        // USER CODE: `Clock::now`. If it panics there is no time to compare, so the task runs.
+        (context.now()? >= last).then_some(TaskOutcome::Expired)
+    }
+
+    /// Links `token` to each of the task's tokens.
+    pub(crate) fn cancel_with_task(&self, token: &CancelToken) {
+        if let Some(given) = &self.token {
+            token.cancel_with(given);
+        }
+    }
+}
+
+/// A task that is represented by its record.
+pub(crate) trait HasRecord: Send + Sync + 'static {
+    fn record(&self) -> &TaskRecord;
+}
+
+impl<T: HasRecord> Running for T {
+    fn name(&self) -> Option<&str> {
+        self.record().name.as_deref()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.record().is_cancelled()
+    }
+
+    fn cancel_with_task(&self, token: &CancelToken) {
+        self.record().cancel_with_task(token);
+    }
+}
+
+/// The record of a task without a cell (of a scope or a scheduler, which store the closure and the value themselves),
+/// and its view by the code that runs in it.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Recorded(TaskRecord);
+
+impl Recorded {
+    /// Creates the record of a task that may run at once.
+    pub fn new(options: TaskOptions, context: &TaskContext) -> Arc<Self> {
+        Arc::new(Self(TaskRecord::new(options, context)))
+    }
+
+    /// Creates the record of a task that runs later, whose waiting time hooks do not see. Returns `None` if it has no options
+    /// and the pool needs no record.
+    pub fn of_scheduled(options: Option<TaskOptions>, context: &TaskContext) -> Option<Arc<Self>> {
+        let options = options.or_else(|| context.records_all().then(TaskOptions::default))?;
+        let record = TaskRecord::new(options, context);
+        Some(Arc::new(Self(record.without_time())))
+    }
+
+    /// Returns the name that the task was given.
+    pub fn given_name(&self) -> Option<Cow<'static, str>> {
+        self.0.name.clone()
+    }
+
+    /// Returns whether one of its tokens is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Drops `body` if the task must not be started any more, calls the hooks, and returns the reason.
+    ///
+    /// # Errors
+    /// Returns the body if it may start.
+    pub fn drop_unrun<B>(
+        &self,
+        type_name: &'static str,
+        context: &TaskContext,
+        body: B,
+    ) -> Result<TaskOutcome, B> {
+        let Some(why) = self.0.forbids_start(context) else {
+            return Err(body);
+        };
+        // USER CODE: the drop of the captures of a task that does not run.
+        drop_quietly(body);
+        context.not_run(self.0.label(type_name), why);
+        Ok(why)
+    }
+
+    /// Runs the task.
+    ///
+    /// # Errors
+    /// Returns the payload of a panic.
+    pub fn execute<T>(
+        self: &Arc<Self>,
+        type_name: &'static str,
+        context: &TaskContext,
+        task: impl FnOnce() -> T,
+    ) -> Result<T, Payload> {
+        let frame = Frame::of(self);
+        let ran = self.0.execute(type_name, context, task);
+        drop(frame);
+        ran
+    }
+}
+
+impl HasRecord for Recorded {
+    fn record(&self) -> &TaskRecord {
+        &self.0
     }
 }

@@ -9,34 +9,13 @@ use std::time::{Duration, Instant};
 use sync_shim::Clock;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::clock::default_clock;
+use crate::config::default_clock;
 use crate::error::{JoinError, Panicked, panic_message};
 use crate::foreign::{Payload, discard, guarded};
+use crate::sched::load::Outcome;
 use crate::task::cell::SpawnCell;
 use crate::task::current::StopRequest;
-use crate::task::hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
-use crate::task::label::Label;
-
-/// Outcome of an accepted task, as counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It returned.
-    Completed,
-    /// It panicked.
-    Panicked,
-    /// It was cancelled by its handle before it started, or by a token.
-    Cancelled,
-    /// It was not started in time.
-    Expired,
-    /// It was removed unstarted by a `release_now`.
-    Released,
-    /// It was discarded by a full pool.
-    Discarded,
-    /// Its handle removed it from the queue, freed its room, and counts it.
-    Withdrawn,
-    /// It was counted before, and its room was passed on to the next task of its key.
-    PassedOn,
-}
+use crate::task::hook::{Label, TaskEnd, TaskHook, TaskOutcome, TaskStart};
 
 impl Outcome {
     /// Whether the end of the task was counted before its worker's section.

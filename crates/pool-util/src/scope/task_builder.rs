@@ -38,7 +38,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     fn recorded(&self, options: TaskOptions) -> Arc<Recorded> {
-        Recorded::new(options, self.queue.pool())
+        Recorded::new(options, self.queue.pool().context())
     }
 }
 

@@ -11,7 +11,7 @@ use sync_shim::thread::thread_number;
 
 use super::State;
 use crate::sched::effects::Effects;
-use crate::task::run::Outcome;
+use crate::sched::load::Outcome;
 
 impl<J> State<J> {
     /// Step K3b: ends a task whose worker continues with one that holds a permit and takes the ended one's place.

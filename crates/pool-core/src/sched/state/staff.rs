@@ -8,8 +8,7 @@ use sync_shim::thread::JoinHandle;
 use super::State;
 use crate::sched::decide::{Notify, Without};
 use crate::sched::effects::Effects;
-use crate::sched::exits::Exit;
-use crate::sched::idle::{WakeReason, WorkerCell};
+use crate::sched::workers::{Exit, WakeReason, WorkerCell};
 
 impl<J> State<J> {
     /// Whether a parked worker that woke up without a notification waits with a timeout from now on.

@@ -26,7 +26,7 @@ use sync_shim::atomic::{
 use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Clock, Mutex, MutexGuard, Parker, Process, Timeout};
 
-use crate::clock::default_clock;
+use crate::config::default_clock;
 use crate::foreign::drop_quietly;
 
 /// A token that requests its holders to stop. Clones are the same token.
