@@ -137,7 +137,6 @@
 mod cancel;
 mod config;
 mod error;
-mod keyed;
 mod permit;
 mod stats;
 
@@ -224,7 +223,6 @@ pub use face::pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
 pub use face::reserve::ReserveFuture;
 pub use face::task_builder::TaskBuilder;
 pub use face::traits::{BoxedFuture, Reserve, Spawn, Submit, TimeoutExt, Workers};
-pub use keyed::Keyed;
 pub use permit::Permit;
 pub use sched::ready::Priority;
 pub use stats::Stats;

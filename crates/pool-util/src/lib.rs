@@ -48,6 +48,7 @@
 mod error;
 mod ext;
 mod invoke_any;
+mod keyed;
 mod map;
 mod scope;
 mod subqueue;
@@ -55,6 +56,7 @@ mod task_group;
 
 pub use error::MapError;
 pub use ext::PoolExt;
+pub use keyed::Keyed;
 #[cfg(feature = "stream")]
 pub use map::MapStream;
 pub use map::{Map, MapCanceller};

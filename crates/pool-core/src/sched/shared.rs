@@ -49,6 +49,8 @@ struct Flags {
     full: AtomicBool,
     /// Whether the pool needs a busy worker for another task.
     wanted: AtomicBool,
+    /// Whether a `release_now` drops unstarted tasks. Written under the state's lock.
+    discards: AtomicBool,
 }
 
 impl Flags {
@@ -105,6 +107,7 @@ impl<J> Shared<J> {
             flags: CachePadded::new(Flags {
                 full: AtomicBool::new(false),
                 wanted: AtomicBool::new(false),
+                discards: AtomicBool::new(false),
             }),
         }
     }
@@ -181,25 +184,25 @@ impl<J> Shared<J> {
         popped(state.go_on(outcome))
     }
 
-    /// Step K3b: ends a keyed task whose worker continues with the next one of its key, which uses its permit.
-    /// Returns the lock, with nothing changed, if a decision is needed. `yields` is set if the worker must not
-    /// continue while other tasks are queued.
+    /// Step P5: ends a task that ran with a permit's room inside another task, if no decision is needed. Otherwise
+    /// changes nothing and returns `false`.
     #[inline]
-    pub(crate) fn pass_on(&self, outcome: Outcome, yields: bool) -> Result<(), Whole<'_, J>> {
+    pub(crate) fn try_end_permitted(&self, outcome: Outcome) -> bool {
         let mut state = self.halves.first();
-        if !yields && state.half().pass_on(outcome) {
+        let half = state.half();
+        if !half.may_end_permitted() {
+            return false;
+        }
+        if half.try_end_permitted(outcome) {
             self.flags.show_room();
-            return Ok(());
+            return true;
         }
         // The permit may have been reserved in the inbox, and is counted only after a drain.
         let mut whole = self.whole(state);
-        let passed = (!yields || whole.queue.len() == 0) && whole.state_mut().pass_on(outcome);
-        if passed {
-            // Settled, because the drain may have counted permits, which changes how many credits remain.
-            whole.unlock();
-            return Ok(());
-        }
-        Err(whole)
+        let ended = whole.state_mut().try_end_permitted(outcome);
+        // Settled, because the drain may have counted permits, which changes how many credits remain.
+        whole.unlock();
+        ended
     }
 
     /// Step S1: whether the pool is open and has no room (invariant 4). `false` means unknown.
@@ -214,6 +217,13 @@ impl<J> Shared<J> {
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.flags.wanted.load(Relaxed) // A hint, so a stale answer is safe.
+    }
+
+    /// Whether a `release_now` drops tasks that have not started.
+    #[inline]
+    pub(crate) fn discards(&self) -> bool {
+        // Relaxed: exact for a task that was queued after the `release_now`, because its pop is ordered by the lock.
+        self.flags.discards.load(Relaxed)
     }
 
     /// Step S2: sets the wanted flag for a task that entered without a decision and has no worker on its way.
@@ -311,7 +321,7 @@ impl<'a, J> Credit<'a, J> {
         unsafe { place.filled() }
     }
 
-    /// Step K2: reserves room for a permit.
+    /// Step P1: reserves room for a permit.
     #[inline]
     pub(crate) fn reserve(mut self) {
         let inbox = self.0.half();
@@ -420,6 +430,7 @@ impl<J> Whole<'_, J> {
         // Steps U3, U4.
         store_if_changed(&self.flags.full, state.is_full());
         store_if_changed(&self.flags.wanted, state.is_wanted());
+        store_if_changed(&self.flags.discards, state.discards);
     }
 }
 

@@ -113,6 +113,9 @@ pub struct SpawnCell<C: ?Sized = dyn Content> {
     /// Whether the handle has asked the task to stop.
     // Relaxed: the token orders everything that must be ordered.
     asked: AtomicBool,
+    /// Whether the task keeps its place: its entry is not in the pool's queue.
+    // Relaxed: written before the handle exists.
+    keeps_place: AtomicBool,
     type_name: fn() -> &'static str,
     /// The options of the task, if it has any.
     record: Option<Box<TaskRecord>>,
@@ -184,6 +187,7 @@ impl SpawnCell {
             claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
             ended: AtomicBool::new(false),
             asked: AtomicBool::new(false),
+            keeps_place: AtomicBool::new(false),
             type_name: B::name,
             record,
             slot: Mutex::new(Slot {
@@ -454,6 +458,14 @@ impl SpawnCell {
     /// Returns the claim. `Unclaimed` may be out of date already.
     pub(crate) fn claimed(&self) -> Claim {
         self.claim.get()
+    }
+
+    pub(crate) fn keeps_place(&self) -> bool {
+        self.keeps_place.load(Relaxed)
+    }
+
+    pub(crate) fn keep_place(&self) {
+        self.keeps_place.store(true, Relaxed);
     }
 
     /// Claims the task for the handle. Returns `false` if it was claimed before.

@@ -1,4 +1,4 @@
-//! Behaviour of mapping, scopes and groups, on threads and a clock moved by hand.
+//! Behaviour of mappings, scopes, groups and keyed tasks, on threads and a clock moved by hand.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -10,6 +10,8 @@ mod forks;
 mod group;
 mod group_failing;
 mod group_waits;
+mod keyed;
+mod keyed_limit;
 mod map;
 mod scope;
 mod scope_user_code;

@@ -1,4 +1,4 @@
-//! Models of mapping, scopes and groups, as `pool-core`'s: each names the racing parties and the harm
+//! Models of mappings, scopes, groups and keyed tasks, as `pool-core`'s: each names the racing parties and the harm
 //! they must not do.
 //!
 //! Run with `cargo xtask loom`.
@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
 
 mod group;
+mod keyed;
 mod map;
 #[path = "../../../pool-core/tests/loom/support.rs"]
 mod support;

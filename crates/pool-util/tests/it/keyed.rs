@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 
-use pool_core::{JoinError, Keyed, Pool, QueueDepth, SubmitError, WithinWorker};
+use pool_core::{JoinError, Pool, QueueDepth, SubmitError, WithinWorker};
+use pool_util::{Keyed, PoolExt};
 use testkit::{Gate, waker_fn};
 
 use crate::support::{Journal, end, enter_line, poll, queueing, until};
