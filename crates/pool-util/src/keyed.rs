@@ -111,7 +111,7 @@ const SHARDS: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 #[doc(alias = "SerialExecutor")]
 #[doc(alias = "StripedExecutor")]
 pub struct Keyed<K, S = RandomState, P: PoolExt = WorkerPool<Closures>> {
-    pool: P,
+    pool: Arc<P>,
     /// Of each pool the same number, one after the other.
     // Each in an allocation of its own: turns refer to their shard only.
     shards: Arc<[Arc<Shard<K>>]>,
@@ -125,7 +125,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
     /// As [`PoolExt::keyed`], with a custom hasher.
     pub fn with_hasher(pool: &P, hasher: S) -> Self {
         Self {
-            pool: pool.clone(),
+            pool: Arc::new(pool.clone()),
             shards: shards(pool, 1),
             hasher,
         }
@@ -153,7 +153,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
     /// ```
     #[must_use = "returns a `Keyed` with the limit, and changes none"]
     pub fn limit(self, tasks: u32) -> Self {
-        let shards = shards(&self.pool, tasks.max(1));
+        let shards = shards(&*self.pool, tasks.max(1));
         Self { shards, ..self }
     }
 
@@ -329,15 +329,16 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         if let Err(refused) = admit.refuses(on_full) {
             return Err(refused.map(|()| (key, task)));
         }
-        let (key, task) = if admit.records_all() {
-            (key, task)
+        let placed = if admit.records_all() {
+            self.place(shard, hash, key, admit.detached_job(task), on_full)
         } else {
             match shard.place_closure(hash, key, task) {
                 Ok(()) => return Ok(()),
-                Err(undecided) => undecided,
+                Err((key, task)) => {
+                    self.place_in_room(shard, hash, key, Closures::plain(task), on_full)
+                }
             }
         };
-        let placed = self.place(shard, hash, key, admit.detached_job(task), on_full);
         placed.map_err(|refused| refused.map(|(key, job)| (key, task_of(job))))
     }
 
@@ -386,9 +387,21 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         job: Job,
         on_full: OnFull,
     ) -> Result<(), Refused<K, Job>> {
-        let Err((key, job)) = shard.place(hash, key, job) else {
-            return Ok(());
-        };
+        match shard.place(hash, key, job) {
+            Ok(()) => Ok(()),
+            Err((key, job)) => self.place_in_room(shard, hash, key, job, on_full),
+        }
+    }
+
+    /// The same, with a decision of the pool.
+    fn place_in_room(
+        &self,
+        shard: &Arc<Shard<K>>,
+        hash: KeyHash,
+        key: K,
+        job: Job,
+        on_full: OnFull,
+    ) -> Result<(), Refused<K, Job>> {
         // The key's lane may have changed until there is room, so `place_reserved` looks it up again: a
         // caller that waits must not hold the lanes' lock.
         match shard.pool.reserve_room(on_full, None) {
@@ -407,7 +420,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
 
     /// A reference that keeps the pool open.
     fn keep_open(&self) -> Arc<dyn Any + Send + Sync> {
-        Arc::new(self.pool.clone())
+        Arc::clone(&self.pool) as _
     }
 }
 
@@ -453,7 +466,7 @@ where
 impl<K, S: Clone, P: PoolExt> Clone for Keyed<K, S, P> {
     fn clone(&self) -> Self {
         Self {
-            pool: self.pool.clone(),
+            pool: Arc::clone(&self.pool),
             shards: Arc::clone(&self.shards),
             hasher: self.hasher.clone(),
         }

@@ -66,6 +66,8 @@ impl Flags {
 pub(crate) struct Inbox<J> {
     /// Number of tasks that may still enter without a decision.
     credits: usize,
+    /// Number of permits that may be reserved without a decision, beyond the credits.
+    more_room: usize,
     /// Number of permits reserved without a decision, not yet counted by the state.
     reserved: usize,
     /// Whether a worker is spinning for work.
@@ -95,6 +97,7 @@ impl<J> Shared<J> {
     pub(crate) fn new(state: State<J>) -> Self {
         let inbox = Inbox {
             credits: 0,
+            more_room: 0,
             reserved: 0,
             searchers: false,
             queue: TaskQueue::new(),
@@ -130,6 +133,28 @@ impl<J> Shared<J> {
         let mut inbox = self.halves.second();
         // A full or idle pool grants no credits, so that its submits take the lock and decide.
         (inbox.half().credits > 0).then_some(Credit(inbox))
+    }
+
+    /// Step P1: reserves room for a permit, if that needs no decision. Leaves the credits alone where it can, because a
+    /// permit notifies no worker.
+    #[inline]
+    pub(crate) fn try_reserve(&self) -> bool {
+        let mut inbox = self.halves.second();
+        let inbox = inbox.half();
+        let from = if inbox.more_room > 0 {
+            &mut inbox.more_room
+        } else {
+            &mut inbox.credits
+        };
+        if *from == 0 {
+            return false;
+        }
+        // Room that needs no decision guarantees what a permit needs: some worker is live, and a whole section, which
+        // counts the permit, comes before any worker leaves.
+        *from -= 1;
+        inbox.reserved += 1;
+        inbox.show_taken();
+        true
     }
 
     /// Ends a task and returns its worker's next one, if no decision is needed (invariant 3). Otherwise returns the
@@ -185,21 +210,22 @@ impl<J> Shared<J> {
     }
 
     /// Step P5: ends a task that ran with a permit's room inside another task, if no decision is needed. Otherwise
-    /// changes nothing and returns `false`.
+    /// changes nothing and returns `false`. Does that, too, if the other task `yields` and tasks are queued.
     #[inline]
-    pub(crate) fn try_end_permitted(&self, outcome: Outcome) -> bool {
+    pub(crate) fn try_end_permitted(&self, outcome: Outcome, yields: bool) -> bool {
         let mut state = self.halves.first();
         let half = state.half();
         if !half.may_end_permitted() {
             return false;
         }
-        if half.try_end_permitted(outcome) {
+        if !yields && half.try_end_permitted(outcome) {
             self.flags.show_room();
             return true;
         }
         // The permit may have been reserved in the inbox, and is counted only after a drain.
         let mut whole = self.whole(state);
-        let ended = whole.state_mut().try_end_permitted(outcome);
+        let ended =
+            (!yields || whole.queue.len() == 0) && whole.state_mut().try_end_permitted(outcome);
         // Settled, because the drain may have counted permits, which changes how many credits remain.
         whole.unlock();
         ended
@@ -320,17 +346,6 @@ impl<'a, J> Credit<'a, J> {
         // SAFETY: it was just written.
         unsafe { place.filled() }
     }
-
-    /// Step P1: reserves room for a permit.
-    #[inline]
-    pub(crate) fn reserve(mut self) {
-        let inbox = self.0.half();
-        // A credit guarantees what a permit needs: some worker is live, and a whole section, which counts the permit,
-        // comes before any worker leaves.
-        inbox.credits -= 1;
-        inbox.reserved += 1;
-        inbox.show_taken();
-    }
 }
 
 impl<J> Credit<'_, J> {
@@ -420,6 +435,7 @@ impl<J> Whole<'_, J> {
         let (state, inbox) = self.both.halves();
         // Steps U1, U2.
         inbox.credits = state.grant_credits();
+        inbox.more_room = state.view().room() - inbox.credits;
         inbox.searchers = state.searching > 0;
         if let Some(load_stats) = &inbox.load_stats {
             // From the final counters of the section, because members of a multi-pool are compared by this figure.

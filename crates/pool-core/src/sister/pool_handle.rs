@@ -15,7 +15,6 @@ use crate::error::{Closed, SubmitError, WaitError};
 use crate::sched::decide::Demand;
 use crate::sched::effects::ReleaseListener;
 use crate::sched::load::Outcome;
-use crate::sched::shared::Credit;
 use crate::sched::state::{Next, State};
 use crate::sched::waiters::WaiterEntry;
 use crate::stats::Stats;
@@ -213,12 +212,11 @@ impl<R: Runner> PoolHandle<R> {
         }
     }
 
-    /// Reserves room under the same conditions. The caller must use it, as if a [`permit`](Self::permit) had been
+    /// Reserves room if that needs no decision. The caller must use it, as if a [`permit`](Self::permit) had been
     /// [kept](Permit::keep).
     #[inline]
     pub fn try_reserve(&self) -> bool {
-        let credit = self.0.state.credit();
-        credit.map(Credit::reserve).is_some()
+        self.0.state.try_reserve()
     }
 
     /// Reserves room as [`WorkerPool::reserve`](crate::WorkerPool::reserve) does, with the limits of a task.
@@ -241,10 +239,10 @@ impl<R: Runner> PoolHandle<R> {
 
     /// Step P5: counts the end of a task that ran with reserved room inside another task, and frees the room, if
     /// that needs no decision. Otherwise does nothing and returns `false`: then the other task must go to the queue
-    /// before it starts anything else.
+    /// before it starts anything else. So it must if it `yields` and tasks are queued.
     #[inline]
-    pub fn try_end_permitted(&self, outcome: Outcome) -> bool {
-        self.0.state.try_end_permitted(outcome)
+    pub fn try_end_permitted(&self, outcome: Outcome, yields: bool) -> bool {
+        self.0.state.try_end_permitted(outcome, yields)
     }
 
     /// Step P6: the same, with a decision, which may run user code.

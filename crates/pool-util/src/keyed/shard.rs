@@ -18,7 +18,7 @@ use pool_core::{Accepts, Closures, Permit, Runner};
 use sync_shim::foreign::{drop_quietly, wake};
 use sync_shim::{Mutex, MutexGuard};
 
-use super::lanes::{KeyHash, LaneId, Lanes};
+use super::lanes::{Found, KeyHash, LaneId, Lanes};
 
 /// Number of tasks that a turn runs before it yields to other queued tasks. One in models, so that
 /// a turn yields while tasks wait in its lane.
@@ -58,8 +58,7 @@ impl<K: Eq + Send + 'static> Shard<K> {
         self.lanes.lock().len()
     }
 
-    /// Steps K1 and K2 for a closure: accepts it, unless the pool must decide first (it is full or closed), or the
-    /// lane has fewer turns than the limit.
+    /// Accepts a closure, unless the pool must decide first: it is full or closed, or has to notify a worker.
     #[inline]
     pub(super) fn place_closure<F, T>(
         self: &Arc<Self>,
@@ -73,17 +72,20 @@ impl<K: Eq + Send + 'static> Shard<K> {
     {
         let mut lanes = self.lanes.lock();
         if let Some(lane) = lanes.find(hash, &key) {
-            // Under the lanes' lock: otherwise the lane could close before the task is in it.
-            if lane.is_below_limit() || !self.pool.try_reserve() {
-                drop(lanes);
-                return Err((key, task));
-            }
-            lane.push(|| Closures::plain(task));
+            let mut task = Some(task);
+            let job = || Closures::plain(task.take().expect("it is placed once"));
+            let joined = self.join(lane, job);
             drop(lanes);
-            // USER CODE: the drop of a key that has a lane already. Last, so that the task is
-            // accepted even if it panics.
-            drop_quietly(key);
-            return Ok(());
+            return match task {
+                Some(task) => Err((key, task)),
+                None => {
+                    debug_assert!(joined);
+                    // USER CODE: the drop of a key that has a lane already. Last, so that the task is
+                    // accepted even if it panics.
+                    drop_quietly(key);
+                    Ok(())
+                }
+            };
         }
         // Opened before the room is known, because the table may have to grow and must not do so
         // under the pool's lock.
@@ -93,6 +95,7 @@ impl<K: Eq + Send + 'static> Shard<K> {
             lane,
             first: Plain(task),
         };
+        // Step K1.
         let Err(refused) = self.pool.try_enter(job_of(turn)) else {
             return Ok(());
         };
@@ -104,40 +107,55 @@ impl<K: Eq + Send + 'static> Shard<K> {
         Err((key, turn.first.0))
     }
 
-    /// Steps K1, K2 and K2a for any task.
+    /// The same for any task.
     pub(super) fn place(self: &Arc<Self>, hash: KeyHash, key: K, job: Job) -> Result<(), (K, Job)> {
         let mut lanes = self.lanes.lock();
-        let Some(lane) = lanes.find(hash, &key) else {
-            let lane = lanes.open_with(hash, key, job);
-            if self
-                .pool
-                .try_enter(self.turn(lane, VecDeque::new()))
-                .is_ok()
-            {
-                return Ok(());
-            }
-            let closed = lanes.close(lane);
+        if let Some(lane) = lanes.find(hash, &key) {
+            let mut job = Some(job);
+            self.join(lane, || job.take().expect("it is placed once"));
             drop(lanes);
-            let (key, mut jobs) = closed.expect("it was opened above");
-            return Err((key, jobs.pop_front().expect("it was opened with a job")));
-        };
-        if lane.is_below_limit() {
-            let turn = self.turn(lane.id(), VecDeque::new());
-            if self.pool.try_enter(turn).is_err() {
-                drop(lanes);
-                return Err((key, job));
-            }
-            lane.push_with_turn(|| job);
-        } else if self.pool.try_reserve() {
-            lane.push(|| job);
-        } else {
-            drop(lanes);
-            return Err((key, job));
+            return match job {
+                Some(job) => Err((key, job)),
+                None => {
+                    drop_quietly(key); // USER CODE: as in `place_closure`.
+                    Ok(())
+                }
+            };
         }
+        let lane = lanes.open_with(hash, key, job);
+        // Step K1.
+        if self
+            .pool
+            .try_enter(self.turn(lane, VecDeque::new()))
+            .is_ok()
+        {
+            return Ok(());
+        }
+        let closed = lanes.close(lane);
         drop(lanes);
-        // USER CODE: as in `place_closure`.
-        drop_quietly(key);
-        Ok(())
+        let (key, mut jobs) = closed.expect("it was opened above");
+        Err((key, jobs.pop_front().expect("it was opened with a job")))
+    }
+
+    /// Adds a task to an open lane, unless the pool must decide first. Under the lanes' lock: otherwise the lane could
+    /// close before the task is in it.
+    #[inline]
+    fn join(self: &Arc<Self>, lane: Found<'_, Job>, job: impl FnOnce() -> Job) -> bool {
+        if lane.is_below_limit() {
+            // Step K2a.
+            let turn = self.turn(lane.id(), VecDeque::new());
+            let entered = self.pool.try_enter(turn).is_ok();
+            if entered {
+                lane.push_with_turn(job);
+            }
+            return entered;
+        }
+        // Step K2.
+        let reserved = self.pool.try_reserve();
+        if reserved {
+            lane.push(job);
+        }
+        reserved
     }
 
     /// Step K2b: accepts a task whose room is reserved.
@@ -193,9 +211,9 @@ impl<K: Eq + Send + 'static> Shard<K> {
                 return ended;
             }
             // Yields after `TURN` tasks, so that a busy key does not starve other queued tasks.
-            let yields = usize::is_multiple_of(done, TURN) && self.pool.is_wanted();
+            let yields = usize::is_multiple_of(done, TURN);
             // Resolving with user code may be slow: the lane's tasks must not wait for it here.
-            if yields || ended.runs_user_code || !self.pool.try_end_permitted(ended.outcome) {
+            if ended.runs_user_code || !self.pool.try_end_permitted(ended.outcome, yields) {
                 // Step K4. The next task's permit becomes the turn's room in the queue, and the worker ends this
                 // task as any other.
                 self.pool.redeem(self.turn(lane, taken));
