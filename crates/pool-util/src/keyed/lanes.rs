@@ -18,10 +18,9 @@ use std::mem;
 use hashbrown::HashTable;
 
 /// Number of closed lanes whose memory is always kept, so that short-lived keys do not allocate.
-const FEW: usize = 16;
-/// Capacity, in tasks, of the spare queues for each open lane and these few. More than most lanes need, because an
-/// allocation of a task's alignment is slow.
-const SPARE_TASKS: usize = 16;
+const FEW: usize = 64;
+/// Capacity, in tasks, up to which the queue of a closed lane is kept.
+const SPARE_TASKS: usize = 4;
 
 pub(super) struct Lanes<K, J> {
     /// Maximum number of turns of a lane.
@@ -33,14 +32,8 @@ pub(super) struct Lanes<K, J> {
     reuses_numbers: bool,
     /// Peak number of open lanes since the table was last shrunk.
     most_open: usize,
-    spare: Spare<J>,
-}
-
-/// Empty queues of closed lanes.
-struct Spare<J> {
-    queues: Vec<VecDeque<J>>,
-    /// The sum of their capacities.
-    capacity: usize,
+    /// Empty queues of closed lanes.
+    spare: Vec<VecDeque<J>>,
 }
 
 struct Lane<K, J> {
@@ -95,25 +88,7 @@ pub(super) struct Found<'a, J> {
     limit: u32,
     turns: &'a mut Turns,
     waiting: &'a mut VecDeque<J>,
-    spare: &'a mut Spare<J>,
-}
-
-impl<J> Spare<J> {
-    #[inline]
-    fn pop(&mut self) -> Option<VecDeque<J>> {
-        let queue = self.queues.pop()?;
-        self.capacity -= queue.capacity();
-        Some(queue)
-    }
-
-    /// Keeps the memory of an empty queue, if that leaves no more than for this many tasks.
-    fn keep(&mut self, queue: VecDeque<J>, most: usize) {
-        let capacity = self.capacity + queue.capacity();
-        if queue.capacity() > 0 && capacity <= most {
-            self.capacity = capacity;
-            self.queues.push(queue);
-        }
-    }
+    spare: &'a mut Vec<VecDeque<J>>,
 }
 
 impl<J> Found<'_, J> {
@@ -156,10 +131,7 @@ impl<K, J> Lanes<K, J> {
             next: 0,
             reuses_numbers: false,
             most_open: 0,
-            spare: Spare {
-                queues: Vec::new(),
-                capacity: 0,
-            },
+            spare: Vec::new(),
         }
     }
 
@@ -322,26 +294,18 @@ impl<K, J> Lanes<K, J> {
         Some((lane.key, lane.waiting))
     }
 
-    /// Maximum capacity, in tasks, of the spare queues.
-    #[inline]
-    fn most_spare(&self) -> usize {
-        (self.open.len() + FEW) * SPARE_TASKS
-    }
-
-    /// Keeps the memory of an empty queue for a later lane.
-    #[inline]
+    /// Keeps the memory of an empty queue for a later lane, if it is small.
     fn keep(&mut self, queue: VecDeque<J>) {
-        let most = self.most_spare();
-        self.spare.keep(queue, most);
+        if (1..=SPARE_TASKS).contains(&queue.capacity()) {
+            self.spare.push(queue);
+        }
     }
 
     /// Restores invariant 4 after a lane has been closed.
     #[inline]
     fn tidy(&mut self) {
         let open = self.open.len();
-        while self.spare.capacity > self.most_spare() {
-            self.spare.pop();
-        }
+        self.spare.truncate(open + FEW);
         // Only after a fourfold fall since the peak, so that the cost is amortised.
         if self.most_open > 4 * (open + FEW) {
             self.shrink();
@@ -353,7 +317,7 @@ impl<K, J> Lanes<K, J> {
     fn shrink(&mut self) {
         let room = 2 * (self.open.len() + FEW);
         self.open.shrink_to(room, |lane| lane.id.hash.spread());
-        self.spare.queues.shrink_to(room);
+        self.spare.shrink_to(room);
         self.most_open = room;
     }
 }
