@@ -1,11 +1,17 @@
-//! `cargo xtask ci`: everything a change must pass, cheapest first.
+//! `cargo xtask ci`: all checks that a change must pass, cheapest first.
 //!
-//! It needs a stable toolchain, a C compiler and the package registry. It ends with a line per step
+//! It needs a stable toolchain, a C compiler and the package registry. It prints a line per step
 //! and stops at the first that fails.
 //!
-//! It installs nothing, and its last line names the stores' tests that were left out. With `CI=true` it fails if a test was
-//! left out.
+//! Steps that build in folders of their own run in a second process at the same time, because
+//! tests that sleep, wait for a server or are pinned to one core leave the other cores idle.
+//!
+//! It installs nothing, and its last line names the stores' tests that were left out. With
+//! `CI=true` it fails if a test was left out.
 
+use std::env;
+use std::fs::{self, File};
+use std::process::{Child, Command};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -19,42 +25,83 @@ use crate::{
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-const SUITES_OF_STORES: &str = "stores";
+/// Output of the separate steps, relative to the target folder.
+const LOG: &str = "ci-apart.log";
+
 /// How to run the tests that were left out.
 const INCLUDE: &str = "apt-get install postgresql redis-server pgbouncer openssl, then `cargo xtask ci --only stores`";
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 13] = [
     ("format", format),
     ("hygiene", |workspace| hygiene::run(workspace, false)),
     ("dependencies", |workspace| deps::run(workspace, true)),
     ("licences", packages::check_rules),
     ("clippy", clippy),
-    ("clippy of the models", clippy_of_models),
     ("docs", docs),
     ("public interfaces", |workspace| api::run(workspace, false)),
     ("each crate alone", each_alone),
-    ("packages", packages::pack),
     ("tests", |workspace| test::run(workspace, true, false)),
     ("tests on one core", test::one_core_in_ci),
     ("stack", stack),
-    (SUITES_OF_STORES, stores::in_ci),
-    ("two versions", versions::in_ci),
-    ("models", all_models),
-    ("random schedules", shuttle::in_ci),
+    ("stores", stores::in_ci),
     ("examples", examples::smoke),
-    ("benches", bench::check),
-    ("fuzz targets", fuzz_targets),
 ];
 
-/// Runs the steps, or those whose name contains `only`.
-pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
-    let wanted = |step: &&Step| only.is_none_or(|only| step.0.contains(only));
-    let steps: Vec<&Step> = STEPS.iter().filter(wanted).collect();
-    ensure!(!steps.is_empty(), "no step has such a name");
+/// Steps that share no target folder with [`STEPS`].
+const APART: [Step; 7] = [
+    ("clippy of the models", clippy_of_models),
+    ("fuzz targets", fuzz_targets),
+    ("models", all_models),
+    ("random schedules", shuttle::in_ci),
+    ("benches", bench::check),
+    ("packages", packages::pack),
+    ("two versions", versions::in_ci),
+];
 
+/// Runs all steps, or those that the flags select.
+pub(crate) fn run(workspace: &Workspace, flags: &flags::Ci) -> Result<()> {
+    if let Some(only) = &flags.only {
+        let steps = STEPS.iter().chain(&APART);
+        let steps: Vec<&Step> = steps.filter(|step| step.0.contains(only)).collect();
+        ensure!(!steps.is_empty(), "no step has this name");
+        return run_steps(workspace, &steps);
+    }
+    if flags.apart {
+        return run_steps(workspace, &APART.iter().collect::<Vec<_>>());
+    }
+    let log = workspace.target.join(LOG);
+    fs::create_dir_all(&workspace.target)?;
+    let output = File::create(&log)?;
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["ci", "--apart"]).stderr(output.try_clone()?);
+    let begin = Instant::now();
+    let mut apart = Apart(command.stdout(output).spawn()?);
+    run_steps(workspace, &STEPS.iter().collect::<Vec<_>>())?;
+    println!("== waiting for the separate steps: {}", log.display());
+    let status = apart.0.wait()?;
+    print!("{}", fs::read_to_string(&log)?);
+    ensure!(status.success(), "a separate step failed");
+    let left_out = test::summary(&stores::left_out(workspace)?, INCLUDE);
+    let seconds = begin.elapsed().as_secs();
+    println!("ci: everything passed, {seconds} s; {left_out}");
+    Ok(())
+}
+
+/// Kills the process when dropped, if it still runs after a failure of another step.
+struct Apart(Child);
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        // Fails if the process has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run_steps(workspace: &Workspace, steps: &[&Step]) -> Result<()> {
     let begin = Instant::now();
     let mut times = Vec::new();
-    for (name, step) in &steps {
+    for (name, step) in steps {
         println!("== {name}");
         let step_begin = Instant::now();
         let outcome = step(workspace).with_context(|| format!("step `{name}`"));
@@ -69,14 +116,7 @@ pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     println!("\n{}", times.join("\n"));
     let count = steps.len();
     let seconds = begin.elapsed().as_secs();
-    let mut left_out = String::new();
-    if steps.iter().any(|(name, _)| *name == SUITES_OF_STORES) {
-        left_out = format!(
-            "; {}",
-            test::summary(&stores::left_out(workspace)?, INCLUDE)
-        );
-    }
-    println!("ci: all {count} steps passed, {seconds} s{left_out}");
+    println!("ci: all {count} steps passed, {seconds} s");
     Ok(())
 }
 
@@ -105,11 +145,11 @@ fn docs(workspace: &Workspace) -> Result<()> {
     Ok(cmd!(shell, "cargo doc --workspace --all-features --no-deps").run()?)
 }
 
-/// Features of the program of durable queues: with one store it need not have the others, nor TLS.
+/// Features of the command-line program: with one store it must not need the others or TLS.
 const STORES: [&str; 4] = ["postgres", "redis", "postgres,tls", "redis,tls"];
 
-/// Features that another crate of the workspace switches on must not be needed. (The step `packages` builds each crate with its
-/// default features.)
+/// No crate may need a feature that only another crate of the workspace enables. (The step
+/// `packages` builds each crate with its default features.)
 fn each_alone(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
     for folder in workspace.crates()? {
@@ -127,7 +167,7 @@ fn each_alone(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// How deep below the top of a worker's stack a task begins, which only an optimized build shows.
+/// How far below the top of a worker's stack a task begins, measured in an optimized build.
 fn stack(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
     Ok(cmd!(
@@ -150,7 +190,7 @@ fn fuzz_targets(workspace: &Workspace) -> Result<()> {
     const MANIFEST: &str = "fuzz/Cargo.toml";
     let shell = workspace.shell()?;
     shell.set_var("CARGO_TARGET_DIR", workspace.target.join("fuzz"));
-    // Lints link nothing, so the C++ half of libFuzzer, and a compiler for it, are not needed.
+    // Lints do not link, so the C++ part of libFuzzer and its compiler are not needed.
     shell.set_var(
         "CUSTOM_LIBFUZZER_PATH",
         workspace.target.join("no-libfuzzer.a"),

@@ -24,20 +24,19 @@ static POOL: OnceLock<Pool> = OnceLock::new();
 
 /// Returns the default pool, which the functions of this crate use. The first call creates it.
 ///
-/// Without [`configure`], its capacity is 512 or eight per core, whichever is more, its queue depth is 0,
-/// [`submit`](crate::submit) waits at a full pool, and its threads are named `anthill-N`. The other settings
-/// are the defaults of [`Builder`].
+/// Without [`configure`], its capacity is 512 or eight per core, whichever is more, and its threads are named
+/// `anthill-N`. The other settings are the [defaults](crate::guide#the-defaults) of [`Builder`].
 ///
-/// The pool is never dropped, so a `main` that returns does not wait for its tasks: call
+/// The pool is never dropped, and the process does not wait for its tasks when `main` returns: call
 /// [`wait_idle`](crate::wait_idle) first. A forked child inherits the pool without its workers: see
 /// [`guide::forking`](crate::guide::forking).
 ///
-/// Starts no thread. Blocks only briefly, if several threads race to create the pool.
+/// This call starts no thread. It blocks only briefly, while another thread creates the pool.
 pub fn default_pool() -> &'static Pool {
     POOL.get_or_init(usual)
 }
 
-/// Creates the default pool from `builder`. A program calls it once, before the first use of the pool.
+/// Creates the default pool from `builder`. Programs call this once, before the first use of the pool.
 /// Libraries should not call it.
 ///
 /// ```
@@ -51,7 +50,7 @@ pub fn default_pool() -> &'static Pool {
 /// ```
 ///
 /// # Errors
-/// [`AlreadyMade`](ConfigureError::AlreadyMade), with the builder, if the pool was used or configured before.
+/// [`AlreadyMade`](ConfigureError::AlreadyMade), with the builder, if the pool already exists.
 /// [`Build`](ConfigureError::Build) if the builder fails; the pool can then still be configured. If another
 /// thread creates the pool during the call, workers that the builder starts ahead may run for a moment.
 pub fn configure(builder: Builder<Closures>) -> Result<&'static Pool, ConfigureError> {
@@ -70,7 +69,7 @@ pub fn configure(builder: Builder<Closures>) -> Result<&'static Pool, ConfigureE
 /// Error of [`configure`].
 #[non_exhaustive]
 pub enum ConfigureError {
-    /// The pool was used or configured before, and is unchanged. Contains the builder.
+    /// The default pool was used or configured before, and is unchanged. Contains the builder.
     AlreadyMade(Box<Builder<Closures>>),
     /// The builder failed. The pool was not created.
     Build(BuildError),
@@ -88,8 +87,8 @@ impl fmt::Debug for ConfigureError {
 impl fmt::Display for ConfigureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::AlreadyMade(_) => "the default pool was used or configured before",
-            Self::Build(_) => "the default pool cannot be built as asked",
+            Self::AlreadyMade(_) => "the default pool already exists",
+            Self::Build(_) => "the default pool could not be built",
         })
     }
 }
@@ -110,5 +109,5 @@ fn usual() -> Pool {
         .name(DEFAULT_POOL_NAME)
         .capacity(LEAST_CAPACITY.max(CAPACITY_PER_CORE * cores))
         .build()
-        .expect("a name and a capacity contradict nothing, and no thread is started ahead")
+        .expect("the settings are valid, and no thread is started ahead")
 }

@@ -1,6 +1,5 @@
-//! Calls of the default pool as functions. Other calls are methods of [`default_pool`].
-//!
-//! Each function calls the method of the same name, and creates the pool if it does not exist.
+//! Functions that use the default pool. Each calls the method of the same name, and creates the pool if it does
+//! not exist. Further methods are available through [`default_pool`].
 #![expect(
     clippy::missing_errors_doc,
     reason = "the docs link to the methods, which have them"
@@ -72,8 +71,8 @@ where
     default_pool().try_spawn(task)
 }
 
-/// Returns a builder for a task of the default pool with options: a name, a token that cancels the task, a
-/// latest start. See [`TaskBuilder`].
+/// Returns a builder of a task with options (a name, a cancel token, a latest start) for the default pool. See
+/// [`TaskBuilder`].
 ///
 /// ```
 /// let token = anthill::CancelToken::new();
@@ -104,7 +103,8 @@ where
     default_pool().map(items, map)
 }
 
-/// Like [`map`], but returns each result as soon as it is ready. See [`PoolExt::map_unordered`](crate::PoolExt::map_unordered).
+/// Like [`map`], but returns each result as soon as it is ready. See
+/// [`PoolExt::map_unordered`](crate::PoolExt::map_unordered).
 pub fn map_unordered<I, F, T>(items: I, map: F) -> Map<I::IntoIter, T>
 where
     I: IntoIterator<Item: Send + 'static>,
@@ -160,8 +160,8 @@ where
     default_pool().scope(body)
 }
 
-/// Async version of [`spawn`]: see
-/// [`Pool::spawn_async`](crate::Pool::spawn_async). The handle is a future, too.
+/// Async version of [`spawn`]. The returned handle is itself a future. See
+/// [`Pool::spawn_async`](crate::Pool::spawn_async).
 ///
 /// ```
 /// # testkit::block_on(async {
@@ -205,7 +205,7 @@ pub fn capacity() -> Capacity {
     default_pool().capacity()
 }
 
-/// Returns a snapshot of all figures of the default pool.
+/// Returns a snapshot of the default pool's statistics.
 pub fn stats() -> Stats {
     default_pool().stats()
 }
@@ -222,14 +222,14 @@ pub fn wait_idle() -> Result<(), WaitError> {
     default_pool().wait_idle()
 }
 
-/// Releases the default pool, which accepts no tasks until [`reboot`]. Returns `false` if it was released
-/// already. Does not block. See [`WorkerPool::release`](crate::WorkerPool::release).
+/// Releases the default pool, which accepts no tasks until [`reboot`]. Returns `false` if it was already
+/// released. Does not block. See [`WorkerPool::release`](crate::WorkerPool::release).
 #[doc(alias = "Release")]
 pub fn release() -> bool {
     default_pool().release()
 }
 
-/// Releases the default pool, and waits for its end at most for `timeout`. See
+/// Releases the default pool and waits for its end, for at most `timeout`. See
 /// [`WorkerPool::release_timeout`](crate::WorkerPool::release_timeout).
 #[doc(alias = "ReleaseTimeout")]
 pub fn release_timeout(timeout: Duration) -> Result<(), WaitError> {
@@ -242,7 +242,7 @@ pub fn wait_released() -> Result<(), WaitError> {
     default_pool().wait_released()
 }
 
-/// Opens the released default pool again. Returns `false` if it is open.
+/// Reopens the released default pool. Returns `false` if it was open.
 #[doc(alias = "Reboot")]
 pub fn reboot() -> bool {
     default_pool().reboot()

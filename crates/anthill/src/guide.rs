@@ -1,25 +1,25 @@
-//! How to use pools and queues. Each page answers one question, and its examples are compiled and run as
+//! The user's guide to pools and queues. Each page answers one question; all examples are compiled and run as
 //! tests.
 //!
 //! | question | page |
 //! |---|---|
-//! | Which part do I need, if any? | [`choosing`] |
+//! | Which type do I need, if any? | [`choosing`] |
 //! | How many workers, how deep a queue? | [`capacity`] |
 //! | What happens at a full pool, and how do I choose? | [`submitting`] |
 //! | How do I get a value, or cancel a task? | [`handles`] |
-//! | How do I map an iterator, in order, with flat memory? | [`mapping`] |
+//! | How do I map an iterator, in order, with bounded memory? | [`mapping`] |
 //! | How do I run tasks that borrow? | [`scopes`] |
 //! | How do I join tasks as they end, or cancel them together? | [`groups`] |
 //! | How do I cancel tasks, including running ones? | [`cancelling`] |
 //! | How do I keep tasks in order, or some before others? | [`ordering`] |
-//! | Which errors are there, and how do they go with `?` and anyhow? | [`errors`] |
+//! | Which errors are there, and how do they work with `?` and anyhow? | [`errors`] |
 //! | What happens if a task panics? | [`panics`] |
 //! | How do I use it from async code? | [`asynchronous`] |
 //! | How do I shut down without losing tasks? | [`shutdown`] |
 //! | How does a pool grow and shrink? How do I keep state per worker? | [`tuning`] |
 //! | May a task submit to its own pool? May it block? | [`nesting`] |
 //! | What if my process forks? | [`forking`] |
-//! | What do the figures mean? | [`numbers`] |
+//! | What do the statistics mean? | [`numbers`] |
 //! | When do I need several pools? | [`several`] |
 //! | How do I use time-outs and leases? | [`later`] |
 //! | How do jobs survive the process? | [`durable`] |
@@ -34,24 +34,24 @@
 //! | I come from client-go, controller-runtime, kube | [`from_client_go`] |
 //! | I come from scheduled-thread-pool | [`from_scheduled_thread_pool`] |
 //!
-//! The [terms](pool_core#the-words) of these pages are defined in `pool_core`.
+//! The documentation of `pool_core` defines the [terms](pool_core#terms).
 //!
 //! # The defaults
 //! | setting | default |
 //! |---|---|
-//! | capacity | none: set it, or `unlimited` |
+//! | capacity | none; `build` fails unless it, or `unlimited`, is set |
 //! | queue depth | 0 |
-//! | at a full pool | `submit` waits; any number of threads and futures may |
+//! | at a full pool | `submit` waits; the number of waiters is unlimited |
 //! | keep-alive | 10 seconds |
 //! | workers kept, workers started ahead | 0 |
-//! | reused idle worker | the one that became idle last (with `preallocate`: first) |
-//! | a blocking submit on an own worker of a full pool | runs the task in place |
+//! | idle worker that is reused | the one that became idle last (with `preallocate`: first) |
+//! | a blocking submit on one of the pool's own workers, at a full pool | runs the task in place |
 //! | nesting limit | [`DEFAULT_NESTING_LIMIT`](crate::DEFAULT_NESTING_LIMIT), 64 |
 //! | a worker without work, a submitter at a full pool, a thread that joins | spins and yields for some microseconds, then parks |
-//! | drop of the last handle | `Drain`: accepted tasks run, the drop does not block |
+//! | drop of the last handle | `Drain`: accepted tasks still run, and the drop does not block |
 //! | name | `pool` |
 //! | stack | the platform's |
-//! | the default pool | capacity 512 or eight per core, whichever is more; name `anthill` |
+//! | the process's default pool | capacity 512 or eight per core, whichever is more; name `anthill` |
 //!
 //! ```
 //! use anthill::{DropPolicy, Pool, WithinWorker};

@@ -1,10 +1,9 @@
-//! Bounded, elastic worker pools, delay queues, work queues and scheduled tasks: one crate to depend on, a
-//! default pool, and the [`guide`].
+//! Bounded worker pools for tasks that block, with delay queues, work queues and scheduled tasks, and a
+//! [`guide`].
 //!
-//! A pool runs tasks on threads that it starts when there is work and ends when there is none. It never
-//! exceeds its capacity: at a full pool a submit waits, is refused, or times out, and a refused task is
-//! returned. So code that blocks (files, databases, DNS, foreign functions) gets backpressure, which an
-//! unbounded queue does not provide.
+//! A pool starts threads when there is work, and ends them when they are idle. It never exceeds its
+//! capacity: at a full pool a submit waits, times out, or returns the task. So programs that block on
+//! files, databases, DNS or foreign functions get backpressure, which an unbounded queue does not provide.
 //!
 //! # Where to start
 #![cfg_attr(
@@ -16,13 +15,13 @@
     doc = include_str!("guide/choosing.md")
 )]
 //!
-//! [`WorkerPool`] has the methods of all pools, [`PoolExt`] the maps, scopes and groups, and [`Builder`] the
-//! settings. The [`guide`] has a page per question: choosing a capacity, full pools, shutdown, nesting,
-//! testing, migration from other pools.
+//! [`WorkerPool`] has the methods of all pools, [`PoolExt`] adds maps, scopes and groups, and [`Builder`] has
+//! the settings. The [`guide`] answers common questions: capacity, full pools, shutdown, nesting, testing,
+//! migration from other pools.
 //!
 //! # The default pool
-//! [`default_pool`] and the functions of this module use one pool for the whole process, which is created at
-//! its first use. [`configure`] sets its builder.
+//! The functions of this module use the [`default_pool`] of the process, which is created at its first use.
+//! [`configure`] sets its builder.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -43,8 +42,8 @@
 //!
 //! # The crates
 //! Each crate is a module: [`pool_core`], [`pool_util`], and with their features `multi_pool`, `delay_queue`,
-//! `dedup_queue`, `scheduled_pool`, and `durable_queue` with its stores. The types that programs name are also at
-//! the root. Types that appear only in signatures (futures, markers, parts of hooks) are only in the modules.
+//! `dedup_queue`, `scheduled_pool`, and `durable_queue` with its stores. The root re-exports the types that
+//! programs name. Types that appear only in signatures (futures, markers, hook arguments) are in the modules.
 //!
 //! # Features
 //! | feature | default | what it does |
@@ -56,9 +55,9 @@
 //! | `durable` | no | `durable_queue`: jobs that survive the process, in a database |
 //! | `durable-sqlite`, `durable-postgres`, `durable-redis` | no | its stores: `durable_queue_sqlite`, `durable_queue_postgres`, `durable_queue_redis` |
 //! | `log` | no | reports panics of tasks through the `log` facade |
-//! | `tracing` | no | reports them through `tracing`; tasks may run in their submitter's span: `Builder::carry_span` |
+//! | `tracing` | no | reports panics of tasks through `tracing`; `Builder::carry_span` runs tasks in their submitter's span |
 //! | `channel` | no | `DelayQueue::channel`: due entries through a crossbeam channel |
-//! | `stream` | no | `DelayQueue::stream`, `KeyQueue::stream`, `Map::into_stream`: due entries, guards of keys, results of a mapping, as a `Stream` |
+//! | `stream` | no | `DelayQueue::stream`, `KeyQueue::stream`, `Map::into_stream`: due entries, held keys and results of a mapping as a `Stream` |
 //! | `tokio` | no | `delay_queue::TokioClock`: alarms by tokio's own timer |
 //! | `async-io` | no | `delay_queue::AsyncIoClock`: alarms by async-io's own timer |
 #![forbid(unsafe_code)]

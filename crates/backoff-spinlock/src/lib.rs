@@ -2,12 +2,12 @@
 //! back-off.
 //!
 //! # When not to use it
-//! - The section may block, allocate much, do input or output, or run user code: use
-//!   `std::sync::Mutex`. Waiters that sleep cannot hurry a slow holder.
-//! - You need to know that a section panicked: there is no poisoning.
-//! - You need strict first come, first served: running threads overtake sleeping threads, though
+//! - If the section may block, allocate large amounts, do I/O, or run user code: use
+//!   `std::sync::Mutex`.
+//! - If you need poisoning: a panic in a section is not reported.
+//! - If you need strict first come, first served: running threads overtake sleeping threads, though
 //!   not for ever.
-//! - There is no operating system: sleeping needs threads, so this crate needs `std`.
+//! - Without an operating system: sleeping needs threads, so this crate needs `std`.
 //!
 //! # When to use it
 //! For sections of a few dozen instructions that many threads enter often, with more threads than
@@ -18,9 +18,9 @@
 //!
 //! # Contents
 //! - [`SpinLock<T>`]: a value under the lock; works in [loom](https://docs.rs/loom) models too.
-//! - [`RawSpinLock`]: the lock as a `lock_api` raw mutex, and [`SpinMutex<T>`], that crate's
-//!   mutex over it.
-//! - [`Backoff`]: the brief wait without a lock.
+//! - [`RawSpinLock`]: the lock as a `lock_api` raw mutex, and [`SpinMutex<T>`], `lock_api`'s mutex
+//!   with it.
+//! - [`Backoff`]: the spinning and yielding without a lock.
 
 #[cfg(not(anthill_loom))]
 mod api;

@@ -1,12 +1,12 @@
-//! Errors of calls and of waits.
+//! Error types.
 
 use std::sync::Arc;
 use std::{error, fmt, io};
 
 /// Error of an add: the queue is shut down. Contains the rejected key.
 ///
-/// Without a type parameter, `ShutDown` is only the reason, which `?` converts into any boxed
-/// error, for all keys: `queue.add(key).map_err(ShutDown::without_key)?`.
+/// `ShutDown` without a type parameter contains no key, so `?` converts it into any boxed error:
+/// `queue.add(key).map_err(ShutDown::without_key)?`.
 ///
 /// ```
 /// use dedup_queue::DedupQueue;
@@ -64,7 +64,7 @@ pub enum GetError {
     TimedOut,
     /// No key is ready, and the call must not wait.
     Empty,
-    /// Only futures wait, and nothing will wake them in time: the alarm could not be set.
+    /// Only futures wait, and the alarm that would wake them could not be set.
     NoAlarm(Arc<io::Error>),
     /// The call would wait, and the queue belongs to the parent of this forked process.
     Forked,
@@ -80,8 +80,8 @@ impl GetError {
 impl fmt::Display for GetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Closed => f.write_str("the queue is shut down and has nothing left to deliver"),
-            Self::TimedOut => f.write_str("no key was ready before the deadline"),
+            Self::Closed => f.write_str("the queue is shut down and has no more keys"),
+            Self::TimedOut => f.write_str("timed out waiting for a key"),
             Self::Empty => f.write_str("no key is ready"),
             Self::Forked => {
                 f.write_str("the queue belongs to the parent process (this one was forked)")

@@ -1,9 +1,8 @@
-//! A work queue of keys. Each key is delivered once however often it was added, and is held by at
-//! most one worker at a time.
+//! A work queue of keys, for controllers. A key that is added many times is delivered once, and is
+//! held by at most one worker at a time.
 //!
-//! A queued key is not a piece of work but the name of an object to look at: a file, a row, a
-//! customer. The worker that gets the name looks at the object and does whatever is necessary. So
-//! it does not matter how often the name was added in the meantime. A name that is added while a
+//! A key names an object: a file, a row, a customer. The worker that gets the key reads the object
+//! and does the necessary work, so adds of the same key can be merged. A key that is added while a
 //! worker holds it is delivered once more. These are the semantics of client-go's workqueue, on
 //! which Kubernetes' controllers are built.
 //!
@@ -18,14 +17,14 @@
 //!             while let Ok(key) = queue.get() {
 //!                 match look_at(&key) {
 //!                     Ok(()) => key.succeed(),
-//!                     Err(_) => _ = key.retry(), // Later, and later each time.
+//!                     Err(_) => _ = key.retry(), // With increasing delays.
 //!                 }
 //!             }
 //!         });
 //!     }
 //!     queue.add("a").unwrap();
 //!     queue.add("b").unwrap();
-//!     queue.add("a").unwrap(); // Merged, unless a worker has it already.
+//!     queue.add("a").unwrap(); // Merged, unless a worker already holds `a`.
 //!     assert_eq!(queue.drain().outcome, Outcome::Finished);
 //! });
 //! # fn look_at(_key: &str) -> std::io::Result<()> { Ok(()) }
@@ -34,8 +33,7 @@
 //! # When not to use it
 //! - For values that must each be delivered: use a channel. Equal keys are merged here.
 //! - For work that must survive a crash: all keys are in memory.
-//! - For more than two priorities: keys are delivered in the order in which they became ready,
-//!   except those of [low priority](KeyQueue::low_priority).
+//! - For more than two priorities: there is only [low priority](KeyQueue::low_priority).
 //! - For keys that are expensive to clone or compare: each is cloned once when it is added, and
 //!   `Eq` runs under the queue's lock. Put an `Arc` around them.
 //!
@@ -55,15 +53,15 @@
 //! | [`DedupDelayQueue`] | `add_after`, `add_at`, `remove_delayed` | `retry_after` |
 //! | [`DedupRetryQueue`] | `add_rate_limited`, `add_after_backoff`, `failures`, `forget` | `succeed`, `retry`, `retry_failed_after`, `forget` |
 //!
-//! Each layer has everything of the layers above it. They are one type, [`KeyQueue`], with another
-//! last parameter, so code for any of them is generic over [`Layer`].
+//! Each layer has all methods of the layers above it. They are aliases of one type, [`KeyQueue`],
+//! with different last parameters, so code for any of them can be generic over [`Layer`].
 //!
 //! # Guarantees
 //! 1. At most one delivery of a key is pending, in addition to the one that a worker holds. At most
 //!    one worker holds a key.
-//! 2. No key is lost: not by a worker that panics, a `get` that times out, a future or a drain that
-//!    is dropped, and not by shutting down, which returns the remaining keys.
-//! 3. No delayed key is early, and an `add` is never late: it means now, and replaces a delay.
+//! 2. No key is lost if a worker panics, a `get` times out, or a future or a drain is dropped.
+//!    Shutting down returns the remaining keys.
+//! 3. No delayed key is early. An `add` makes the key ready at once, and replaces a delay.
 //! 4. [`GetError::Closed`] is final.
 //! 5. At most one waiting worker is notified for each key that becomes ready, and another one only
 //!    if the first was a future that was dropped. In addition, a thread is notified to keep the
@@ -71,6 +69,17 @@
 //!    alarm can be set for them.
 //! 6. User code (metrics, limiters, hooks, wakers, drops of keys) runs without the lock, on a
 //!    thread that does not count as waiting. So it may wait, even for other workers of the queue.
+//!
+//! # Calls that wait
+//! A `_timeout` takes a `Duration` or an `Instant`, by the queue's clock. An async call returns a future
+//! for any runtime.
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`get`](KeyQueue::get) | [`try_get`](KeyQueue::try_get) | [`get_timeout`](KeyQueue::get_timeout) | [`get_async`](KeyQueue::get_async) |
+//! | [`get_batch`](KeyQueue::get_batch) | [`try_get_batch`](KeyQueue::try_get_batch) | [`get_batch_timeout`](KeyQueue::get_batch_timeout) | [`get_batch_async`](KeyQueue::get_batch_async) |
+//! | [`wait_idle`](KeyQueue::wait_idle) | `ready`, `held` and `delayed` of [`stats`](KeyQueue::stats) are 0 | [`wait_idle_timeout`](KeyQueue::wait_idle_timeout) | [`wait_idle_async`](KeyQueue::wait_idle_async) |
+//! | [`drain`](KeyQueue::drain) | `drain_timeout` with `Duration::ZERO`; [`shut_down`](KeyQueue::shut_down) without the leftovers | [`drain_timeout`](KeyQueue::drain_timeout) | [`drain_async`](KeyQueue::drain_async) |
 //!
 //! # Blocking and cost
 //! | call | blocks | cost |
@@ -84,14 +93,14 @@
 //! | `remove`, `failures`, `forget` | no | one section, one look-up |
 //! | `stats`, `len` | no | one section |
 //! | `entries` | no | a section and a clone of each key, for some dozens of keys at a time |
-//! | `drain` | until nothing is ready or held | nothing while it sleeps; at its end O(all keys) |
-//! | `wait_idle` | until nothing is ready, held or delayed | nothing while it sleeps; meanwhile no section is a short one |
+//! | `drain` | until no key is ready or held | nothing while it sleeps; at its end O(all keys) |
+//! | `wait_idle` | until no key is ready, held or delayed | nothing while it sleeps; other calls cannot use short sections during the wait |
 //! | `shut_down` | no | one section, O(waiters) |
 //!
-//! "No" means: only for as long as other threads hold the lock, and none of them holds it while it
-//! runs user code other than `Eq` of keys, and `Clone` in `entries`. No thread is started, except
-//! the clock's alarm if only futures wait for delayed keys. The clock is read only while metrics
-//! are on, times are recorded, a key is delayed, or failures may expire.
+//! "No" excludes the time that other threads hold the lock. The only user code that runs under the
+//! lock is `Eq` of keys, and `Clone` in `entries`. No thread is started, except the clock's alarm
+//! if only futures wait for delayed keys. The clock is read only while metrics are on, times are
+//! recorded, a key is delayed, or failures may expire.
 //!
 //! # Panics
 //! A panic of a worker releases its key. A panic in a key's `Eq`, `Hash` or `Clone` propagates to
@@ -102,10 +111,9 @@
 //! itself panics only where a method documents it.
 //!
 //! # Forks
-//! In a process that was forked after a queue was created, `get` and every other call that would
-//! wait for a key return [`GetError::Forked`]. A drain ends with [`Outcome::Forked`] and the
-//! remaining keys, and `wait_idle` returns `false` unless the queue is idle. A forked process should
-//! create its own queue.
+//! In a forked child, `get` and every other call that would wait for a key return
+//! [`GetError::Forked`]. A drain ends with [`Outcome::Forked`] and the remaining keys, and
+//! `wait_idle` returns `false` unless the queue is idle. A child should create its own queue.
 //!
 //! # Features
 //! | feature | default | effect |
@@ -113,9 +121,9 @@
 //! | `stream` | no | `KeyQueue::stream`: guards as a `futures_core::Stream` |
 //!
 //! # Origin
-//! [client-go](https://github.com/kubernetes/client-go)'s workqueue: the dirty and the processing
-//! set, the limiters, the metrics. `docs/client-go.md` in the repository lists the differences and
-//! their reasons. New here are guards, leftovers, expiry, and a single lock.
+//! The dirty and the processing set, the limiters and the metrics come from
+//! [client-go](https://github.com/kubernetes/client-go)'s workqueue. `docs/client-go.md` in the
+//! repository lists the differences and their reasons.
 #![forbid(unsafe_code)]
 
 mod add;

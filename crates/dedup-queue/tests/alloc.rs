@@ -1,5 +1,5 @@
-//! The memory that a queue keeps of finished keys, failures, waiters and drains. A binary of its own, because
-//! it has its own allocator.
+//! Memory that finished keys, failures, waiters and drains leave in use. A separate binary, because
+//! it replaces the global allocator.
 #![cfg(not(anthill_loom))]
 #![expect(clippy::unwrap_used, reason = "a test fails with its helper")]
 
@@ -14,7 +14,7 @@ use dedup_queue::{
     Clock, DedupRetryQueue, Exponential, GetError, KeyQueue, ManualClock, Metrics, Retrying,
 };
 
-/// The system's allocator, which counts the bytes that each thread has in use.
+/// The system's allocator. Counts the bytes in use per thread.
 struct Counting;
 
 thread_local!(static IN_USE: Cell<isize> = const { Cell::new(0) });
@@ -23,23 +23,23 @@ fn count(old: usize, new: usize) {
     IN_USE.set(IN_USE.get() + new.cast_signed() - old.cast_signed());
 }
 
-// SAFETY: the system's allocator; the counter allocates nothing.
+// SAFETY: forwards to the system's allocator. The counter does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(0, layout.size());
-        // SAFETY: the caller upholds the contract.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(layout.size(), 0);
-        // SAFETY: the caller upholds the contract.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(memory, layout) };
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(layout.size(), size);
-        // SAFETY: the caller upholds the contract.
+        // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
@@ -49,7 +49,7 @@ static ALLOCATOR: Counting = Counting;
 
 type Queue = KeyQueue<u32, RandomState, ManualClock, Retrying>;
 
-/// Keys that succeed, fail or wait. At most a few chunks of records and tree nodes stay of each.
+/// Keys that succeed, fail or wait. A few chunks of records and tree nodes may remain.
 const MANY: u32 = 50_000;
 const LITTLE: isize = 150_000;
 const MS: Duration = Duration::from_millis(1);
@@ -71,8 +71,8 @@ fn queue(metered: bool) -> (Queue, ManualClock) {
     (queue, clock)
 }
 
-/// Runs the closure on a queue in which one key is held throughout and another one is delayed, added when half
-/// of the others have been.
+/// Runs the closure on a queue with one held key, and a delayed key that was added after half of
+/// the others.
 fn nothing_stays(what: &str, metered: bool, run: fn(&Queue, &ManualClock)) {
     let (queue, clock) = queue(metered);
     let before = IN_USE.get();
@@ -82,7 +82,7 @@ fn nothing_stays(what: &str, metered: bool, run: fn(&Queue, &ManualClock)) {
     drop(queue.drain_timeout(clock.now()));
 }
 
-/// Adds this many keys, and one more after half of them, which stays.
+/// Adds this many keys, and after half of them one key that stays.
 fn add_all(queue: &Queue, mut add: impl FnMut(u32)) {
     (0..MANY / 2).for_each(&mut add);
     queue.add_after(MANY, Duration::MAX).unwrap();
@@ -90,7 +90,7 @@ fn add_all(queue: &Queue, mut add: impl FnMut(u32)) {
 }
 
 #[test]
-fn finished_keys_leave_no_memory_behind_next_to_a_held_one() {
+fn finished_keys_use_no_memory_while_another_is_held() {
     for metered in [false, true] {
         nothing_stays("taken", metered, |queue, _| {
             add_all(queue, |key| _ = queue.add(key).unwrap());
@@ -139,7 +139,7 @@ fn finished_keys_leave_no_memory_behind_next_to_a_held_one() {
 }
 
 #[test]
-fn keys_returned_by_a_drain_leave_no_memory_behind() {
+fn keys_returned_by_a_drain_use_no_memory() {
     nothing_stays("left over", false, |queue, clock| {
         add_all(queue, |key| _ = queue.add(key).unwrap());
         (0..MANY).for_each(|key| _ = queue.add_after(key + MANY, MS).unwrap());
@@ -151,7 +151,7 @@ fn keys_returned_by_a_drain_leave_no_memory_behind() {
 }
 
 #[test]
-fn waits_that_were_given_up_leave_no_memory_behind() {
+fn timed_out_and_dropped_waits_use_no_memory() {
     fn poll<F: Future + Unpin>(future: &mut F) {
         let polled = Pin::new(future).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending());

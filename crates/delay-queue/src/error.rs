@@ -1,4 +1,4 @@
-//! Errors of calls. An error contains the rejected value.
+//! Error types. A [`PushError`] contains the rejected value.
 
 use std::sync::Arc;
 use std::{error, fmt, io};
@@ -7,8 +7,8 @@ pub(crate) const STAYED: &str = "the queue belongs to the parent process (this o
 
 /// Error of a push. Contains the rejected value.
 ///
-/// Without a type parameter, `PushError` is only the reason. It is `Send`, `Sync` and `'static` for
-/// all values, so `?` converts it into any boxed error:
+/// `PushError` without a type parameter contains only the reason. It is always `Send`, `Sync` and
+/// `'static`, so `?` converts it into any boxed error:
 ///
 /// ```
 /// use delay_queue::{DelayQueue, PushError};
@@ -85,7 +85,7 @@ impl<T> fmt::Display for PushError<T> {
         f.write_str(match self {
             Self::Full(_) => "the queue is full",
             Self::Closed(_) => "the queue is closed",
-            Self::TimedOut(_) => "the queue was full until the deadline",
+            Self::TimedOut(_) => "timed out waiting for room in the queue",
             Self::Forked(_) => STAYED,
         })
     }
@@ -117,14 +117,14 @@ pub enum TakeError {
     Empty,
     /// No entry is due, and the call must not wait.
     NotDue,
-    /// Only futures wait, and nothing will wake them in time: the alarm could not be set.
+    /// Only futures wait, and the alarm that would wake them could not be set.
     NoAlarm(Arc<io::Error>),
     /// The call would wait, and the queue belongs to the parent of this forked process.
     Forked,
 }
 
 impl TakeError {
-    /// Returns whether no entry will ever come.
+    /// Returns whether the queue is closed and delivers no more entries.
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
     }
@@ -134,7 +134,7 @@ impl fmt::Display for TakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => f.write_str("the queue is closed"),
-            Self::TimedOut => f.write_str("no entry fell due before the deadline"),
+            Self::TimedOut => f.write_str("timed out waiting for a due entry"),
             Self::Empty => f.write_str("the queue is empty"),
             Self::NotDue => f.write_str("no entry is due"),
             Self::NoAlarm(error) => write!(f, "the alarm could not be set: {error}"),

@@ -23,21 +23,33 @@
 //! ```
 //!
 //! # When not to use it
-//! - To run a task later: `scheduled-pool` does that over this heap.
-//! - To survive a restart: all entries are in memory.
-//! - For wall-clock times: time is monotonic, and does not jump when a clock is set.
+//! - To run a task later: use `scheduled-pool`.
+//! - If entries must survive a restart: use `durable-queue`.
+//! - For wall-clock times: time is monotonic, and does not follow changes of the system's clock.
 //!
 //! # Guarantees
-//! 1. No entry is early: a taken entry was due by the queue's clock. Times are never rounded down.
+//! 1. No entry is early: a taken entry is due by the queue's clock. Times are never rounded down.
 //! 2. Entries with equal times leave in the order of their pushes and resets.
-//! 3. An id finds its own entry or none, however old it is and whichever queue it belongs to.
-//! 4. No entry is lost: not by a consumer that times out, not by a future that is dropped before it
-//!    is ready, and not by closing, which returns the remaining entries.
-//! 5. At most one waiter is notified for each entry that falls due. An entry that the notified
-//!    waiter takes costs one wake-up; a notified future that is dropped passes its notification to
-//!    the next waiter.
+//! 3. An id matches its own entry or none, even if it is old or belongs to another queue.
+//! 4. No entry is lost if a consumer times out or a future is dropped before it is ready. Closing
+//!    returns the remaining entries or still delivers them.
+//! 5. At most one waiter is notified for each due entry. A notified future that is dropped passes
+//!    its notification to the next waiter.
 //!
 //! In a forked child each call that would wait returns `Forked` instead (`wait_idle`: `false`).
+//!
+//! # Calls that wait
+//! A `_timeout` takes a `Duration` or an `Instant`, by the queue's clock. An async call returns a future for any
+//! runtime.
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`push`](DelayQueue::push) | [`try_push`](DelayQueue::try_push) | [`push_timeout`](DelayQueue::push_timeout) | [`push_async`](DelayQueue::push_async) |
+//! | [`push_at`](DelayQueue::push_at) | [`try_push_at`](DelayQueue::try_push_at) | [`push_at_timeout`](DelayQueue::push_at_timeout) | [`push_at_async`](DelayQueue::push_at_async) |
+//! | [`take`](DelayQueue::take) | [`try_take`](DelayQueue::try_take) | [`take_timeout`](DelayQueue::take_timeout) | [`take_async`](DelayQueue::take_async) |
+//! | [`take_many`](DelayQueue::take_many) | [`try_take_many`](DelayQueue::try_take_many) | [`take_many_timeout`](DelayQueue::take_many_timeout) | [`take_many_async`](DelayQueue::take_many_async) |
+//! | [`wait_idle`](DelayQueue::wait_idle) | [`is_empty`](DelayQueue::is_empty) | [`wait_idle_timeout`](DelayQueue::wait_idle_timeout) | [`wait_idle_async`](DelayQueue::wait_idle_async) |
+//! | `Feeder::stop` | drop the handle: the thread continues | none: it interrupts the thread, which ends at once | none, for the same reason |
 //!
 //! # Features
 //! | feature | default | effect |
@@ -49,10 +61,9 @@
 //! | `async-io` | no | `AsyncIoClock`: futures are timed by async-io's own timer |
 //!
 //! # Origin
-//! In Java's `DelayQueue` one thread waits for the head while the others wait without a time-out,
-//! and every path passes that duty on. Here, a clock's alarm takes over where only futures wait.
-//! Entries with equal times keep their order as in Java's `ScheduledThreadPoolExecutor`. Indexed
-//! heaps whose ids contain a generation are common in timers.
+//! As in Java's `DelayQueue`, one thread waits for the head while the others wait without a
+//! time-out. If only futures wait, an alarm of the clock replaces that thread. Entries with equal
+//! times keep their order, as in Java's `ScheduledThreadPoolExecutor`.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Which store is meant.
+//! The store's address, from the command line or the environment.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use durable_queue_sqlite::SqliteStore;
 
 use crate::failure::Failure;
 
-/// The variable that names the store if the command line does not.
+/// Environment variable with the address, if the command line has none.
 const VARIABLE: &str = "DURABLE_QUEUE_STORE";
 
 pub(crate) enum Address {
@@ -17,9 +17,9 @@ pub(crate) enum Address {
     Redis(String),
 }
 
-/// Those that the program was built with.
+/// Returns the kinds of stores that the program supports.
 fn kinds() -> String {
-    let mut kinds = "there is no such kind of store: it is sqlite:PATH".to_owned();
+    let mut kinds = "unknown kind of store, expected sqlite:PATH".to_owned();
     for (is_there, kind) in [
         (
             cfg!(feature = "postgres"),
@@ -36,16 +36,15 @@ fn kinds() -> String {
 }
 
 impl Address {
-    /// What is not understood is not repeated: it may hold a password.
+    /// Parses the address. Errors do not contain it, because it may contain a password.
     pub(crate) fn find(given: Option<String>) -> Result<Self, Failure> {
         let usage = |text: &str| Failure::Usage(text.to_owned());
         let found = given.or_else(|| std::env::var(VARIABLE).ok());
-        let found = found.ok_or_else(|| {
-            Failure::Usage(format!("--store or {VARIABLE} says where the jobs are"))
-        })?;
+        let found = found
+            .ok_or_else(|| Failure::Usage(format!("--store or {VARIABLE} must name the store")))?;
         match found.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
-            Some(("sqlite", _)) => Err(usage("the store has no path: it is sqlite:PATH")),
+            Some(("sqlite", _)) => Err(usage("the store's path is missing, expected sqlite:PATH")),
             #[cfg(feature = "postgres")]
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(found)),
             #[cfg(feature = "redis")]

@@ -1,4 +1,4 @@
-//! What the commands do, on whatever store.
+//! The commands, for any store.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::flags::{self, Command, DeadLetters, Job, Limit, Push, Watch};
 use crate::output::Output;
 use crate::times;
 
-/// So many jobs go with one call of the store: one commit, and not much memory.
+/// Maximum number of jobs per call of the store, which limits memory.
 const BATCH: usize = 1_000;
-/// So many entries of a list are read at a time.
+/// Number of list entries read at a time.
 const PAGE: u32 = 1_000;
 
 type Queue<S> = DurableQueue<Vec<u8>, S>;
@@ -62,12 +62,12 @@ fn nothing<T>(text: &str) -> Result<T, Failure> {
 fn which(job: &Job) -> Which<'_> {
     match (job.id, &job.key) {
         (Some(id), _) => JobId::from_u64(id).into(),
-        // One of the two is there: the flags demand it.
+        // The flags require one of the two.
         (None, key) => key.as_deref().unwrap_or_default().into(),
     }
 }
 
-/// For what takes long, if a person looks on.
+/// Shows progress if standard error is a terminal.
 fn progress() -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -110,7 +110,7 @@ fn push<S: Store>(queue: &Queue<S>, flags: &Push, output: Output) -> Result<(), 
             };
             Ok(output.id(put.id().as_u64(), what)?)
         }
-        (Some(_), _) => usage("a push with a key has one payload"),
+        (Some(_), _) => usage("a push with a key requires exactly one payload"),
         (None, []) => push_all(queue, io::stdin().lock().split(b'\n'), when, output),
         (None, payloads) => push_all(queue, payloads.iter().map(|it| Ok(bytes(it))), when, output),
     }
@@ -122,11 +122,12 @@ fn policy(name: Option<&str>) -> Result<Merge, Failure> {
         Some("earliest") => Ok(Merge::Earliest),
         Some("latest") => Ok(Merge::Latest),
         Some("debounce") => Ok(Merge::Debounce),
-        Some(_) => usage("--merge is keep, earliest, latest or debounce"),
+        Some(_) => usage("--merge must be keep, earliest, latest or debounce"),
     }
 }
 
-/// In batches, all or none of each; what is in is said also if a later one fails.
+/// Pushes in batches, each completely or not at all. Reports the jobs of completed batches even if a later
+/// one fails.
 fn push_all<S: Store>(
     queue: &Queue<S>,
     payloads: impl Iterator<Item = io::Result<Vec<u8>>>,
@@ -159,7 +160,7 @@ fn push_all<S: Store>(
     ended
 }
 
-/// The pages of a list that goes on after the last entry of each.
+/// Calls `page` with the position of the last entry, until a page is not full.
 fn pages<T, P: Copy>(
     limit: &Limit,
     mut page: impl FnMut(Option<P>, u32) -> Result<Vec<T>, Failure>,
@@ -202,7 +203,7 @@ fn dead<S: Store>(queue: &Queue<S>, limit: &Limit, output: Output) -> Result<(),
 }
 
 fn cancel<S: Store>(queue: &Queue<S>, which: Which<'_>, output: Output) -> Result<(), Failure> {
-    // Any bytes are a payload here, so it can be read.
+    // Any bytes can be decoded, because the payload is `Vec<u8>`.
     let cancelled = queue.cancel(which).map_err(|error| match error {
         durable_queue::CancelError::Store(error) => Failure::Store(error),
         other => Failure::Nothing(other.to_string()),
@@ -227,7 +228,7 @@ fn reset<S: Store>(
     }
 }
 
-/// Does something to the dead letters that are named, or to all that there are.
+/// Applies `call` to the given dead letters, or to all.
 fn of_dead<S: Store>(
     queue: &Queue<S>,
     which: &DeadLetters,
@@ -261,7 +262,7 @@ fn of_dead<S: Store>(
 fn done(output: Output, what: &str, count: usize) -> Result<(), Failure> {
     output.count(what, count)?;
     if count == 0 {
-        return nothing("there is no such dead letter, or its key is pending");
+        return nothing("there is no such dead letter, or its key has an open job");
     }
     Ok(())
 }
@@ -277,10 +278,7 @@ fn watch<S: Store>(queue: &Queue<S>, flags: &Watch, output: Output) -> Result<()
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the program shows a figure, and waits for nothing"
-)]
+#[expect(clippy::disallowed_methods, reason = "the clock is only used to print")]
 fn pause(time: Duration) {
     std::thread::sleep(time);
 }

@@ -1,4 +1,4 @@
-//! Why a command was not carried out, for a person and for a script.
+//! Errors of commands, with their exit status.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -7,18 +7,18 @@ use std::{fmt, io};
 use durable_queue::StoreError;
 
 pub(crate) enum Failure {
-    /// The command makes no sense.
+    /// The command is invalid.
     Usage(String),
-    /// The store did not do it.
+    /// The store failed.
     Store(StoreError),
-    /// There is nothing to do it to.
+    /// There is no such job.
     Nothing(String),
-    /// Standard input or output.
+    /// Standard input or output failed.
     Io(io::Error),
 }
 
 impl Failure {
-    /// On standard error, unless the reader of standard output has gone, which is its right.
+    /// Prints the error to standard error, unless the reader of standard output has closed it.
     pub(crate) fn show(&self) {
         if !self.is_end_of_pipe() {
             eprintln!("durable-queue: {self}");

@@ -1,35 +1,34 @@
-//! The command line: what may be asked, not what it does.
+//! Command line arguments.
 
 use clap::{Args, Parser, Subcommand};
 
 #[cfg(any(feature = "postgres", feature = "redis"))]
 use crate::tls::Roots;
 
-/// Looks into a durable queue, and does to it what an operator does.
+/// Inspects and operates durable queues.
 ///
-/// The exit status is 0 if all was done, 1 if the store failed, 2 if the command makes no sense,
-/// 3 if there was nothing to do it to. Times are in UTC.
+/// Exit status: 0 for success, 1 if the store failed, 2 for an invalid command, 3 if there was no such job.
+/// Times are in UTC.
 #[derive(Parser)]
 #[command(name = "durable-queue", version)]
 pub(crate) struct Flags {
-    /// Where the jobs are: sqlite:PATH or, if the program was built with it,
-    /// `postgres://USER:PASSWORD@HOST/DATABASE`, whose tables are made if they are not there, or
+    /// Address of the store: sqlite:PATH or, if the program was built with these stores,
+    /// `postgres://USER:PASSWORD@HOST/DATABASE` (missing tables are created) or
     /// `redis://USER:PASSWORD@HOST/NUMBER`.
     ///
-    /// An address that demands TLS (`sslmode=require`, `rediss://`) is an error, unless the program was built
-    /// for it. Over a network, take that, or lead the connection through a tunnel.
+    /// An address that requires TLS (`sslmode=require`, `rediss://`) is an error unless the program was built
+    /// with TLS. Over a network, use TLS or a tunnel.
     ///
-    /// If it is not given, the variable of the environment `DURABLE_QUEUE_STORE` says it, which other
-    /// users of the machine do not see.
+    /// Default: the environment variable `DURABLE_QUEUE_STORE`, which other users of the machine cannot read.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) store: Option<String>,
     #[cfg(any(feature = "postgres", feature = "redis"))]
     #[command(flatten)]
     pub(crate) roots: Roots,
-    /// The name of the queue.
+    /// Name of the queue.
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: String,
-    /// One JSON object on each line of standard output.
+    /// Print one JSON object per line.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
@@ -38,49 +37,50 @@ pub(crate) struct Flags {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Puts jobs in: the payloads given, or else each line of standard input.
+    /// Pushes jobs, with the given payloads or one per line of standard input.
     Push(Push),
-    /// Lists jobs that are not done, by the time at which they may be claimed.
+    /// Lists unfinished jobs, ordered by the time from which they can be claimed.
     List(Limit),
-    /// Takes a job out, unless a handler has it.
+    /// Removes a job, unless a handler has it.
     Cancel(Job),
-    /// Gives a job another time, unless a handler has it.
+    /// Changes a job's due time, unless a handler has it.
     Reset(Reset),
-    /// Lists dead letters, by their ids.
+    /// Lists dead letters, ordered by id.
     Dead(Limit),
     /// Makes dead letters jobs again, due at once.
     #[command(alias = "re-drive")]
     Redrive(DeadLetters),
-    /// Deletes dead letters for good.
+    /// Deletes dead letters permanently.
     Purge(DeadLetters),
-    /// Hands nothing out any more, in any process. What runs goes on.
+    /// Pauses the queue for all processes. Running jobs continue.
     Pause,
-    /// Ends a pause.
+    /// Resumes a paused queue.
     Resume,
-    /// Has one job of each key run at a time, in all processes, until that is ended.
+    /// Runs at most one job of each key at a time, in all processes, until disabled.
     SerializeKeys(SerializeKeys),
-    /// Figures of the queue.
+    /// Prints the figures of the queue.
     Stats,
-    /// Figures of the queue each second, until it is stopped.
+    /// Prints the figures of the queue every second until interrupted.
     Watch(Watch),
 }
 
 #[derive(Args)]
 pub(crate) struct Push {
-    /// What the jobs are about.
+    /// Payloads of the jobs.
     pub(crate) payloads: Vec<String>,
     #[command(flatten)]
     pub(crate) time: Time,
-    /// One payload only: at most one job of a key is pending.
+    /// Key of the job, with a single payload. A key has at most one open job.
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Once they are due they are claimed before jobs that are not urgent.
+    /// Claim these jobs before others once they are due.
     #[arg(long)]
     pub(crate) urgent: bool,
-    /// What becomes of a pending job of the key: keep (if not given), earliest, latest or debounce.
+    /// Policy if the key has an open job: keep (default), earliest, latest or debounce.
     #[arg(long, value_name = "POLICY", requires = "key")]
     pub(crate) merge: Option<String>,
-    /// Due at each time of this cron pattern, in UTC, or as `CRON_TZ=Europe/Berlin 0 3 * * *`.
+    /// Repeat at each time of this cron pattern, in UTC or in a time zone, as in `CRON_TZ=Europe/Berlin 0 3 *
+    /// * *`.
     #[arg(
         long,
         value_name = "PATTERN",
@@ -90,14 +90,14 @@ pub(crate) struct Push {
     pub(crate) cron: Option<String>,
 }
 
-/// At once, if neither is given.
+/// Due time. At once, if neither is given.
 #[derive(Args)]
 #[group(multiple = false)]
 pub(crate) struct Time {
-    /// Due so long from now, as 90s, 1h30m or 2d. At once, if no time is given.
+    /// Due after this time, such as 90s, 1h30m or 2d. Default: at once.
     #[arg(long = "in", value_name = "TIME")]
     pub(crate) after: Option<String>,
-    /// Due at this point, as 2031-05-01T09:00:00Z.
+    /// Due at this time, such as 2031-05-01T09:00:00Z.
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
 }
@@ -105,10 +105,10 @@ pub(crate) struct Time {
 #[derive(Args)]
 #[group(multiple = false)]
 pub(crate) struct Limit {
-    /// At most so many.
+    /// Maximum number of lines.
     #[arg(long, value_name = "LINES", default_value_t = 100)]
     pub(crate) most: u32,
-    /// All of them.
+    /// List all.
     #[arg(long)]
     pub(crate) all: bool,
 }
@@ -116,9 +116,9 @@ pub(crate) struct Limit {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Job {
-    /// Its id.
+    /// Id of the job.
     pub(crate) id: Option<u64>,
-    /// Or its key.
+    /// Key of the job.
     #[arg(long)]
     pub(crate) key: Option<String>,
 }
@@ -134,27 +134,27 @@ pub(crate) struct Reset {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct DeadLetters {
-    /// Their ids.
+    /// Ids of the dead letters.
     #[arg(value_name = "ID")]
     pub(crate) ids: Vec<u64>,
-    /// All there are.
+    /// All dead letters.
     #[arg(long)]
     pub(crate) all: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct SerializeKeys {
-    /// Ends it: any number of jobs of a key may run.
+    /// Disable it: any number of jobs of a key may run.
     #[arg(long)]
     pub(crate) off: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct Watch {
-    /// Once only.
+    /// Print the figures once.
     #[arg(long)]
     pub(crate) once: bool,
-    /// How often.
+    /// Interval between two prints.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) every: String,
 }

@@ -1,13 +1,13 @@
-//! `durable-queue`: looks into a queue from a shell, and does to it what an operator does.
+//! `durable-queue`: inspects and operates durable queues from a shell.
 //!
-//! Not for: working jobs off, which is what a program with the library is for; nor, without the feature `tls`,
-//! for servers that want TLS.
+//! Not for running jobs, which requires a program with the library. Without the feature `tls`, not for
+//! servers that require TLS.
 //!
-//! # What always holds
-//! 1. The store's address is shown by no message: it may hold a password.
-//! 2. The exit status is 0 if all was done, 1 if the store failed, 2 if the command makes no
-//!    sense, 3 if there was nothing to do it to.
-//! 3. With `--json`, standard output is one JSON object on each line and nothing else.
+//! # Invariants
+//! 1. No message contains the store's address, which may contain a password.
+//! 2. The exit status is 0 for success, 1 if the store failed, 2 for an invalid command, 3 if there was no
+//!    such job.
+//! 3. With `--json`, standard output is one JSON object per line and nothing else.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -51,7 +51,8 @@ fn run(flags: Flags) -> Result<(), Failure> {
     let output = Output { json };
     match Address::find(store)? {
         Address::Sqlite(path) => {
-            // A push may be the first there is; anything else to a file that is not there is a slip.
+            // Only a push may create the file. For other commands a missing file is most likely a typing
+            // error.
             let makes_it = matches!(command, Command::Push(_));
             let store = address::open_sqlite(&path, makes_it)?;
             commands::run(&queue, store, &command, output)

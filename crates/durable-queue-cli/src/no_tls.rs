@@ -1,8 +1,8 @@
-//! Connections to servers, none of them encrypted: what demands TLS is refused.
+//! Unencrypted connections to servers. An address that requires TLS is rejected.
 
 use clap::Args;
 
-/// None is trusted.
+/// No arguments.
 #[derive(Args)]
 pub(crate) struct Roots {}
 
@@ -10,7 +10,7 @@ impl Roots {
     #[cfg(feature = "postgres")]
     #[expect(
         clippy::unused_self,
-        reason = "it is the roots' matter, if there are any"
+        reason = "same signature as with root certificates"
     )]
     pub(crate) fn open_postgres(
         &self,
@@ -22,7 +22,7 @@ impl Roots {
     #[cfg(feature = "redis")]
     #[expect(
         clippy::unused_self,
-        reason = "it is the roots' matter, if there are any"
+        reason = "same signature as with root certificates"
     )]
     pub(crate) fn open_redis(
         &self,

@@ -1,4 +1,4 @@
-//! What is written to standard output: lines for a person, or JSON for a program.
+//! Standard output: text for people, or JSON for programs.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// One line: `text`, or `value` if JSON is wanted. At once: the next may be a long time off.
+    /// Prints one line, `text` or JSON, and flushes it, because the next one may come much later.
     fn line(self, text: impl FnOnce() -> String, value: impl FnOnce() -> Value) -> io::Result<()> {
         let line = if self.json {
             value().to_string()
@@ -25,7 +25,7 @@ impl Output {
         output.flush()
     }
 
-    /// The headings of a table, for a person.
+    /// Prints the headings of a table, unless the output is JSON.
     pub(crate) fn head(self, text: &str) -> io::Result<()> {
         if self.json {
             return Ok(());
@@ -140,23 +140,23 @@ impl Output {
     }
 }
 
-/// Towards the end of a line.
+/// Returns a schedule as text for the end of a line.
 fn repeats(schedule: Option<&str>) -> String {
     let shown = schedule.map(|it| readable(format!("  ({it})").as_bytes()));
     shown.unwrap_or_default()
 }
 
-/// The end of a line.
+/// Returns the text for the end of a line.
 fn urgent(is_urgent: bool) -> &'static str {
     if is_urgent { "  (urgent)" } else { "" }
 }
 
-/// On one line, without what a terminal would act upon.
+/// Returns text without line breaks and control characters.
 fn readable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).escape_debug().to_string()
 }
 
-/// Text is text; other bytes are a list of numbers.
+/// Returns UTF-8 text as a string, and other bytes as a list of numbers.
 fn exact(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),

@@ -1,4 +1,4 @@
-//! Times as they are given and shown.
+//! Parsing and printing of times.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,9 +8,13 @@ use jiff::{Span, SpanRelativeTo, Timestamp};
 use crate::failure::Failure;
 use crate::flags::Time;
 
-/// As `1h30m`. A day has 24 hours.
+/// Parses a duration such as `1h30m`. A day has 24 hours.
 pub(crate) fn span(text: &str) -> Result<Duration, Failure> {
-    let refused = || Failure::Usage(format!("`{text}` is no time, as 90s, 1h30m or 2d"));
+    let refused = || {
+        Failure::Usage(format!(
+            "`{text}` is not a duration such as 90s, 1h30m or 2d"
+        ))
+    };
     let span: Span = text.parse().map_err(|_| refused())?;
     let days = SpanRelativeTo::days_are_24_hours();
     let span = span.to_duration(days).map_err(|_| refused())?;
@@ -24,13 +28,13 @@ pub(crate) fn when(time: &Time) -> Result<When, Failure> {
     let Some(at) = &time.at else {
         return Ok(When::NOW);
     };
-    let refused = |_| Failure::Usage(format!("`{at}` is no time, as 2031-05-01T09:00:00Z"));
+    let refused = |_| Failure::Usage(format!("`{at}` is not a time such as 2031-05-01T09:00:00Z"));
     let at: Timestamp = at.parse().map_err(refused)?;
-    // Rounds up, as all times are: a job is not early.
+    // Rounded up, so that no job is early.
     Ok(SystemTime::from(at).into())
 }
 
-/// To the microsecond, in UTC.
+/// Returns the time in UTC, to the microsecond.
 pub(crate) fn shown(time: StoreTime) -> String {
     match Timestamp::from_microsecond(time.as_micros()) {
         Ok(at) => format!("{at:.6}"),

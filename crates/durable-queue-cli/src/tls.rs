@@ -1,6 +1,8 @@
-//! Connections to servers: encrypted if the address demands it, by the roots of a file, or of the system.
+//! Connections to servers, encrypted if the address requires it, with the root certificates of a file or of
+//! the system.
 //!
-//! Not for: an address that only prefers TLS. A server may offer it with a certificate that nobody trusts.
+//! An address that only prefers TLS is not encrypted: the server may offer a certificate without a trusted
+//! root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +13,10 @@ use rustls::pki_types::pem::PemObject as _;
 
 use crate::failure::Failure;
 
-/// What is trusted.
+/// Trusted root certificates.
 #[derive(Args)]
 pub(crate) struct Roots {
-    /// The certificates that are trusted as roots, for an address that demands TLS: a file of the form PEM. The
-    /// system's, if it is not given.
+    /// PEM file with root certificates to trust for addresses that require TLS. Default: the system's.
     #[arg(long, value_name = "PATH", global = true)]
     ca: Option<PathBuf>,
 }
@@ -37,7 +38,7 @@ mod postgres {
 
     impl Roots {
         pub(crate) fn open_postgres(&self, address: &str) -> Result<PostgresStore, Failure> {
-            // What cannot be read is for the store to refuse.
+            // An invalid address is rejected by the store.
             let demands_tls = |config: Config| config.get_ssl_mode() == SslMode::Require;
             if !Config::from_str(address).is_ok_and(demands_tls) {
                 return Ok(PostgresStore::open(address)?);
@@ -54,7 +55,7 @@ mod postgres {
         fn trusted(&self) -> Result<RootCertStore, Failure> {
             let mut roots = RootCertStore::empty();
             let Some(path) = &self.ca else {
-                // Some may be broken, which is the matter of who has them.
+                // Invalid certificates of the system are ignored.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 return Ok(roots);
             };
@@ -82,7 +83,7 @@ mod redis {
             let found = found.ok().filter(|info| {
                 matches!(info.addr(), ConnectionAddr::TcpTls { .. }) && self.ca.is_some()
             });
-            // What cannot be read is for the store to refuse, and the system's roots are its own matter.
+            // An invalid address is rejected by the store. The client uses the system's roots by itself.
             let (Some(info), Some(path)) = (found, &self.ca) else {
                 return Ok(RedisStore::open(address)?);
             };
@@ -97,7 +98,7 @@ mod redis {
     }
 }
 
-/// Of a file, as it is and as they are, of which there is one at least.
+/// Returns the certificates of a file, as bytes and parsed. At least one.
 fn certificates(path: &Path) -> Result<(Vec<u8>, Vec<CertificateDer<'static>>), Failure> {
     let text = fs::read(path).map_err(|_| unreadable(path))?;
     let found = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
@@ -108,7 +109,5 @@ fn certificates(path: &Path) -> Result<(Vec<u8>, Vec<CertificateDer<'static>>), 
 
 fn unreadable(path: &Path) -> Failure {
     let path = path.display();
-    Failure::Usage(format!(
-        "{path}: there are no certificates of the form PEM in it"
-    ))
+    Failure::Usage(format!("{path}: contains no PEM certificates"))
 }

@@ -1,14 +1,13 @@
-//! The thread of a store that watches the sockets of its sessions, and what a call does with one of them.
+//! The store's I/O thread, and the calls that use its connections.
 //!
-//! A call writes and reads on its caller's thread and parks in between; the thread of the store says when
-//! there is something to read. So no call and no drop enters a runtime, which would panic on a thread that
-//! runs one already.
+//! A call writes and reads on its caller's thread and parks in between. The store's thread watches the
+//! sockets and wakes the caller. So no call and no drop enters a runtime, which would panic on a thread that
+//! already runs one.
 //!
-//! # What always holds
-//! 1. Only the thread of the store is inside its runtime.
-//! 2. A call ends at its limit. The link that it was made on is cut then: an answer that comes later
-//!    is nobody's.
-//! 3. The thread ends with the last link, once each has said goodbye or [`GOODBYE`] is over.
+//! # Invariants
+//! 1. Only the store's thread is inside its runtime.
+//! 2. A call ends at its limit. Its link is then cut, so that a late response cannot be read by another call.
+//! 3. The thread ends with the last link, after each link has said goodbye or [`GOODBYE`] has passed.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -31,17 +30,17 @@ use tokio_postgres::{AsyncMessage, Client, Config, Error, Notification, Socket};
 
 use super::failure::{no_session, no_thread};
 
-/// A server has this long to take the last message of a session.
+/// Time limit for sending a session's last message.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 type Answer<R> = std::result::Result<R, Error>;
 
-/// How a connection is made, encrypted or not.
+/// Makes a connection, encrypted or not.
 pub(super) type Connect = dyn Fn(Config) -> Connecting + Send + Sync;
 pub(super) type Connecting = Pin<Box<dyn Future<Output = Answer<Connected>> + Send>>;
 pub(super) type Connected = (Client, Box<dyn Connection>);
 
-/// A connection of any encryption.
+/// A connection, with or without encryption.
 pub(super) trait Connection: Send {
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer<AsyncMessage>>>;
 }
@@ -52,7 +51,7 @@ impl<T: TlsStream + Unpin + Send> Connection for tokio_postgres::Connection<Sock
     }
 }
 
-/// The thread of a store, for as long as one of these is there.
+/// Handle of the store's thread, which runs while a handle exists.
 #[derive(Clone)]
 pub(super) struct Driver {
     handle: Handle,
@@ -69,7 +68,7 @@ impl Driver {
             ..ThreadOptions::default()
         };
         let thread = spawn_thread(options, move || {
-            // Made here: if it were dropped on a thread that runs a runtime, that would panic.
+            // Created here: dropping it on a thread that runs a runtime would panic.
             match Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => {
                     sender.send(Ok(runtime.handle().clone())).ok();
@@ -87,7 +86,7 @@ impl Driver {
         })
     }
 
-    /// The thread of the store connects; the caller waits for it.
+    /// Connects on the store's thread. The caller waits.
     pub(super) fn connect(
         &self,
         connect: &Connect,
@@ -118,23 +117,23 @@ impl Driver {
     }
 }
 
-/// A connection, and what it has received.
+/// A connection, and its received messages.
 pub(super) struct Link {
     client: Client,
     wire: Wire,
 }
 
 struct Wire {
-    /// Absent once it is closed or cut.
+    /// `None` once it is closed or cut.
     connection: Option<Box<dyn Connection>>,
     received: VecDeque<Notification>,
-    /// That of the one caller at a time.
+    /// Parker of the single caller at a time.
     parker: Parker,
     waker: Waker,
     driver: Driver,
 }
 
-/// How long a call waits. The default is for ever.
+/// Time limit of a call. Default: none.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Limit {
     until: Option<Instant>,
@@ -149,8 +148,8 @@ impl Limit {
         }
     }
 
-    /// And longer, while bytes pass with pauses of up to `silence`: what is large takes its time, and would take it
-    /// again.
+    /// Extends the limit while bytes arrive with pauses of up to `silence`: a large transfer takes time, and
+    /// would take it again.
     pub(super) fn or_silence(self, silence: Option<Duration>) -> Self {
         Self { silence, ..self }
     }
@@ -174,7 +173,7 @@ impl Link {
         self.wire.connection.is_none() || self.client.is_closed()
     }
 
-    /// `None`: there was no answer by `limit`, and the link is cut.
+    /// Returns `None` if there was no response by `limit`. The link is then cut.
     pub(super) fn call<R>(
         &mut self,
         limit: Limit,
@@ -188,7 +187,7 @@ impl Link {
         answer
     }
 
-    /// Waits so long for a notification.
+    /// Waits for a notification, up to `limit`.
     pub(super) fn next(&mut self, limit: Duration) -> Option<Answer<Notification>> {
         let limit = Limit::until(self.wire.driver.clock.after(limit));
         self.wire.drive(limit, |_, received| {
@@ -198,15 +197,15 @@ impl Link {
         })
     }
 
-    /// Leaves a connection that may lead nowhere: without a goodbye.
+    /// Drops a connection that may be dead, without a goodbye.
     pub(super) fn cut(mut self) {
         self.wire.connection = None;
     }
 }
 
 impl Wire {
-    /// Sends and receives until `poll` is ready or the limit is there. An error of the connection is an
-    /// answer, too.
+    /// Sends and receives until `poll` is ready or the limit is reached. An error of the connection counts as
+    /// ready.
     fn drive<R>(
         &mut self,
         limit: Limit,
@@ -219,8 +218,8 @@ impl Wire {
             waker,
             driver,
         } = self;
-        // A task of the caller's runtime may have used up its share of polls, which would only be given
-        // back after this call.
+        // The caller's task may have used up its budget of polls, which is renewed only after this call
+        // returns.
         let mut driven = pin!(unconstrained(poll_fn(|cx| {
             if let Err(error) = receive(connection, received, cx) {
                 return Poll::Ready(Err(error));
@@ -240,14 +239,14 @@ impl Wire {
             if !driver.clock.park_until(parker, end) {
                 return None;
             }
-            // The socket has something, or takes something.
+            // The socket is readable or writable.
             let later = silence.and_then(|silence| driver.clock.after(silence));
             until = until.max(later);
         }
     }
 }
 
-/// Moves what can be moved now. A connection that has ended is dropped.
+/// Sends and receives without waiting. A closed connection is dropped.
 fn receive(
     connection: &mut Option<Box<dyn Connection>>,
     received: &mut VecDeque<Notification>,
@@ -268,8 +267,7 @@ fn receive(
     Ok(())
 }
 
-/// The goodbye is left to the thread of the store. The client is dropped after this, which ends the
-/// connection.
+/// The store's thread sends the goodbye. The client is dropped afterwards, which closes the connection.
 impl Drop for Wire {
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else {
@@ -302,7 +300,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Drives a link without a connection while `socket` moves the clock, and wakes as the socket does.
+    /// Drives a link without a connection, while `socket` moves the clock and wakes like the socket.
     fn driven(socket: impl FnOnce(&ManualClock, &Waker, &Mutex<bool>)) -> Option<Answer<()>> {
         let clock = ManualClock::new();
         let parker = Parker::new();

@@ -1,9 +1,9 @@
-//! What the server and the client say, in our words.
+//! Conversion of errors of the server and the client.
 //!
-//! # What always holds
-//! 1. A call whose answer may have been lost is never said to have failed.
-//! 2. No text of ours shows a user, a database, an address, a payload or a key: of what the server
-//!    says only the code is shown, and the message where it can hold none of these.
+//! # Invariants
+//! 1. A call whose response may have been lost is never reported as not carried out.
+//! 2. No error text contains a user, a database, an address, a payload or a key. Of the server's error only
+//!    the code is shown, and the message if it cannot contain any of these.
 
 use std::{error, fmt};
 
@@ -11,24 +11,24 @@ use durable_queue::internals::NO_TLS;
 use durable_queue::{ErrorKind, StoreError};
 use postgres::error::{DbError, Severity, SqlState};
 
-/// What a server or a connection came to.
+/// Source of an error: the server's or the connection's failure.
 struct Said {
     code: Option<String>,
     message: Option<String>,
 }
 
 impl Said {
-    /// Classes of codes whose messages name tables and settings, and neither values nor roles:
-    /// transactions, names, limits, locks, operators' interventions.
+    /// Classes of error codes whose messages contain names of tables and settings, but no values or roles:
+    /// transactions, names, limits, locks, operator intervention.
     const HARMLESS: [&'static str; 6] = ["25", "40", "42", "54", "55", "57"];
 
     fn by_server(error: &DbError) -> Self {
         let code = error.code().code().to_owned();
         let is_harmless = Self::HARMLESS.iter().any(|class| code.starts_with(class));
         Self {
-            // What these say names what is lacking, or where: a database perhaps, or a file.
+            // Messages of these codes may name a database or a file.
             message: match error.code().code() {
-                "42501" => Some("the role lacks a right".to_owned()),
+                "42501" => Some("the role lacks a privilege".to_owned()),
                 "53100" => Some("the server's disk is full".to_owned()),
                 "53200" => Some("the server has no memory left".to_owned()),
                 _ => is_harmless.then(|| error.message().to_owned()),
@@ -57,13 +57,13 @@ impl fmt::Debug for Said {
 
 impl error::Error for Said {}
 
-/// Of a call that was sent.
+/// Converts an error of a call that was sent.
 pub(super) fn failure(error: &postgres::Error) -> StoreError {
     let Some(db) = error.as_db_error() else {
         return not_by_server(error, StoreError::lost_answer);
     };
     let kind = kind(db.code());
-    // The server ends the session: whether before or after a commit, it does not say.
+    // The server closes the session, without saying whether before or after a commit.
     let is_fatal = matches!(
         db.parsed_severity(),
         Some(Severity::Fatal | Severity::Panic)
@@ -77,7 +77,7 @@ pub(super) fn failure(error: &postgres::Error) -> StoreError {
     error.with_source(Said::by_server(db))
 }
 
-/// Of a call that commits before it ends: what cancels it may have come after the commit.
+/// Converts an error of a call that commits before it ends: a cancellation may have come after the commit.
 pub(super) fn failure_of_commit(error: &postgres::Error) -> StoreError {
     let is_cancelled = |db: &&DbError| *db.code() == SqlState::QUERY_CANCELED;
     match error.as_db_error().filter(is_cancelled) {
@@ -86,7 +86,7 @@ pub(super) fn failure_of_commit(error: &postgres::Error) -> StoreError {
     }
 }
 
-/// Of an attempt to connect: nothing was asked for yet.
+/// Converts an error of connecting: nothing was requested yet.
 pub(super) fn no_session(error: &postgres::Error) -> StoreError {
     match error.as_db_error() {
         Some(db) => StoreError::new(kind(db.code())).with_source(Said::by_server(db)),
@@ -100,12 +100,12 @@ fn not_by_server(
 ) -> StoreError {
     let source = error::Error::source(error);
     let io = source.and_then(|source| source.downcast_ref::<std::io::Error>());
-    // A connector's: what it says of a certificate may name a host.
+    // A connector's message about a certificate may name a host.
     let has_no_tls = io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData);
     let kind = if !has_no_tls && (io.is_some() || error.is_closed() || source.is_none()) {
         ErrorKind::Unavailable
     } else {
-        ErrorKind::Other // TLS, or what the client could not encode.
+        ErrorKind::Other // TLS, or a value that the client cannot encode.
     };
     let message = match io {
         _ if has_no_tls => Some(NO_TLS.to_owned()),
@@ -119,36 +119,36 @@ fn not_by_server(
     })
 }
 
-/// Of a connection string, which may be anything: nothing of it is shown.
+/// Error of a connection string, without its contents.
 pub(super) fn unreadable_address() -> StoreError {
     StoreError::new(ErrorKind::Other).with_source(Said {
         code: None,
-        message: Some("the connection string cannot be read".to_owned()),
+        message: Some("the connection string is invalid".to_owned()),
     })
 }
 
-/// Of a pooler that gives each transaction another session.
+/// Error of a pooler in transaction mode.
 pub(super) fn pooled() -> StoreError {
     StoreError::new(ErrorKind::Other).with_source(Said {
         code: None,
         message: Some(
-            "a pooler gives each transaction another session of the server; connect past it, or pool by session"
+            "the pooler is in transaction mode; connect to the server directly, or use session mode"
                 .to_owned(),
         ),
     })
 }
 
-/// Of a schema's name.
+/// Error of a schema's name.
 pub(super) fn bad_name() -> StoreError {
     StoreError::new(ErrorKind::Other).with_source(Said {
         code: None,
         message: Some(
-            "a schema's name is up to 40 of a-z, 0-9 and _, and begins with no digit".to_owned(),
+            "a schema's name must consist of up to 40 of a-z, 0-9 and _, and must not begin with a digit".to_owned(),
         ),
     })
 }
 
-/// Of a thread that could not be started.
+/// Error of a thread that could not be started.
 pub(super) fn no_thread(error: &std::io::Error) -> StoreError {
     StoreError::new(ErrorKind::Other).with_source(Said {
         code: None,
@@ -158,14 +158,14 @@ pub(super) fn no_thread(error: &std::io::Error) -> StoreError {
 
 fn kind(code: &SqlState) -> ErrorKind {
     match code.code() {
-        // Another party holds a lock, or won it; or the server's own limit on a statement's time.
+        // A lock or conflict with another transaction, or the server's statement timeout.
         "55P03" | "57014" | "40001" | "40P01" | "23505" => ErrorKind::Busy,
-        // Its disk, or its memory.
+        // Out of disk space or memory.
         "53100" | "53200" => ErrorKind::Full,
         "25006" => ErrorKind::ReadOnly,
         "XX001" | "XX002" => ErrorKind::Corrupt,
         code if code.starts_with("54") => ErrorKind::TooLarge,
-        // Connections, resources, and a server that shuts down or starts up.
+        // Connections, resources, and a server that shuts down or starts.
         code if ["08", "53", "57"]
             .iter()
             .any(|class| code.starts_with(class)) =>
@@ -176,8 +176,8 @@ fn kind(code: &SqlState) -> ErrorKind {
     }
 }
 
-/// Whether the call was undone because another was carried out at the same time, so that it may be
-/// made again: a deadlock, or a key that came meanwhile.
+/// Returns whether the call was undone because of a concurrent one, so that it can be repeated: a deadlock,
+/// or a key inserted in the meantime.
 pub(super) fn is_conflict(error: &postgres::Error) -> bool {
     let conflicts = [
         SqlState::T_R_DEADLOCK_DETECTED,
@@ -187,7 +187,7 @@ pub(super) fn is_conflict(error: &postgres::Error) -> bool {
     error.code().is_some_and(|code| conflicts.contains(code))
 }
 
-/// Whether the session may be used no more: it is closed, or what it has prepared is out of date.
+/// Returns whether the session is unusable: it is closed, or its prepared statements are outdated.
 pub(super) fn is_over(error: &postgres::Error) -> bool {
     let Some(db) = error.as_db_error() else {
         return true;
@@ -200,7 +200,7 @@ pub(super) fn is_over(error: &postgres::Error) -> bool {
     is_fatal || is_read_only(error) || matches!(class, "08" | "0A" | "26" | "42" | "XX")
 }
 
-/// Whether the database may only be read: for now, or on this server, which was the one to write to once.
+/// Returns whether the database is read-only, temporarily or because this server is no longer the primary.
 pub(super) fn is_read_only(error: &postgres::Error) -> bool {
     error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }

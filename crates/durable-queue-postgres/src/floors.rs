@@ -1,27 +1,30 @@
-//! From where the claims of each queue go on: what the function `turn_9` has answered, and what was announced since.
+//! The floor of each queue, from which claims continue: the result of the function `turn_9`, lowered by later
+//! announcements.
 //!
-//! Not for: how a floor is found, or how long it holds. The function decides that, by the server's clock.
+//! The function finds floors and decides how long they are valid, by the server's clock.
 //!
-//! # What always holds
-//! 1. A queue has a floor only while many entries of jobs that are done lie in front: else it has no place here.
-//! 2. What is announced to this process after a turn has begun is not above the floor of the turn that begins next.
+//! # Invariants
+//! 1. A queue has a floor only while there are many index entries of finished jobs in front. Otherwise it has
+//!    no entry here.
+//! 2. If this process learns of a job after a turn has begun, the floor of the next turn is not above that
+//!    job.
 
 use std::collections::BTreeMap;
 
 use durable_queue::StoreTime;
 use sync_shim::Mutex;
 
-/// As the function hands it out: of free jobs a time and an id, of urgent ones a time and an id, of held ones a time; and
-/// when it was found.
+/// As the function returns it: time and id for free jobs, time and id for urgent jobs, time for leased jobs,
+/// and the time at which it was found.
 type Floor = [i64; 6];
 
-/// Nothing is above it, and the next turn finds another.
+/// Below all jobs: the next turn finds a new floor.
 const START: i64 = i64::MIN;
 
 #[derive(Debug)]
 struct Place {
     floor: Floor,
-    /// The earliest time that was announced since the last turn began.
+    /// The earliest time announced since the last turn began.
     announced: i64,
 }
 
@@ -33,7 +36,7 @@ impl Floors {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// For a turn that begins.
+    /// Returns the floor for a turn that begins.
     pub(super) fn begin(&self, queue: &str) -> Option<Vec<i64>> {
         let mut places = self.0.lock();
         let place = places.get_mut(queue)?;
@@ -41,7 +44,7 @@ impl Floors {
         Some(place.floor.to_vec())
     }
 
-    /// What the turn has answered. Answers what holds from here on.
+    /// Stores the result of a turn. Returns the floor that is valid from now on.
     pub(super) fn end(&self, queue: &str, answer: Option<&[i64]>) -> Option<Vec<i64>> {
         let mut places = self.0.lock();
         let Some(floor) = answer.and_then(|answer| Floor::try_from(answer).ok()) else {
@@ -54,14 +57,14 @@ impl Floors {
         Some(floor.to_vec())
     }
 
-    /// A job may be due by then that was not before.
+    /// A job may be due at `due`, earlier than known.
     pub(super) fn lower(&self, queue: &str, due: StoreTime) {
         if let Some(place) = self.0.lock().get_mut(queue) {
             place.lower(due.as_micros());
         }
     }
 
-    /// It is not known what was announced.
+    /// Announcements may have been missed.
     pub(super) fn lower_all(&self) {
         self.0
             .lock()

@@ -1,9 +1,8 @@
-//! Jobs in a database of `PostgreSQL`, 14 or later.
+//! Stores jobs in a `PostgreSQL` database, version 14 or later.
 //!
-//! The tables and functions lie in a schema of their own, so that jobs are entered in an
-//! application's transactions: by [`EnqueueIn`], or from any language by
-//! `SELECT durable.push('queue', 'payload')`. Each call of the trait is a call of one of those functions:
-//! one round trip, one transaction.
+//! The tables and functions are in their own schema. Applications push jobs in their transactions by
+//! [`EnqueueIn`], or in any language by `SELECT durable.push('queue', 'payload')`. Each call of the trait
+//! calls one of these functions: one round trip, one transaction.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -21,28 +20,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A payload has up to [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a push up
-//! to [`PUSH_LIMIT`]: else it is [`TooLarge`](ErrorKind::TooLarge), and the server is not asked. By
-//! `durable.push`, what the server takes. A queue's name has no NUL: each call with such a name is
-//! [`BadName`](ErrorKind::BadName), and the server is not asked.
+//! A payload has up to [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a
+//! push up to [`PUSH_LIMIT`]. Larger pushes fail with [`TooLarge`](ErrorKind::TooLarge) before the server is
+//! called. `durable.push` has only the server's limits. Each call of a queue whose name contains NUL fails
+//! with [`BadName`](ErrorKind::BadName) before the server is called.
 //!
 //! Not for:
-//! - a pooler that gives each transaction another session: statements are prepared, and one session listens. A store
-//!   that is opened through one is an error;
-//! - a task of an async runtime, as far as a call that blocks holds up the other tasks of its thread. It does no other
-//!   harm: no call and no drop panics there. But a `postgres::Client` of the application's own panics on a thread
-//!   that runs tokio, and so does [`EnqueueIn`] with a transaction of it: that belongs on a thread which may block, such
-//!   as `spawn_blocking` has;
-//! - a forked child, if the parent has opened the store: each call is [`Forked`](durable_queue::ErrorKind::Forked)
-//!   there.
+//! - poolers in transaction mode, because statements are prepared and one session listens. Opening a store
+//!   through one fails;
+//! - tasks of an async runtime, if a blocked thread would delay other tasks. Calls and drops do not panic
+//!   there. But the application's own `postgres::Client` panics on a thread that runs tokio, and so does
+//!   [`EnqueueIn`] with its transactions: use `spawn_blocking`;
+//! - forked children, if the parent has opened the store: each call returns
+//!   [`Forked`](durable_queue::ErrorKind::Forked).
 //!
-//! # What always holds
-//! 1. What a call has answered for has been synced: all but claims, starts and extensions, which a
-//!    crash of the server may undo.
-//! 2. A process that listens is notified of a job that falls due earlier than what it waits for, by the
-//!    process that has entered it, after the commit. A process that is killed between the two leaves
-//!    it to the looks that all make ([`SAFETY_LOOK`](durable_queue::SAFETY_LOOK)).
-//! 3. No notifier is called with a session in use.
+//! # Guarantees
+//! 1. All answered calls are synced, except claims, starts and extensions, which a crash of the server may
+//!    undo.
+//! 2. A listening process is notified of a job that is due earlier than the time for which it waits, by the
+//!    process that has pushed it, after the commit. If that process is killed in between, others find the job
+//!    by their regular looks ([`SAFETY_LOOK`](durable_queue::SAFETY_LOOK)).
+//! 3. No notifier is called while a session is locked.
 
 #![forbid(unsafe_code)]
 
@@ -88,7 +86,7 @@ use self::values::{
     lease_or_last, listed, micros, number, put, time,
 };
 
-/// A store in a database, for all processes that reach it. Clones are the same sessions.
+/// A store in a database, for all processes that can reach it. Clones share the sessions.
 #[derive(Clone)]
 pub struct PostgresStore(Arc<Shared>);
 
@@ -116,26 +114,26 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Begins to say how a database is to be opened.
+    /// Returns the default options.
     pub fn options() -> PostgresOptions {
         PostgresOptions::new()
     }
 
-    /// Connects with all options as they are.
+    /// Connects with the default options.
     ///
     /// # Errors
-    /// As [`PostgresOptions::open`].
+    /// Like [`PostgresOptions::open`].
     pub fn open(address: &str) -> Result<Self> {
         Self::options().open(address)
     }
 
-    /// Of the application, about the queue of this name.
+    /// Makes a call of the application about the queue `name`.
     fn call(&self, name: &str, function: &'static str, values: &Values<'_>) -> Result<Vec<Row>> {
         check_name(name)?;
         self.0.sessions.call(By::Application, function, values)
     }
 
-    /// The procedure announces it, too, after its commit.
+    /// The procedure also announces the job, after its commit.
     fn push_one(&self, queue: &str, job: &NewJob<'_>) -> Result<Put> {
         let (time, is_delay) = time(job.when);
         let origin = self.0.hub.origin();
@@ -153,13 +151,13 @@ impl PostgresStore {
 }
 
 impl Shared {
-    /// After a commit: to the own notifiers, and to other processes if it is `soon`.
+    /// Called after a commit: notifies this process, and other processes if the job is `soon`.
     fn announce(&self, by: By, queue: &str, due: StoreTime, soon: bool) {
         self.floors.lower(queue, due);
         self.announce_turn(by, queue, due, soon);
     }
 
-    /// As `announce`, of what a turn has brought back: its floor is not above that.
+    /// Like `announce`, for jobs that a turn has returned to the queue: also lowers the floor.
     fn announce_turn(&self, by: By, queue: &str, due: StoreTime, soon: bool) {
         if due == StoreTime::NEVER {
             return;
@@ -171,8 +169,8 @@ impl Shared {
                 let values: &Values<'_> = &[&queue, &due.as_micros(), &origin];
                 self.sessions.call(by, "announce", values)
             };
-            // What was asked for is done, and that is not taken back: if it cannot be announced, on a
-            // new session neither, the looks of the others find it.
+            // The change is committed. If it cannot be announced, not even on a new session, other processes
+            // find it by their regular looks.
             if announce().is_err() {
                 announce().ok();
             }
@@ -180,7 +178,7 @@ impl Shared {
     }
 }
 
-/// What one of our functions has answered is not what it answers.
+/// A function returned an unexpected result.
 fn unreadable(_: postgres::Error) -> StoreError {
     StoreError::lost_answer(ErrorKind::Corrupt)
 }
@@ -190,7 +188,7 @@ fn one(rows: &[Row]) -> Result<&Row> {
         .ok_or(StoreError::lost_answer(ErrorKind::Corrupt))
 }
 
-/// Enters jobs by `call`. Answers with the earliest time that was set, and whether it is soon.
+/// Inserts jobs by `call`. Also returns the earliest due time that was set, and whether it is soon.
 fn enqueue(
     name: &str,
     jobs: &[NewJob<'_>],
@@ -244,7 +242,7 @@ fn enqueue(
     Ok((puts, earliest, soon))
 }
 
-/// Those of the parameters of a function that [`enqueue`] calls.
+/// Parameter types of a function that [`enqueue`] calls.
 fn enqueue_types(function: &str) -> &'static [Type] {
     if function == "enqueue_plain" {
         &[
@@ -272,7 +270,7 @@ fn enqueue_types(function: &str) -> &'static [Type] {
     }
 }
 
-/// By id, or else by key.
+/// Returns the id or the key.
 fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     match which {
         Which::Id(id) => (Some(number(id)), None),
@@ -280,8 +278,8 @@ fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     }
 }
 
-/// The row of `turn_9` that is no lease; whether to look once more, and whether a job has waited for a key
-/// that is free now.
+/// Parses the last row of `turn_9`, which is not a lease. Also returns whether to look once more, and whether
+/// a job has waited for a key that is now free.
 fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool), postgres::Error> {
     let mut verdicts = vec![Verdict::Stale; settles];
     for (column, verdict) in [(8, Verdict::Done), (9, Verdict::NotDue)] {
@@ -333,7 +331,7 @@ impl Store for PostgresStore {
             |span: fn(&Claim) -> Duration| claim.as_ref().map_or(0, |claim| micros(span(claim)));
         let synced = settles.iter().any(|settle| settle.act.is_durable());
         let by = self.0.sessions.by_pump(claim.map(|claim| claim.lease));
-        self.0.sessions.check_process()?; // Before any lock: the fork may have left it held.
+        self.0.sessions.check_process()?; // Before any lock, which the fork may have left held.
         let floor = self.0.floors.begin(name);
         let rows = self.0.sessions.call_for(
             by,
@@ -369,7 +367,7 @@ impl Store for PostgresStore {
         let (mut turn, raised, frees_key) = summary(&last, settles.len()).map_err(unreadable)?;
         let floor: Option<Vec<i64>> = last.try_get(14).map_err(unreadable)?;
         let floor = self.0.floors.end(name, floor.as_deref());
-        // The turn may have taken all of its time; what follows it has its own.
+        // The turn may have used all of its time, so the look has its own limit.
         let by = self.0.sessions.by_pump(None);
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
             let leases = rows
@@ -380,8 +378,8 @@ impl Store for PostgresStore {
                 .map_err(unreadable)?;
             claimed.leases.sort_by_key(|lease| (lease.due, lease.id));
             if raised {
-                // What was entered before others could see the raised head: see `announce` there. If
-                // that cannot be known, the next claim is to look for itself.
+                // Finds jobs inserted before other processes could see the raised head: see `announce` in
+                // `enqueue.sql`. If the look fails, the next claim has to look.
                 let looked = self.0.sessions.call(by, "look_9", &[&name, &floor]);
                 let looked = looked.and_then(|rows| {
                     let times = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
@@ -389,7 +387,8 @@ impl Store for PostgresStore {
                 });
                 let (first, first_free) = looked.unwrap_or((i64::MIN, i64::MIN));
                 let first = StoreTime::from_micros(first);
-                // With a floor the turn has said by when to come again, whatever is seen from there on.
+                // With a floor, the turn has limited the time until the next claim, whatever the look has
+                // found.
                 let first = floor.map_or(first, |_| first.min(claimed.first));
                 claimed.first = first;
                 claimed.first_free = StoreTime::from_micros(first_free);
@@ -538,7 +537,7 @@ impl Store for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Of dead letters, how many were changed.
+    /// Returns the number of dead letters that were changed.
     fn count(&self, function: &'static str, name: &str, ids: &[JobId]) -> Result<usize> {
         let ids: Vec<i64> = ids.iter().copied().map(number).collect();
         let rows = self.call(name, function, &[&name, &ids])?;
@@ -547,15 +546,16 @@ impl PostgresStore {
     }
 }
 
-/// The schema must be in the database of the transaction. After an error of the server the transaction can only be
-/// rolled back, as after any error of a statement; what is [`TooLarge`](ErrorKind::TooLarge) has not reached it.
+/// The transaction must be in the schema's database. After an error of the server it can only be rolled back,
+/// as after any statement's error. [`TooLarge`](ErrorKind::TooLarge) is reported before the server is called.
 ///
-/// A job that is due within two minutes is announced after the commit, by a thread of the store which asks the server
-/// whether the transaction has ended: after 2 ms at first, and then after each eighth of the time that it has been open.
-/// The drop of the last clone of a store announces what is committed by then, and waits a second for it at most. One push
-/// in a second notifies inside its transaction instead, so that a process which pushes rarely may end at any time
-/// after its commit. Other jobs whose process dies within these milliseconds, or whose store is dropped before the
-/// commit, are found by the looks that all processes make ([`SAFETY_LOOK`](durable_queue::SAFETY_LOOK)).
+/// A job that is due within two minutes is announced after the commit, by a thread of the store that polls
+/// whether the transaction has ended: first after 2 ms, then at intervals of an eighth of the time that it
+/// has been open. Dropping the last clone of a store announces the jobs committed by then, and takes at most
+/// a second. One push per second notifies within its transaction instead, so a process that pushes rarely may
+/// end at any time after its commit. If a process dies within these milliseconds, or the store is dropped
+/// before the commit, other processes find the jobs by their regular looks
+/// ([`SAFETY_LOOK`](durable_queue::SAFETY_LOOK)).
 impl EnqueueIn for PostgresStore {
     type Transaction<'t> = postgres::Transaction<'t>;
 
@@ -571,7 +571,7 @@ impl EnqueueIn for PostgresStore {
         let mut number = None;
         let (puts, earliest, soon) = enqueue(name, jobs, notifies, |function, values| {
             let text = self.0.sessions.schema().enqueue_in(function, values.len());
-            // One round trip: what is not typed is prepared first.
+            // One round trip, because typed parameters need no separate prepare.
             let types = enqueue_types(function).iter().cloned();
             let values: Vec<_> = values.iter().copied().zip(types).collect();
             let rows = transaction

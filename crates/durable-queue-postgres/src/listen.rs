@@ -1,7 +1,7 @@
-//! The session that listens: what it is on a server of `PostgreSQL`, and what its notifications mean.
+//! The listening session on `PostgreSQL`, and the meaning of its notifications.
 //!
-//! Not for: what is done with them (`durable_queue::internals`), nor for deciding who is notified: the functions of
-//! the schema do (`sql/enqueue.sql`).
+//! `durable_queue::internals` contains the listener; the functions in `sql/enqueue.sql` decide whom to
+//! notify.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::Shared;
 use super::driver::{Limit, Link};
 use super::failure::no_session;
 
-/// The queues that are watched, or were, by their numbers in the database.
+/// Queues that are or were watched, by their ids in the database.
 #[derive(Debug)]
 pub(super) struct Queues(Mutex<Vec<(i64, String)>>);
 
@@ -39,15 +39,15 @@ impl Queues {
     }
 }
 
-/// A session, and what it listens to.
+/// A session, and its channels.
 pub(super) struct Listens {
     link: Link,
-    /// A channel of its own, to receive its own notifications.
+    /// Its own channel, to receive its own notifications.
     probe: String,
     clock: SharedClock,
 }
 
-/// Until the server has said that the session listens.
+/// Time limit for the server to confirm that the session listens.
 const LISTEN_ANSWER: Duration = Duration::from_secs(15);
 
 impl Server for Shared {
@@ -68,11 +68,11 @@ impl Server for Shared {
         });
         let answer = answer.ok_or(StoreError::new(ErrorKind::Unavailable))?;
         answer.map_err(|error| no_session(&error))?;
-        self.floors.lower_all(); // What was announced meanwhile it has not heard.
+        self.floors.lower_all(); // It may have missed announcements.
         Ok(Listens { link, probe, clock })
     }
 
-    /// `QUEUE DUE ORIGIN`, as the function `notify` writes it.
+    /// `QUEUE DUE ORIGIN`, as sent by the function `notify`.
     fn read(&self, message: &[u8]) -> Option<(String, StoreTime)> {
         let mut words = std::str::from_utf8(message).ok()?.split(' ');
         let mut number = || words.next()?.parse::<i64>().ok();
@@ -109,7 +109,7 @@ impl Messages for &mut Listens {
         }
     }
 
-    /// A notification to itself: a pooler may have forgotten who listens.
+    /// Notifies itself, because a pooler may have lost the subscription.
     fn probe(&mut self, limit: Duration) -> std::result::Result<Probe, Lost> {
         let Listens { link, probe, clock } = &mut **self;
         let notify = "SELECT pg_notify($1, '')";

@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! Options for opening a store.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,15 +21,15 @@ use super::schema::Schema;
 use super::session::{Connector, Sessions};
 use super::{PostgresStore, Shared};
 
-/// How long a call waits for a lock of another transaction, if not said.
+/// Default time for which a call waits for a lock of another transaction.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many sessions a store has at most for calls of the application, if not said. If jobs are taken, one more is that of
-/// the queues' own threads, and one more listens.
+/// Default maximum number of sessions for calls of the application. A store that hands out jobs has two more:
+/// for the queues' threads, and for listening.
 pub const SESSIONS: usize = 4;
-/// The schema of the tables and functions, if not said.
+/// Default schema of the tables and functions.
 pub const SCHEMA: &str = "durable";
 
-/// How a [`PostgresStore`] is opened. [`PostgresStore::options`] begins one.
+/// Options for opening a [`PostgresStore`]. Created by [`PostgresStore::options`].
 #[derive(Clone)]
 #[must_use = "options do nothing until `open` is called"]
 pub struct PostgresOptions {
@@ -62,32 +62,33 @@ impl PostgresOptions {
         }
     }
 
-    /// The schema of the tables and functions: [`SCHEMA`] if not said. Stores in several schemas know
-    /// nothing of each other. Up to 40 of `a` to `z`, digits and `_`; no digit at first.
+    /// Sets the schema of the tables and functions. Default: [`SCHEMA`]. Stores in different schemas are
+    /// independent. A name has up to 40 characters of `a` to `z`, digits and `_`, and does not begin with a
+    /// digit.
     pub fn schema(mut self, name: &str) -> Self {
         name.clone_into(&mut self.schema);
         self
     }
 
-    /// How many calls of the application go on at a time, each on a session of its own: [`SESSIONS`] if not said, at
-    /// least 1. They are begun when they are needed. One more is that of the queues' own threads, which must not wait for
-    /// the application: leases would end meanwhile.
+    /// Sets the maximum number of concurrent calls of the application, each with its own session. Default:
+    /// [`SESSIONS`]. Minimum: one. Sessions are started when needed. One more session is reserved for the
+    /// queues' threads: if they had to wait for the application, leases would expire.
     pub fn sessions(mut self, most: usize) -> Self {
         self.sessions = most.max(1);
         self
     }
 
-    /// How long a call waits for a lock of another transaction, before it is
-    /// [`Busy`](durable_queue::ErrorKind::Busy): [`BUSY_TIMEOUT`] if not said, at least a millisecond. What the queues' own
-    /// threads ask for waits for an eighth of the shortest lease at most, or half a second if that is more.
+    /// Sets how long a call waits for a lock of another transaction before it fails with
+    /// [`Busy`](durable_queue::ErrorKind::Busy). Default: [`BUSY_TIMEOUT`]. Minimum: a millisecond. Calls of
+    /// the queues' threads wait for at most an eighth of the shortest lease, or half a second if that is
+    /// more.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.connector.busy_timeout = timeout;
         self
     }
 
-    /// How connections are encrypted: a connector of any crate that has one for `tokio-postgres`, such
-    /// as `tokio-postgres-rustls` or `postgres-native-tls`. Without one, an address that demands TLS
-    /// (`sslmode=require`) is an error.
+    /// Sets the TLS connector: any connector for `tokio-postgres`, for example of `tokio-postgres-rustls` or
+    /// `postgres-native-tls`. Without one, an address that requires TLS (`sslmode=require`) is an error.
     pub fn tls<T>(mut self, tls: T) -> Self
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
@@ -99,35 +100,34 @@ impl PostgresOptions {
         self
     }
 
-    /// How long the session that listens is silent before it is probed, and how long it may take to answer:
-    /// for tests, which do not wait for [`PROBE_EVERY`](super::PROBE_EVERY).
+    /// Sets the time of silence before a probe, and the time limit of its answer, for tests that do not wait
+    /// for [`PROBE_EVERY`](super::PROBE_EVERY).
     #[cfg(feature = "testing")]
     pub fn probe(mut self, every: Duration, answer: Duration) -> Self {
         (self.timing.probe_every, self.timing.probe_answer) = (every, answer);
         self
     }
 
-    /// Connects, makes the tables if they are not there, and brings them to this version. `address` is
-    /// a URL (`postgres://user:password@host/database`) or a list of settings, as libpq takes them.
+    /// Connects, and creates the tables or upgrades them to this version. `address` is a URL
+    /// (`postgres://user:password@host/database`) or a libpq connection string.
     ///
     /// # Errors
-    /// [`ErrorKind::Newer`](durable_queue::ErrorKind::Newer) for tables that a newer version of this crate has
-    /// made, and what the server says. [`ErrorKind::Other`](durable_queue::ErrorKind::Other), with a text that says so, for a pooler that
-    /// gives each transaction another session. The address is not shown.
+    /// [`ErrorKind::Newer`](durable_queue::ErrorKind::Newer) if a newer version of this crate has written the
+    /// tables, [`ErrorKind::Other`](durable_queue::ErrorKind::Other) with an explanation for a pooler in
+    /// transaction mode, and the server's errors. They do not contain the address.
     pub fn open(self, address: &str) -> Result<PostgresStore> {
         let config = Config::from_str(address).map_err(|_| unreadable_address())?;
         self.open_at(config)
     }
 
-    /// As [`open`](Self::open), for an address that is put together. Its `notice_callback` is not called. A session that has not begun within
-    /// its `connect_timeout` for each host and its `tcp_user_timeout` is given up: within 10 and 15 s, if not
-    /// said.
+    /// Like [`open`](Self::open), with a configuration. Its `notice_callback` is not called. A session has to
+    /// start within `connect_timeout` per host (default: 10 s) plus `tcp_user_timeout` (default: 15 s).
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Like [`open`](Self::open).
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "as the options, it is for this one store"
+        reason = "same signature as the other setters"
     )]
     pub fn open_config(self, config: postgres::Config) -> Result<PostgresStore> {
         self.open_at(copied(&config))
@@ -179,7 +179,7 @@ where
     })
 }
 
-/// The blocking client's configuration holds that of the other one, and does not give it away.
+/// Converts the configuration: the blocking client's one contains the other, but does not expose it.
 fn copied(from: &postgres::Config) -> Config {
     let mut to = Config::new();
     from.get_user().map(|it| to.user(it));

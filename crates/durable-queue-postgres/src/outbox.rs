@@ -1,14 +1,15 @@
-//! Announces jobs that were pushed in transactions of the application, once those are committed (the transactional
-//! outbox).
+//! Announces jobs that were pushed in transactions of the application, once those are committed (the
+//! transactional outbox).
 //!
-//! `NOTIFY` inside the transaction would do so by itself, but the server commits such transactions one after the
-//! other. So only one push in each [`NOTIFY_EVERY`] notifies in its transaction. The transactions of the others are
-//! entered here, and a thread of the store asks the server which of them have ended.
+//! `NOTIFY` inside the transaction would do this, but the server serializes the commits of such transactions.
+//! So only one push per [`NOTIFY_EVERY`] notifies in its transaction. The transactions of the others are
+//! recorded here, and a thread of the store asks the server which of them have ended.
 //!
 //! # Invariants
-//! 1. A job whose push did not notify is announced after the commit of its transaction, unless the process dies first or
-//!    the store is dropped before the commit.
-//! 2. A transaction that was open for a time `t` is noticed within [`LATE`] of `t`, or [`FIRST_LOOK`] if that is more.
+//! 1. A job whose push did not notify is announced after the commit of its transaction, unless the process
+//!    dies first or the store is dropped before the commit.
+//! 2. A transaction that was open for a time `t` is noticed within [`LATE`] of `t`, or [`FIRST_LOOK`] if that
+//!    is more.
 //! 3. The lock is not held during a call of the store or of a notifier.
 
 use std::collections::BTreeMap;
@@ -24,15 +25,15 @@ use sync_shim::{Clock, Mutex, Parker};
 use super::Shared;
 use super::session::By;
 
-/// One push of a store in this time notifies in its own transaction: so a process that pushes rarely needs no thread,
-/// and may end right after its commit.
+/// One push of a store per this time notifies in its own transaction, so a process that pushes rarely needs
+/// no thread and may end right after its commit.
 const NOTIFY_EVERY: Duration = Duration::from_secs(1);
 /// Time from a push to the first look at its transaction.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 /// Time between two looks at a transaction, as a part of the time that it has been open.
 const LATE: u32 = 8;
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// With so many transactions open, each push notifies by itself.
+/// With this many open transactions, each push notifies in its own transaction.
 const MOST_OPEN: usize = 10_000;
 /// Time for the calls that a drop of the store makes.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -48,16 +49,16 @@ pub(super) struct Outbox {
 struct State {
     notified: Option<Instant>,
     has_thread: bool,
-    /// By their numbers: transactions with pushes that have not been announced.
+    /// Transactions with unannounced pushes, by transaction id.
     open: BTreeMap<i64, Open>,
-    /// When the thread looks at them.
+    /// When the thread looks next.
     look_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Open {
     since: Instant,
-    /// The earliest job of each queue.
+    /// The earliest due time in each queue.
     queues: Vec<(String, StoreTime)>,
 }
 
@@ -70,7 +71,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a push is to notify in its transaction. If not, it is [`add`](Self::add)ed.
+    /// Returns whether a push has to notify in its transaction. If not, the caller [`add`](Self::add)s it.
     pub(super) fn notifies(&self, shared: &Arc<Shared>) -> bool {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -90,7 +91,7 @@ impl Outbox {
         !state.has_thread
     }
 
-    /// Enters a push of a job that is due at `due`.
+    /// Adds a push of a job that is due at `due`.
     pub(super) fn add(&self, transaction: i64, queue: &str, due: StoreTime) {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -110,8 +111,8 @@ impl Outbox {
         }
     }
 
-    /// Removes the transactions that have ended, by the answer to a look at `open` ones. Returns the earliest job of each
-    /// queue that is there now.
+    /// Removes transactions that have ended, as returned by a look at the `open` ones. Returns the earliest
+    /// job of each queue that is now visible.
     fn close(
         &self,
         open: Vec<i64>,
@@ -119,7 +120,7 @@ impl Outbox {
     ) -> Result<BTreeMap<String, StoreTime>> {
         let ended = match ended {
             Err(error) if error.is_transient() => return Err(error),
-            // Another server, perhaps, which knows none of them. A look that finds nothing does no harm.
+            // Perhaps the server was replaced and knows none of them. An unnecessary look is harmless.
             Err(_) => open.into_iter().map(|number| (number, true)).collect(),
             Ok(ended) => ended,
         };
@@ -135,7 +136,7 @@ impl Outbox {
         Ok(earliest)
     }
 
-    /// Decides when to look next, after a look. `pause`: it has failed.
+    /// Decides when to look next. `pause` is set if the last look failed.
     fn plan(&self, pause: Option<Duration>) {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -153,7 +154,7 @@ impl Drop for Outbox {
     }
 }
 
-/// The thread. It ends with the store.
+/// The thread's body. It ends with the store.
 fn run(shared: &Weak<Shared>, parker: &Parker) {
     let mut pause = FIRST_PAUSE;
     while let Some(store) = shared.upgrade() {
@@ -180,10 +181,10 @@ fn run(shared: &Weak<Shared>, parker: &Parker) {
 }
 
 impl Shared {
-    /// Asks which transactions have ended, and announces the jobs of those that are committed.
+    /// Asks which transactions have ended, and announces the jobs of committed ones.
     ///
     /// # Errors
-    /// Those that may be over at another try.
+    /// Transient errors.
     fn announce_committed(&self, by: By) -> Result<()> {
         let open: Vec<i64> = self.outbox.state.lock().open.keys().copied().collect();
         if open.is_empty() {
@@ -196,12 +197,12 @@ impl Shared {
                 self.announce(by, &queue, due, true);
                 Ok(())
             });
-            announced.ok(); // A notifier has panicked. The others have been called, or look by themselves.
+            announced.ok(); // If a notifier has panicked, the others have been called nevertheless.
         }
         Ok(())
     }
 
-    /// Announces what is committed by now, as the store is dropped.
+    /// Announces the jobs that are committed when the store is dropped.
     pub(super) fn announce_last(&self) {
         if self.sessions.check_process().is_ok() {
             let by = self.sessions.by_pump_within(FAREWELL);
@@ -242,7 +243,7 @@ mod tests {
                 .min(LONGEST_WAIT);
             assert_eq!(look_after(), expected);
         }
-        // A young one is not late for an old one.
+        // A young transaction is not delayed by an old one.
         outbox.add(2, "queue", AT);
         assert_eq!(look_after(), FIRST_LOOK);
         outbox.plan(Some(FIRST_PAUSE));
@@ -270,13 +271,13 @@ mod tests {
         let close = |ended| outbox.close(vec![1, 2, 3], ended).map(Vec::from_iter);
         let first = close(Ok(vec![(1, true), (2, false)])).expect("there is an answer");
         assert_eq!(first, [("a".to_owned(), AT), ("b".to_owned(), later)]);
-        // It may answer at another time.
+        // A retry may succeed.
         let busy = close(Err(StoreError::lost_answer(ErrorKind::Unavailable)));
         assert_eq!(
             busy.map_err(|error| error.kind()),
             Err(ErrorKind::Unavailable)
         );
-        // It never will.
+        // A retry cannot succeed.
         let lasting = close(Err(StoreError::new(ErrorKind::Other)));
         assert_eq!(lasting.expect("it is over"), [("c".to_owned(), AT)]);
         assert!(outbox.state.lock().open.is_empty());

@@ -1,12 +1,11 @@
-//! The tables and functions, and how those of an older version become those of this one.
+//! The tables and functions, and their migration from older versions.
 //!
-//! # What always holds
-//! 1. A step that was released is never changed. Functions are replaced with each version: they keep
-//!    no state, and those of the older one stay callable, for processes that run it still. So one that
-//!    takes more is another function of the same name, and one that answers more has a new name, with
-//!    the number of its version.
-//! 2. The schema's name has passed [`Schema::new`], so it needs no escaping where it stands in a
-//!    statement; all else are parameters.
+//! # Invariants
+//! 1. Released steps never change. Each version replaces the functions, which have no state. Functions of the
+//!    previous version stay callable, for its processes. So a function with more parameters is an overload,
+//!    and a function with another result type has a new name that ends in a version number.
+//! 2. The schema's name was checked by [`Schema::new`], so it needs no escaping in statements. All other
+//!    values are parameters.
 
 use durable_queue::internals::Version;
 use durable_queue::store::Result;
@@ -15,7 +14,7 @@ use tokio_postgres::{Client, GenericClient};
 
 use super::failure::{bad_name, failure, no_session};
 
-/// Each step makes version `index + 1` of the one before.
+/// Step `i` migrates from version `i` to `i + 1`.
 const STEPS: [&str; 9] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
@@ -35,7 +34,7 @@ const FUNCTIONS: [&str; 4] = [
     include_str!("sql/control.sql"),
 ];
 
-/// A procedure, which commits before it ends: with two values that it sets.
+/// A procedure that commits before it ends, with two output parameters.
 pub(super) const PUSH_ONE: &str = "push_one_6";
 pub(super) const TURN: &str = "turn_9";
 
@@ -43,10 +42,10 @@ pub(super) const TURN: &str = "turn_9";
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
-/// The oldest version that may work on what this one writes.
+/// The oldest version that may use tables of this one.
 const OLDEST: u32 = 8;
 
-/// The longest name: a channel's has 63 bytes, prefix included.
+/// Maximum length of a schema's name: a channel's name, which contains it, has at most 63 bytes.
 const LONGEST_NAME: usize = 40;
 
 /// The name of a schema.
@@ -63,12 +62,12 @@ impl Schema {
         is_good.then(|| Self(name.to_owned())).ok_or_else(bad_name)
     }
 
-    /// Where notifications about all queues of the schema go.
+    /// Returns the channel of notifications about all queues of the schema.
     pub(super) fn channel(&self) -> String {
         format!("durable_queue_{}", self.0)
     }
 
-    /// A call of one of the functions.
+    /// Returns a statement that calls one of the functions.
     pub(super) fn call(&self, function: &str, parameters: usize) -> String {
         let parameters: Vec<String> = (1..=parameters)
             .map(|number| format!("${number}"))
@@ -82,30 +81,30 @@ impl Schema {
         }
     }
 
-    /// A call that enters jobs, and tells the number of its transaction in a further column.
+    /// Returns a statement that inserts jobs, and has the transaction's id as an additional column.
     pub(super) fn enqueue_in(&self, function: &str, parameters: usize) -> String {
         let call = self.call(function, parameters);
         call.replacen('*', "*, pg_current_xact_id()::text::bigint", 1)
     }
 
     fn render(&self, text: &str) -> String {
-        // The double of what waiting processes look by anyway: the rest is for transactions that
-        // commit long after they have entered a job.
+        // Twice the interval of regular looks, for transactions that commit long after they have inserted a
+        // job.
         let soon = StoreTime::from_micros(0).after(SAFETY_LOOK * 2).as_micros();
         text.replace("SCHEMA.", &format!("\"{}\".", self.0))
             .replace("CHANNEL", &self.channel())
             .replace("SOON", &soon.to_string())
     }
 
-    /// Makes the tables, or those of an older version anew, or leaves them.
+    /// Creates the tables, or migrates those of an older version.
     pub(super) async fn migrate(&self, client: &mut Client) -> Result<()> {
         let failed = |error| no_session(&error);
-        // Looked at first without a write: a role that may change nothing may open what is current.
+        // Read first, without a write, so that a role without write privileges can open current tables.
         if self.version(client).await?.is_usable(VERSION)? {
             return Ok(());
         }
         let transaction = client.transaction().await.map_err(failed)?;
-        // One process at a time, until the commit.
+        // Serializes processes until the commit.
         transaction
             .execute(
                 "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
@@ -115,7 +114,8 @@ impl Schema {
             .map_err(failed)?;
         let found = self.version(&transaction).await?;
         if found.is_usable(VERSION)? {
-            // Not by its drop, which would only be sent with the session's next call: it has the lock.
+            // Explicitly, because a drop would send the rollback only with the session's next call, and the
+            // transaction holds the lock.
             return transaction.rollback().await.map_err(failed);
         }
         let mut all = vec![format!("CREATE SCHEMA IF NOT EXISTS \"{}\";", self.0)];
@@ -145,7 +145,7 @@ impl Schema {
         if !is_there.map_err(failed)?.get::<_, bool>(0) {
             return Ok(Version::NONE);
         }
-        // Versions before 8 do not say it, and none of them may work on what another one wrote.
+        // Versions before 8 do not record it. None of them may use tables of another version.
         let version = self.render(
             "SELECT v.version::bigint, coalesce((to_jsonb(v) ->> 'oldest')::bigint, v.version)
             FROM SCHEMA.version v",

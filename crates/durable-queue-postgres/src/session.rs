@@ -1,17 +1,17 @@
-//! Sessions: how they begin, who has one when, and when one is over.
+//! Sessions: how they start, who uses them, and when they end.
 //!
-//! # What always holds
-//! 1. A call is made again only if the server said that it was undone.
-//! 2. A session that failed is not used again; the next call has a new one.
-//! 3. A session begins within a limit, or not at all.
-//! 4. Once [`Sessions::end_lost`] has answered, no turn whose answer was lost is under way: unless the role
-//!    may not end what it has begun.
-//! 5. A forked child does not reach the sessions, nor does it end them.
-//! 6. Once a session has failed, the others are asked first whether they are there still: what has cut
-//!    one may have cut all.
-//! 7. A session that met a database which may only be read is over, and so are those that began before it was: the
-//!    address may lead to another server by now.
-//! 8. A pump's call waits for no call of the application, and ends before the lease would.
+//! # Invariants
+//! 1. A call is repeated only if the server has reported that it was undone.
+//! 2. A session that failed is not used again; the next call starts a new one.
+//! 3. Starting a session ends within a time limit.
+//! 4. After [`Sessions::end_lost`], no turn whose response was lost is in progress, unless the role may not
+//!    terminate its sessions.
+//! 5. A forked child neither uses nor closes the sessions.
+//! 6. After a session has failed, others are checked before their next use, because the cause may have
+//!    affected all.
+//! 7. After a session has met a read-only database, it is discarded, as are all sessions that started before:
+//!    the address may now lead to another server.
+//! 8. A pump's call never waits for a call of the application, and ends before the lease would.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,27 +40,25 @@ use super::unreadable;
 /// Parameters of a call.
 pub(super) type Values<'a> = [&'a (dyn ToSql + Sync)];
 
-/// A session that was not used for so long is asked first whether the server has ended it: or a call
-/// on it could not say whether it was carried out.
+/// A session idle for this long is checked before its next use. If the server has closed it, a call could not
+/// tell whether it was carried out.
 const IDLE: Duration = Duration::from_secs(1);
 const IDLE_ANSWER: Duration = Duration::from_secs(5);
-/// So many sessions are remembered that the server may have to end.
+/// Maximum number of sessions to remember for termination.
 const MOST_LOST: usize = 64;
-/// So often a call is made that others undo.
+/// Number of attempts of a call that concurrent calls undo.
 const TRIES: usize = 5;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A server that does not answer at all is given up after about so long. The system's default is
-/// hours.
+/// Time after which a silent server is given up. The system's default is hours.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// A pump's call waits for locks for this part of its [limit](call_limit), so that the server reports that nothing was
-/// done.
+/// A pump's call waits for locks for this fraction of its [limit](call_limit), so that the server reports
+/// that the call was undone.
 const PART_FOR_LOCKS: u32 = 2;
 
-/// Our statements find their rows by indexes whatever the statistics say: a plan that was made when
-/// the tables were empty serves as well when they are full. And each statement sees what was
-/// committed before it.
+/// Statements use indexes whatever the statistics, so a plan made for empty tables also serves full ones.
+/// Each statement sees all earlier commits.
 const SETTINGS: &str = "SET default_transaction_isolation = 'read committed';
     SET plan_cache_mode = force_generic_plan;
     SET jit = off;
@@ -73,33 +71,33 @@ const SETTINGS: &str = "SET default_transaction_isolation = 'read committed';
     SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('synchronous_commit') = 'off'";
 
-/// Answers with the session's own process, too.
+/// Also returns the session's server process.
 const LOCK_TIMEOUT: &str = "SELECT set_config('lock_timeout', $1, false), pid,
         (extract(epoch FROM backend_start) * 1000000)::bigint
     FROM pg_stat_get_activity(pg_backend_pid())";
 
 const NUMBER: &str = "SELECT pg_backend_pid()";
 
-/// Whether it has ended by then. It may have long since: then there is no row.
+/// Returns whether the process has ended. No row means that it ended earlier.
 const END: &str = "SELECT pg_terminate_backend(pid, $3) FROM pg_stat_get_activity($1)
     WHERE (extract(epoch FROM backend_start) * 1000000)::bigint = $2";
 
-/// Those of transactions that have ended, and whether they are committed. The server forgets about old ones.
+/// Returns the transactions that have ended, and whether they are committed. The server forgets old ones.
 const ENDED: &str = "SELECT i.number, s.status IS DISTINCT FROM 'aborted'
     FROM unnest($1::bigint[]) AS i(number), LATERAL pg_xact_status(i.number::text::xid8) AS s(status)
     WHERE s.status IS DISTINCT FROM 'in progress'";
 
-/// A process of the server: its number, and when it began, in microseconds, for numbers come again.
+/// A server process: its pid and its start time in microseconds, because pids are reused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
     number: i32,
     begun: i64,
 }
 
-/// A session, and its process, unless the role may not see it.
+/// A session, and its process, if the role may see it.
 pub(super) type Begun = (Link, Option<Process>);
 
-/// How a session begins.
+/// Starts sessions.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) config: Config,
@@ -107,7 +105,7 @@ pub(super) struct Connector {
     pub(super) busy_timeout: Duration,
 }
 
-/// The address is a secret.
+/// Omits the address, which is confidential.
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connector(..)")
@@ -115,7 +113,7 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// What the caller has not set.
+    /// Sets the defaults of options that the caller has not set.
     pub(super) fn set_defaults(&mut self) {
         let config = &mut self.config;
         if config.get_connect_timeout().is_none() {
@@ -135,7 +133,7 @@ impl Connector {
         }
     }
 
-    /// A session, within its limit or by then.
+    /// Starts a session within its limit, or by `until`.
     pub(super) fn begin(
         &self,
         driver: &Driver,
@@ -158,18 +156,18 @@ impl Connector {
         Ok((link, process.map_err(|error| no_session(&error))?))
     }
 
-    /// Whether each of two sessions has a process of the server to itself. A pooler that gives each transaction
-    /// another one would have both share one while neither is in a transaction, or move one of them while the other is.
+    /// Checks that each of two sessions has its own server process. A pooler in transaction mode would have
+    /// both share one while neither is in a transaction, or move one of them while the other is.
     ///
     /// # Errors
-    /// That of a pooler.
+    /// The error of a pooler.
     pub(super) fn check_pooler(
         &self,
         driver: &Driver,
         clock: &SharedClock,
         first: &mut Begun,
     ) -> Result<()> {
-        // A role may have one connection and no more, which is enough for pushes.
+        // A role may be limited to one connection, which suffices for pushes.
         let Ok((mut other, process)) = self.begin(driver, clock, None) else {
             return Ok(());
         };
@@ -197,7 +195,7 @@ impl Connector {
         }
     }
 
-    /// Until a session has begun: that of the connection to any host, and of the answers on it.
+    /// Time limit for starting a session: connecting to any host, and the responses.
     fn limit(&self) -> Duration {
         let config = &self.config;
         let connect = config.get_connect_timeout().copied();
@@ -210,16 +208,16 @@ impl Connector {
     }
 }
 
-/// As the server takes it.
+/// Formats a duration for the server.
 fn millis(span: Duration) -> String {
     span.as_millis().clamp(1, i32::MAX as u128).to_string()
 }
 
-/// Who makes a call.
+/// The origin of a call.
 #[derive(Clone, Copy)]
 pub(super) enum By {
     Application,
-    /// It ends by then, unless bytes go on to pass: with pauses of up to that.
+    /// Ends at `until`, unless bytes continue to arrive with pauses of up to `silence`.
     Pump {
         patience: Option<Duration>,
         until: Option<Instant>,
@@ -241,7 +239,7 @@ impl By {
         }
     }
 
-    /// How long it waits for locks.
+    /// How long the call waits for locks.
     fn lock_timeout(self, most: Duration) -> Duration {
         match self {
             Self::Pump {
@@ -259,13 +257,13 @@ struct Session {
     statements: BTreeMap<&'static str, Statement>,
     lock_timeout: Duration,
     used: Instant,
-    /// How many sessions had failed when it was used.
+    /// The number of failed sessions when this one was last used.
     failures: usize,
-    /// How often a database that may only be read had been met when it began.
+    /// The number of encounters with a read-only database when this one started.
     read_only: usize,
 }
 
-/// No answer by the limit, or one of the server or the connection.
+/// No response by the limit, or an error of the server or the connection.
 enum Failed {
     Silent,
     Said(postgres::Error),
@@ -289,7 +287,7 @@ impl Session {
         }
     }
 
-    /// The session, unless it was idle, or another has failed, and the server says no more.
+    /// Returns the session, unless it was idle or another one has failed, and the server does not respond.
     fn asked(mut self, now: Instant, failures: usize, until: Option<Instant>) -> Option<Self> {
         let is_sure = self.used + IDLE > now && self.failures == failures;
         if is_sure {
@@ -308,8 +306,8 @@ impl Session {
         }
     }
 
-    /// Each row is read as it comes, so that its memory is given back: the driver's buffers are up to twice as large
-    /// as what they hold.
+    /// Reads each row as it arrives, so that its memory is released: the driver's buffers are up to twice as
+    /// large as their contents.
     fn call<R>(
         &mut self,
         name: &'static str,
@@ -350,7 +348,7 @@ impl Session {
     }
 }
 
-/// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
+/// A small pool of sessions, each for one call at a time. Later ones start when the first are in use.
 pub(super) struct Sessions {
     connector: Connector,
     driver: Driver,
@@ -358,9 +356,10 @@ pub(super) struct Sessions {
     slots: Slots<Session>,
     failures: AtomicUsize,
     read_only: AtomicUsize,
-    /// In microseconds, that of the shortest lease that a claim has asked for; 0 before the first.
+    /// The call limit of pumps in microseconds, from the shortest lease of any claim; 0 before the first
+    /// claim.
     patience: AtomicU64,
-    /// Of sessions whose turns had no answer.
+    /// Processes of sessions whose turns had no response.
     lost: Mutex<Vec<Process>>,
     clock: SharedClock,
 }
@@ -396,7 +395,7 @@ impl Sessions {
         }
     }
 
-    /// A session of its own, for the listener.
+    /// Starts a session for the listener.
     pub(super) fn begin(&self) -> Result<Link> {
         let begun = self.connector.begin(&self.driver, &self.clock, None);
         begun.map(|(link, _)| link)
@@ -406,6 +405,8 @@ impl Sessions {
         &self.clock
     }
 
+    /// Checks that the sessions belong to this process.
+    ///
     /// # Errors
     /// In a forked child.
     pub(super) fn check_process(&self) -> Result<()> {
@@ -416,12 +417,13 @@ impl Sessions {
         &self.schema
     }
 
-    /// A call, or several, of a pump, which leaves time for another before a lease ends. `lease`: that of a claim.
+    /// Returns the limits of one or several calls of a pump, which leave time for a retry before a lease
+    /// ends. `lease`: the claim's.
     pub(super) fn by_pump(&self, lease: Option<Duration>) -> By {
         let patience = lease.map_or(0, |lease| {
             u64::try_from(call_limit(lease).as_micros()).unwrap_or(u64::MAX)
         });
-        // Relaxed: a number by itself.
+        // Relaxed: no other memory depends on it.
         let mut known = self.patience.load(Relaxed);
         if patience != 0 && (known == 0 || patience < known) {
             self.patience.store(patience, Relaxed);
@@ -434,7 +436,7 @@ impl Sessions {
         }
     }
 
-    /// Calls of the store's own, with one limit.
+    /// Returns the limits of the store's own calls, which share one time limit.
     pub(super) fn by_pump_within(&self, limit: Duration) -> By {
         By::Pump {
             patience: None,
@@ -442,7 +444,8 @@ impl Sessions {
         }
     }
 
-    /// Of transactions, those that have ended, and whether they are committed: what they did can be seen by then.
+    /// Returns which of the transactions have ended, and whether they are committed. Their changes are
+    /// visible by then.
     pub(super) fn ended(&self, by: By, transactions: &[i64]) -> Result<Vec<(i64, bool)>> {
         let read = |row: Row| Ok((row.try_get(0)?, row.try_get(1)?));
         let ended = self.query(by, "ended", || ENDED.to_owned(), &[&transactions], read)?;
@@ -460,7 +463,7 @@ impl Sessions {
         self.call_for(by, function, values, |row| row)
     }
 
-    /// The same, with what is to be read of each row.
+    /// Like `call`, with a function that reads each row.
     pub(super) fn call_for<R>(
         &self,
         by: By,
@@ -472,9 +475,9 @@ impl Sessions {
         self.query(by, function, text, values, read)
     }
 
-    /// Has the server end the sessions whose turns had no answer: what such a turn was to claim, it has
-    /// claimed by then, or never will. It may have waited for a lock, or for the disk, and would else be
-    /// carried out after what asks for its claims has found none.
+    /// Terminates the sessions whose turns had no response. After that, such a turn has made its claim or
+    /// never will. Otherwise, a turn that waited for a lock or the disk could claim jobs after the search for
+    /// its claims has found none.
     pub(super) fn end_lost(&self, by: By) -> Result<()> {
         self.check_process()?;
         let limit = by
@@ -496,7 +499,7 @@ impl Sessions {
                     .first()
                     .is_none_or(|row| row.try_get(0).unwrap_or(true)),
                 Err(error) if error.is_transient() => return Err(error),
-                Err(_) => true, // This role may not end it, and that cannot be helped.
+                Err(_) => true, // The role may not terminate it.
             };
             if !ended {
                 return Err(StoreError::new(ErrorKind::Busy));
@@ -519,8 +522,8 @@ impl Sessions {
             By::Application => Caller::Application,
             By::Pump { .. } => Caller::Pump,
         })?;
-        // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this
-        // call fails as well.
+        // Relaxed, here and below: a hint. If another thread's failure is seen too late, this call fails as
+        // well.
         let failures = self.failures.load(Relaxed);
         let read_only = self.read_only.load(Relaxed);
         let known = slot

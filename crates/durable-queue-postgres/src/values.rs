@@ -1,4 +1,4 @@
-//! Values on their way to the server: parameters, never text of a statement.
+//! Conversion of values to parameters.
 
 use std::fmt;
 
@@ -11,13 +11,12 @@ use postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
 
-/// The most bytes of a payload. The server would take some more, and its memory would be short of several times
-/// as much.
+/// Maximum size of a payload in bytes. The server would accept more, but needs several times as much memory.
 pub const PAYLOAD_LIMIT: usize = 64 << 20;
-/// The most bytes of a key, of a schedule, and of a queue's name: a row of an index has a third of a page, 2,704
-/// bytes, with all that is in it.
+/// Maximum size in bytes of a key, a schedule or a queue's name. An index row has at most a third of a page,
+/// 2,704 bytes in total.
 pub const KEY_LIMIT: usize = 2 << 10;
-/// The most bytes of one push, which the server holds several times while it takes it.
+/// Maximum size of a push in bytes. The server holds several copies of it.
 pub const PUSH_LIMIT: usize = 256 << 20;
 
 pub(super) const SIZES: Sizes = Sizes {
@@ -26,7 +25,7 @@ pub(super) const SIZES: Sizes = Sizes {
     push: PUSH_LIMIT,
 };
 
-/// The server's texts have no NUL.
+/// Checks for NUL, which the server's texts cannot contain.
 ///
 /// # Errors
 /// [`ErrorKind::BadName`].
@@ -37,7 +36,7 @@ pub(super) fn check_name(queue: &str) -> durable_queue::store::Result<()> {
     Ok(())
 }
 
-/// A value that the client's own log of parameters does not show: a payload, a key, an error.
+/// A value that the client's log of parameters must not show: a payload, a key, an error.
 pub(super) struct Hidden<T>(pub(super) T);
 
 impl<T> fmt::Debug for Hidden<T> {
@@ -58,7 +57,7 @@ impl<T: ToSql> ToSql for Hidden<T> {
     to_sql_checked!();
 }
 
-/// A token, as the sixteen bytes of a `uuid`.
+/// A token, as a `uuid`.
 #[derive(Debug)]
 pub(super) struct Uuid(pub(super) Token);
 
@@ -72,12 +71,12 @@ impl ToSql for Uuid {
     to_sql_checked!();
 }
 
-/// A duration in microseconds, rounded up, or as much as there is.
+/// Converts a duration to microseconds, rounded up and saturating.
 pub(super) fn micros(span: std::time::Duration) -> i64 {
     StoreTime::from_micros(0).after(span).as_micros()
 }
 
-/// A time, and whether it is a delay.
+/// Returns the time, and whether it is a delay.
 pub(super) fn time(when: When) -> (i64, bool) {
     match when {
         When::After(delay) => (micros(delay), true),
@@ -93,7 +92,7 @@ pub(super) fn id_of(id: i64) -> JobId {
     JobId::from_u64(id.cast_unsigned())
 }
 
-/// Jobs as the functions `enqueue` and `enqueue_plain` take them: an array of each field.
+/// Jobs as parameters of the functions `enqueue` and `enqueue_plain`: one array per field.
 pub(super) struct NewJobs<'a> {
     pub(super) times: Vec<i64>,
     pub(super) delays: Vec<bool>,
@@ -131,7 +130,7 @@ impl<'a> NewJobs<'a> {
     }
 }
 
-/// Whether it depends on no other job, and is as most are.
+/// Returns whether the job has neither a key nor a schedule nor a debounce bound.
 pub(super) fn is_plain(job: &NewJob<'_>) -> bool {
     let is_bounded = matches!(job.merge, Merge::DebounceUntil(_));
     job.key.is_none() && job.schedule.is_none() && !is_bounded
@@ -146,7 +145,7 @@ fn merge(merge: Merge) -> i16 {
     }
 }
 
-/// What became of one job, and the time that was set.
+/// Parses the outcome of a push, and the due time that was set.
 pub(super) fn put(row: &Row) -> Result<(Put, StoreTime), postgres::Error> {
     let id = id_of(row.try_get(0)?);
     let put = match row.try_get::<_, i16>(1)? {
@@ -165,7 +164,7 @@ const BURY: i16 = 4;
 const RELEASE: i16 = 5;
 const AGAIN: i16 = 6;
 
-/// Settles as the function `turn` takes them.
+/// Settles as parameters of the function `turn`.
 pub(super) struct Settles {
     pub(super) acts: Vec<i16>,
     pub(super) ids: Vec<i64>,
@@ -192,12 +191,12 @@ impl Settles {
                 Act::Ack => (ACK, (0, true)),
                 Act::Retry { when } => (RETRY, time(when)),
                 Act::Bury { .. } => (BURY, (0, true)),
-                // So many attempts less.
+                // The number of attempts to subtract.
                 Act::Reject { .. } => (BURY, (1, false)),
                 Act::Release => (RELEASE, (0, true)),
                 Act::Again { when } => (AGAIN, time(when)),
             };
-            // The server's texts have no NUL.
+            // The server's texts cannot contain NUL.
             let error = match settle.act {
                 Act::Bury { error } | Act::Reject { error } => {
                     Some(error.replace('\0', "\u{fffd}"))
@@ -212,7 +211,7 @@ impl Settles {
         })
     }
 
-    /// Whether those that are carried out together touch no job twice, nor a key that another frees.
+    /// Returns whether no two settles concern the same job, or a key that another one frees.
     pub(super) fn are_apart(&self) -> bool {
         let has = |acts: &[i16]| self.acts.iter().any(|act| acts.contains(act));
         if has(&[START]) && has(&[RETRY, RELEASE, AGAIN]) {
@@ -224,7 +223,7 @@ impl Settles {
     }
 }
 
-/// The first columns of `turn_9` and `held_by_6`.
+/// Parses the first columns of `turn_9` and `held_by_6`.
 pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres::Error> {
     Ok(Lease {
         id: id_of(id),
@@ -239,7 +238,7 @@ pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres:
     })
 }
 
-/// A row of a turn: a lease, or the last one, which says how the turn went.
+/// Parses a row of a turn: a lease, or the last one, which describes the turn.
 pub(super) fn lease_or_last(row: Row, token: Token) -> Result<Result<Lease, postgres::Error>, Row> {
     match row.try_get(0) {
         Ok(Some(id)) => Ok(lease(&row, id, token)),

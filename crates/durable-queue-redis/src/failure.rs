@@ -1,10 +1,10 @@
-//! What the server and the client say, in our words.
+//! Conversion of errors of the server and the client.
 //!
-//! # What always holds
-//! 1. A call whose answer may have been lost is never said to have failed; nor is a script that
-//!    failed after it had begun.
-//! 2. No text of ours shows a user, a password, an address, a payload or a key: of what the server
-//!    says, only the code is shown.
+//! # Invariants
+//! 1. A call whose response may have been lost is never reported as not carried out, nor is a script that
+//!    failed after its start.
+//! 2. No error text contains a user, a password, an address, a payload or a key. Of the server's error only
+//!    the code is shown.
 
 use std::sync::Arc;
 use std::{error, fmt};
@@ -13,7 +13,7 @@ use durable_queue::internals::NO_TLS;
 use durable_queue::{ErrorKind, StoreError};
 use redis::RedisError;
 
-/// What a server or a connection came to.
+/// Source of an error: the server's or the connection's failure.
 struct Said(String);
 
 impl fmt::Display for Said {
@@ -30,7 +30,7 @@ impl fmt::Debug for Said {
 
 impl error::Error for Said {}
 
-/// Of a call that was sent.
+/// Converts an error of a call that was sent.
 pub(super) fn failure(error: &RedisError) -> StoreError {
     match error.code() {
         Some(code) => by_server(code, error.detail().unwrap_or_default()),
@@ -38,7 +38,7 @@ pub(super) fn failure(error: &RedisError) -> StoreError {
     }
 }
 
-/// Of an attempt to connect: nothing was asked for yet.
+/// Converts an error of connecting: nothing was requested yet.
 pub(super) fn no_session(error: &RedisError) -> StoreError {
     match error.code() {
         Some(code) => by_server(code, error.detail().unwrap_or_default()),
@@ -47,11 +47,11 @@ pub(super) fn no_session(error: &RedisError) -> StoreError {
 }
 
 fn by_server(code: &str, detail: &str) -> StoreError {
-    // What a script fails with once it has begun says where. It may have written by then.
+    // An error of a running script contains its position. The script may have written before.
     let within = detail.contains("user_script");
     let lacks_rights = ["The user executing the script", "ACL failure in script"];
     let code = if lacks_rights.iter().any(|text| detail.starts_with(text)) {
-        "NOPERM" // As it is called outside of scripts.
+        "NOPERM" // The code outside of scripts.
     } else {
         code
     };
@@ -60,26 +60,28 @@ fn by_server(code: &str, detail: &str) -> StoreError {
         "MISCONF" if detail.contains("No space left") => (ErrorKind::Full, "its disk is full"),
         "MISCONF" => (ErrorKind::Unavailable, "it cannot write to its disk"),
         "READONLY" => (ErrorKind::ReadOnly, "it is a replica"),
-        "LOADING" => (ErrorKind::Unavailable, "it is loading what is stored"),
-        "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => (ErrorKind::Unavailable, "a part is down"),
+        "LOADING" => (ErrorKind::Unavailable, "it is loading its data"),
+        "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => {
+            (ErrorKind::Unavailable, "part of the cluster is down")
+        }
         "NOREPLICAS" => (
             ErrorKind::Unavailable,
-            "it has fewer replicas than it demands",
+            "it has fewer replicas than it requires",
         ),
-        "BUSY" => (ErrorKind::Busy, "it is carrying out another script"),
-        "NOAUTH" => (ErrorKind::Other, "it wants a password"),
-        "WRONGPASS" => (ErrorKind::Other, "it knows no such user and password"),
-        "NOPERM" => (ErrorKind::Other, "the user lacks a right"),
+        "BUSY" => (ErrorKind::Busy, "it is running another script"),
+        "NOAUTH" => (ErrorKind::Other, "it requires a password"),
+        "WRONGPASS" => (ErrorKind::Other, "wrong user or password"),
+        "NOPERM" => (ErrorKind::Other, "the user lacks a permission"),
         "MOVED" | "ASK" | "CROSSSLOT" => (
             ErrorKind::Other,
-            "it is one of a cluster, and another has the queue",
+            "the queue is on another node of its cluster",
         ),
         "ERR" if detail.contains("max number of clients") => {
-            (ErrorKind::Unavailable, "it takes no more connections")
+            (ErrorKind::Unavailable, "it has too many connections")
         }
-        "WRONGTYPE" => (ErrorKind::Corrupt, "the keys hold something else"),
-        "ERR" if within => (ErrorKind::Corrupt, "what the keys hold cannot be read"),
-        _ => (ErrorKind::Other, "it refuses"),
+        "WRONGTYPE" => (ErrorKind::Corrupt, "the keys contain other data"),
+        "ERR" if within => (ErrorKind::Corrupt, "the data of the keys cannot be parsed"),
+        _ => (ErrorKind::Other, "the call was rejected"),
     };
     let error = if within {
         StoreError::lost_answer(kind)
@@ -90,16 +92,13 @@ fn by_server(code: &str, detail: &str) -> StoreError {
 }
 
 fn by_client(error: &RedisError, make: impl FnOnce(ErrorKind) -> StoreError) -> StoreError {
-    // The client shows the pointer that it holds its cause by.
+    // The client wraps the cause in a pointer.
     let source = error::Error::source(error)
         .and_then(|source| source.downcast_ref::<Arc<dyn error::Error + Send + Sync>>());
     let io = source.and_then(|source| source.downcast_ref::<std::io::Error>());
     let (kind, text) = match error.kind() {
-        _ if error.is_timeout() => (
-            ErrorKind::Unavailable,
-            "there was no answer in time".to_owned(),
-        ),
-        // The client's TLS: what it says of a certificate may name a host.
+        _ if error.is_timeout() => (ErrorKind::Unavailable, "no response in time".to_owned()),
+        // A TLS error of the client: its text about a certificate may name a host.
         redis::ErrorKind::Io
             if io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData) =>
         {
@@ -111,18 +110,17 @@ fn by_client(error: &RedisError, make: impl FnOnce(ErrorKind) -> StoreError) -> 
                 io.kind().to_string()
             }),
         ),
-        redis::ErrorKind::AuthenticationFailed => (
-            ErrorKind::Other,
-            "the server knows no such user and password".to_owned(),
-        ),
-        // Such as TLS: its texts may name a host.
+        redis::ErrorKind::AuthenticationFailed => {
+            (ErrorKind::Other, "wrong user or password".to_owned())
+        }
+        // For example TLS errors, whose texts may name a host.
         _ => (ErrorKind::Other, format!("client: {}", error.category())),
     };
     make(kind).with_source(Said(text))
 }
 
-/// Whether the session may be used no more: an answer to something else may still come, or the server
-/// is not the one that takes writes any longer.
+/// Returns whether the session is unusable: a response to an earlier call may still arrive, or the server no
+/// longer accepts writes.
 pub(super) fn is_over(error: &RedisError) -> bool {
     match error.code() {
         None => true,
@@ -130,7 +128,7 @@ pub(super) fn is_over(error: &RedisError) -> bool {
     }
 }
 
-/// Of the server: it has lost its scripts, and has not begun any.
+/// Returns whether the server has lost its scripts. No script was started.
 pub(super) fn is_unknown_script(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
 }
@@ -139,40 +137,40 @@ fn other(text: impl Into<String>) -> StoreError {
     StoreError::new(ErrorKind::Other).with_source(Said(text.into()))
 }
 
-/// Of an address, which may be anything: nothing of it is shown.
+/// Error of an address, without its contents.
 pub(super) fn unreadable_address() -> StoreError {
-    other("the address cannot be read, or the client was built without what it wants (TLS)")
+    other("the address is invalid, or requires TLS, which the client was built without")
 }
 
-/// Of the beginning of the keys.
+/// Error of a prefix.
 pub(super) fn bad_prefix() -> StoreError {
-    other("a prefix is 1 to 40 of a-z, A-Z, 0-9, `_`, `-`, `.` and `:`")
+    other("a prefix must consist of 1 to 40 of a-z, A-Z, 0-9, `_`, `-`, `.` and `:`")
 }
 
-/// Of a server that this crate's scripts do not run on.
+/// Error of a server that does not support this crate's scripts.
 pub(super) fn too_old(version: &str) -> StoreError {
-    // A version is shown only if it is one.
+    // The server's text is shown only if it is a version.
     let is_version = |byte: u8| byte.is_ascii_digit() || byte == b'.';
     let shown = version.bytes().all(is_version).then_some(version);
     other(format!(
-        "the server has version {}, and 7 is the oldest that will do",
+        "the server has version {}, but at least 7 is required",
         shown.unwrap_or("?")
     ))
 }
 
-/// Of a call whose session took all of its time to begin.
+/// Error of a call whose session took too long to start.
 pub(super) fn no_time() -> StoreError {
-    let text = "there was no session in time";
+    let text = "no session could be started in time";
     StoreError::new(ErrorKind::Unavailable).with_source(Said(text.to_owned()))
 }
 
-/// Of a server that would delete jobs to have memory.
+/// Error of a server that would delete jobs to free memory.
 pub(super) fn evicts() -> StoreError {
     let text = "its maxmemory-policy deletes keys: set noeviction";
     StoreError::new(ErrorKind::Evicting).with_source(Said(text.to_owned()))
 }
 
-/// Of a thread that could not be started.
+/// Error of a thread that could not be started.
 pub(super) fn no_thread(error: &std::io::Error) -> StoreError {
     other(format!("no thread could be started: {error}"))
 }
@@ -184,7 +182,7 @@ mod tests {
     use super::*;
     use durable_queue::CarriedOut;
 
-    /// Of an answer, as it comes from the server.
+    /// Parses an error as sent by the server.
     fn of_answer(answer: &str) -> StoreError {
         let answer = redis::parse_redis_value(format!("-{answer}\r\n").as_bytes());
         let answer = answer.and_then(redis::Value::extract_error);
@@ -218,7 +216,7 @@ mod tests {
         }
     }
 
-    /// It may have written something before: a script is not undone.
+    /// Scripts are not rolled back, so it may have written before.
     #[test]
     fn a_script_that_fails_in_its_midst_for_lack_of_space_may_have_been_carried_out() {
         let error = of_answer(

@@ -1,12 +1,12 @@
-//! Where jobs lie: the names of the keys, and the version of what they hold.
+//! Names of the keys, and the version of their contents.
 //!
-//! All keys of a queue have one hash tag, `{queue}`, so that a script finds them in one slot. What each
-//! holds, `lua/common.lua` says.
+//! All keys of a queue have the hash tag `{queue}`, so that a script finds them in one slot. `lua/common.lua`
+//! describes their contents.
 //!
-//! # What always holds
-//! 1. No two queues have a key in common, whatever their names: within the braces there is no brace, and
-//!    something.
-//! 2. Of what a caller gives, only the prefix is text of a script, and it has passed [`Layout::new`].
+//! # Invariants
+//! 1. No two queues share a key, whatever their names: the text in braces is not empty and contains no brace.
+//! 2. Of the caller's values, only the prefix is part of a script's text, and it was checked by
+//!    [`Layout::new`].
 
 use durable_queue::internals::Version;
 use durable_queue::store::Result;
@@ -15,25 +15,25 @@ use redis::{Cmd, Connection, RedisResult, ToRedisArgs};
 
 use super::failure::{bad_prefix, no_session};
 
-/// The version of the keys and records that this crate writes.
+/// The version of keys and records that this crate writes.
 ///
-/// Version 2 has urgent jobs, in a sorted set of their own; version 3 jobs that are put off. What an older one
-/// wrote is as it would be here without any; a process that was open while another one raised the version goes
-/// on until its next session.
+/// Version 2 added urgent jobs, in their own sorted set; version 3 added postponed jobs. Records of older
+/// versions are valid without them. A process that is running while another one raises the version continues
+/// until its next session.
 pub(super) const VERSION: u32 = 3;
 
-/// The keys of a queue, in the order in which `lua/common.lua` takes them.
+/// The keys of a queue, in the order of `lua/common.lua`.
 pub(super) const KEYS: [&str; 10] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
 ];
 
-/// Only from what was found: another process may have written down a newer one meanwhile.
+/// Only if unchanged: another process may have written a newer version in the meantime.
 const RAISE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then
   redis.call('SET', KEYS[1], ARGV[2])
 end
 return redis.call('GET', KEYS[1])";
 
-/// What all keys begin with.
+/// The prefix of all keys.
 #[derive(Clone, Debug)]
 pub(super) struct Layout(String);
 
@@ -48,7 +48,7 @@ impl Layout {
             .ok_or_else(bad_prefix)
     }
 
-    /// The keys of a queue, as arguments of a call.
+    /// Adds the keys of a queue as arguments of a call.
     pub(super) fn add_keys(&self, queue: &str, call: &mut Cmd) {
         let mut key = format!("{}:{{{}}}:", self.0, Tag(queue));
         let common = key.len();
@@ -59,23 +59,23 @@ impl Layout {
         }
     }
 
-    /// The last of them.
+    /// Returns the last of the keys.
     pub(super) fn state(&self, queue: &str) -> String {
         format!("{}:{{{}}}:state", self.0, Tag(queue))
     }
 
-    /// Where it is said that something falls due earlier, of all queues.
+    /// Returns the channel of announcements about all queues.
     pub(super) fn channel(&self) -> String {
         format!("{}:earlier", self.0)
     }
 
-    /// A test's clock.
+    /// Returns the key of a test's clock.
     #[cfg(feature = "testing")]
     pub(super) fn clock(&self) -> String {
         format!("{}:clock", self.0)
     }
 
-    /// Writes down the version, or raises an older one, or compares it.
+    /// Writes the version, raises an older one, or checks it.
     pub(super) fn check(&self, connection: &mut Connection) -> Result<()> {
         let key = format!("{}:version", self.0);
         let mut get = || {
@@ -112,7 +112,8 @@ impl Layout {
     }
 }
 
-/// As it is written down: a number, and after a colon the oldest version that may work on it, if that is another one.
+/// Parses a version record: a number and, after a colon, the oldest version that may use the keys, if it
+/// differs.
 fn version(text: &str) -> Option<Version> {
     let (number, oldest) = text.split_once(':').unwrap_or((text, text));
     Some(Version {
@@ -129,7 +130,8 @@ fn call(
     redis::cmd(name).arg(key).query(connection)
 }
 
-/// A queue's name without braces, which would end the hash tag; an empty tag would be none.
+/// A queue's name without braces, which would end the hash tag, and not empty, because an empty tag is
+/// ignored.
 struct Tag<'a>(&'a str);
 
 impl std::fmt::Display for Tag<'_> {

@@ -1,8 +1,8 @@
-//! Jobs in the memory of Redis, 7 or later, or of Valkey.
+//! Stores jobs in the memory of Redis 7 or later, or of Valkey.
 //!
-//! Each call of the trait is one script, so one round trip, and nothing is seen in between. What lasts
-//! is what the server writes down: a call that was answered for survives a crash of the server if that
-//! has `appendonly yes` and `appendfsync always`; with `everysec`, all but the last second does.
+//! Each call of the trait is one script: one round trip, without visible intermediate states. Durability
+//! depends on the server's settings: with `appendonly yes` and `appendfsync always`, all answered calls
+//! survive a crash; with `everysec`, up to the last second is lost.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -15,8 +15,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! There is no push in the caller's own transaction: the server has none that a job could be a part of, and
-//! this store does not have the trait [`EnqueueIn`](durable_queue::EnqueueIn).
+//! There is no push in the caller's own transaction, because the server has no suitable transactions: this
+//! store does not implement [`EnqueueIn`](durable_queue::EnqueueIn).
 //!
 //! ```compile_fail,E0277
 //! fn takes<S: durable_queue::EnqueueIn>() {}
@@ -24,29 +24,29 @@
 //! ```
 //!
 //! Not for:
-//! - jobs that do not fit into the server's memory, delayed ones and dead letters included. When it is
-//!   full, pushes are [`Full`](durable_queue::ErrorKind::Full), and what is there goes on;
-//! - a server that deletes keys to have memory (`maxmemory-policy allkeys-..`): it is refused at the opening, and
-//!   pushes are [`Evicting`](durable_queue::ErrorKind::Evicting) once it is seen to have become one, within a second. Jobs of
-//!   which it has deleted a part become dead letters when they fall due;
-//! - a failover that must lose nothing: replicas follow later, so what was answered for may be gone, and what
-//!   was acknowledged may come again;
-//! - a cluster: the client talks to one server. All keys of a queue are in one slot;
-//! - a forked child, if the parent has opened the store: each call is [`Forked`](durable_queue::ErrorKind::Forked)
-//!   there.
+//! - jobs that do not fit into the server's memory, including delayed jobs and dead letters. When it is full,
+//!   pushes fail with [`Full`](durable_queue::ErrorKind::Full), and existing jobs continue;
+//! - servers that delete keys to free memory (`maxmemory-policy allkeys-..`): opening a store fails, and if
+//!   the policy is changed later, pushes fail with [`Evicting`](durable_queue::ErrorKind::Evicting) within a
+//!   second. Partly deleted jobs become dead letters when they fall due;
+//! - failovers that must not lose data: replication is asynchronous, so answered pushes may be lost, and
+//!   acknowledged jobs may be handed out again;
+//! - clusters: the client talks to one server;
+//! - forked children, if the parent has opened the store: each call returns
+//!   [`Forked`](durable_queue::ErrorKind::Forked).
 //!
-//! Times are whole microseconds up to the year 2255; later ones are "never". A payload has up to
-//! [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a push up to [`PUSH_LIMIT`]:
-//! else it is [`TooLarge`](durable_queue::ErrorKind::TooLarge), and the server is not asked.
+//! Times are exact to the microsecond up to the year 2255; later ones mean "never". A payload has up to
+//! [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a push up to
+//! [`PUSH_LIMIT`]. Larger pushes fail with [`TooLarge`](durable_queue::ErrorKind::TooLarge) before the server
+//! is called.
 //!
-//! A user of the server needs `+@read +@write +@connection +@scripting +@pubsub +info +time`, the keys
+//! The server's user needs `+@read +@write +@connection +@scripting +@pubsub +info +time`, the keys
 //! `PREFIX:*` and the channel `PREFIX:earlier`.
 //!
-//! # What always holds
-//! 1. A call is carried out wholly or not at all, also if the server dies within it.
-//! 2. A job that falls due earlier than what a listening process waits for is announced to it, by the
-//!    script that enters the job.
-//! 3. No notifier is called with a session in use.
+//! # Guarantees
+//! 1. A call takes effect completely or not at all, even if the server dies during it.
+//! 2. The script that inserts a job announces it to listening processes that wait for a later time.
+//! 3. No notifier is called while a session is locked.
 
 #![forbid(unsafe_code)]
 
@@ -85,7 +85,7 @@ use self::values::{
     Answer, SIZES, add_claim, add_held_by, add_job, add_settle, add_time, add_which, id_text, point,
 };
 
-/// A store on a server, for all processes that reach it. Clones are the same sessions.
+/// A store on a server, for all processes that can reach it. Clones share the sessions.
 #[derive(Clone)]
 pub struct RedisStore(Arc<Shared>);
 
@@ -93,7 +93,7 @@ pub struct RedisStore(Arc<Shared>);
 struct Shared {
     sessions: Sessions,
     hub: Hub,
-    /// Where announcements are sent.
+    /// The channel of announcements.
     channel: String,
 }
 
@@ -104,15 +104,15 @@ impl fmt::Debug for RedisStore {
 }
 
 impl RedisStore {
-    /// Begins to say how a server is to be opened.
+    /// Returns the default options.
     pub fn options() -> RedisOptions {
         RedisOptions::new()
     }
 
-    /// Connects with all options as they are.
+    /// Connects with the default options.
     ///
     /// # Errors
-    /// As [`RedisOptions::open`].
+    /// Like [`RedisOptions::open`].
     pub fn open(address: &str) -> Result<Self> {
         Self::options().open(address)
     }
@@ -131,7 +131,7 @@ impl RedisStore {
         })
     }
 
-    /// Calls the own notifiers: the script has announced it to other processes.
+    /// Calls this process's notifiers. The script has notified other processes.
     fn notify(&self, queue: &str, due: StoreTime) {
         if due != StoreTime::NEVER {
             self.0.hub.notify(queue, due);
@@ -253,8 +253,7 @@ impl Store for RedisStore {
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
         let watch = durable_queue::internals::watch(&self.0, name, notifier, no_thread)?;
         let sessions = &self.0.sessions;
-        // What begins to listen knows nothing yet, so it waits for anything: without a head, all is
-        // announced.
+        // A new listener has no knowledge, so it waits for any job: without a head, all pushes are announced.
         let mut forget = redis::cmd("HDEL");
         forget.arg(sessions.layout().state(name)).arg("head");
         sessions.with(Need::Quick, |connection| forget.exec(connection))?;

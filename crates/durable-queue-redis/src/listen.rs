@@ -1,6 +1,6 @@
-//! The session that listens: what it is on a server of Redis, and what its messages mean.
+//! The listening session on Redis, and the meaning of its messages.
 //!
-//! Not for: what is done with them (`durable_queue::internals`), nor for deciding what is announced: the scripts do
+//! `durable_queue::internals` contains the listener; the scripts decide what to announce
 //! (`lua/announce.lua`).
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Server for Shared {
 
     fn connect(&self) -> Result<Listens> {
         let mut connection = self.sessions.connector().connect(Duration::MAX)?;
-        // By hand: the client's own call takes a refusal for a yes.
+        // Sent manually: the client's own call ignores an error response.
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&self.channel);
         let subscribed = subscribe.query::<Value>(&mut connection);
@@ -30,7 +30,7 @@ impl Server for Shared {
         Ok(Listens(connection))
     }
 
-    /// `DUE ORIGIN QUEUE`, as `lua/announce.lua` writes it.
+    /// `DUE ORIGIN QUEUE`, as sent by `lua/announce.lua`.
     fn read(&self, message: &[u8]) -> Option<(String, StoreTime)> {
         let mut words = std::str::from_utf8(message).ok()?.splitn(3, ' ');
         let due = words.next()?.parse().ok()?;

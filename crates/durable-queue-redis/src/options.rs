@@ -1,4 +1,4 @@
-//! How a store is opened, and what server will do.
+//! Options for opening a store, and checks of the server.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use super::script::Scripts;
 use super::session::{Connector, Sessions};
 use super::{RedisStore, Shared};
 
-/// How many sessions a store has at most for calls of the application, if not said. If jobs are taken, one more is that of
-/// the queues' own threads, and one more listens.
+/// Default maximum number of sessions for calls of the application. A store that hands out jobs has two more:
+/// for the queues' threads, and for listening.
 pub const SESSIONS: usize = 4;
-/// What all keys begin with, if not said.
+/// Default prefix of all keys.
 pub const PREFIX: &str = "durable";
-/// How long a call waits for its answer, if not said.
+/// Default time limit of a call's response.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a session may take to begin, if not said.
+/// Default time limit for starting a session.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The oldest version of a server that takes the scripts' first lines.
+/// The oldest server version that supports the scripts' first lines.
 const OLDEST: u32 = 7;
 
-/// How a [`RedisStore`] is opened. [`RedisStore::options`] begins one.
+/// Options for opening a [`RedisStore`]. Created by [`RedisStore::options`].
 #[derive(Clone)]
 #[must_use = "options do nothing until `open` is called"]
 pub struct RedisOptions {
@@ -61,61 +61,62 @@ impl RedisOptions {
         }
     }
 
-    /// What all keys begin with: [`PREFIX`] if not said. Stores with several know nothing of each
-    /// other. Up to 40 of letters, digits, `_`, `-`, `.` and `:`.
+    /// Sets the prefix of all keys. Default: [`PREFIX`]. Stores with different prefixes are independent. A
+    /// prefix has up to 40 letters, digits, `_`, `-`, `.` and `:`.
     pub fn prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.prefix);
         self
     }
 
-    /// How many sessions there are at most for calls of the application: [`SESSIONS`] if not said. One that the queues' own
-    /// threads have and one that listens come on top.
+    /// Sets the maximum number of sessions for calls of the application. Default: [`SESSIONS`]. There are two
+    /// more, for the queues' threads and for listening.
     pub fn sessions(mut self, most: usize) -> Self {
         self.sessions = most;
         self
     }
 
-    /// How long a call waits for its answer, before it is [`Unavailable`](durable_queue::ErrorKind::Unavailable)
-    /// and may have been carried out: [`RESPONSE_TIMEOUT`] if not said. At least a millisecond.
+    /// Sets how long a call waits for its response before it fails with
+    /// [`Unavailable`](durable_queue::ErrorKind::Unavailable), although it may have been carried out.
+    /// Default: [`RESPONSE_TIMEOUT`]. Minimum: a millisecond.
     ///
-    /// The calls by which a process holds its jobs wait for a quarter of the shortest
-    /// [`lease`](durable_queue::Builder::lease) of all queues on this store, but a second at least, if that is less: so leases are renewed in time
-    /// when a connection falls silent. A server that is stopped for longer than that at times (by slow scripts, or
-    /// a fork) is for longer leases.
+    /// Calls of the queues' threads wait for at most a quarter of the shortest
+    /// [`lease`](durable_queue::Builder::lease) of all queues of the store, or a second if that is more. So
+    /// leases are renewed in time when a connection becomes silent. If the server sometimes stops for longer
+    /// (slow scripts, forks), use longer leases.
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = timeout.max(Duration::from_millis(1));
         self
     }
 
-    /// How long a session may take to begin: [`CONNECT_TIMEOUT`] if not said. At least a millisecond.
+    /// Sets the time limit for starting a session. Default: [`CONNECT_TIMEOUT`]. Minimum: a millisecond.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout.max(Duration::from_millis(1));
         self
     }
 
-    /// The store's clock is what the key `PREFIX:clock` holds, in microseconds, and not the server's: for
-    /// tests of what is built on a queue, which move it by hand.
+    /// Uses the key `PREFIX:clock`, in microseconds, as the store's clock instead of the server's. For tests,
+    /// which move it manually.
     #[cfg(feature = "testing")]
     pub fn manual_clock(mut self) -> Self {
         self.has_manual_clock = true;
         self
     }
 
-    /// How long the session that listens is silent before it is probed, and how long it may take to answer:
-    /// for tests, which do not wait for [`PROBE_EVERY`](super::PROBE_EVERY).
+    /// Sets the time of silence before a probe, and the time limit of its answer, for tests that do not wait
+    /// for [`PROBE_EVERY`](super::PROBE_EVERY).
     #[cfg(feature = "testing")]
     pub fn probe(mut self, every: Duration, answer: Duration) -> Self {
         (self.timing.probe_every, self.timing.probe_answer) = (every, answer);
         self
     }
 
-    /// Connects to `redis://user:password@host:port/database`. With `rediss://` the connection is
-    /// encrypted, if the application has the crate `redis` with one of its features for that.
+    /// Connects to `redis://user:password@host:port/database`. With `rediss://` the connection is encrypted,
+    /// if a TLS feature of the crate `redis` is enabled.
     ///
     /// # Errors
-    /// [`Evicting`](durable_queue::ErrorKind::Evicting) for a server that may delete jobs to have memory,
-    /// [`Newer`](durable_queue::ErrorKind::Newer) for keys that a newer version of this crate has made,
-    /// and what the server says. The address is not shown.
+    /// [`Evicting`](durable_queue::ErrorKind::Evicting) if the server may delete jobs to free memory,
+    /// [`Newer`](durable_queue::ErrorKind::Newer) if a newer version of this crate has written the keys, and
+    /// the server's errors. They do not contain the address.
     pub fn open(self, address: &str) -> Result<RedisStore> {
         let address = address
             .into_connection_info()
@@ -125,14 +126,14 @@ impl RedisOptions {
         self.open_client(&client)
     }
 
-    /// As [`open`](Self::open), for a client that is put together: with certificates, say.
+    /// Like [`open`](Self::open), with a configured client, for example with certificates.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Like [`open`](Self::open).
     pub fn open_client(self, client: &Client) -> Result<RedisStore> {
         let layout = Layout::new(&self.prefix)?;
         let address = client.get_connection_info().clone();
-        // What is read here is in the older protocol.
+        // This store reads responses of the older protocol.
         let settings = address.redis_settings().clone();
         let settings = settings.set_protocol(ProtocolVersion::RESP2);
         let address = address.set_redis_settings(settings.set_skip_set_lib_name());
@@ -145,7 +146,7 @@ impl RedisOptions {
         let mut connection = connector.connect(Duration::MAX)?;
         check(&mut connection)?;
         let channel = connector.layout.channel();
-        // Without this right pushes would be announced to no process, and found late.
+        // Without this permission no push would be announced, and jobs would be late.
         let mut publish = redis::cmd("PUBLISH");
         let published = publish.arg(&channel).arg("").exec(&mut connection);
         published.map_err(|error| no_session(&error))?;
@@ -169,11 +170,11 @@ impl RedisOptions {
     }
 }
 
-/// Whether the server will do.
+/// Checks that the server is supported.
 fn check(connection: &mut Connection) -> Result<()> {
     let failed = |error: RedisError| no_session(&error);
     let info = info(connection, "server").map_err(failed)?;
-    // Valkey says here which version of Redis it is like.
+    // Valkey reports a compatible version of Redis here.
     let version = field(&info, "redis_version");
     let major = version.split('.').next().and_then(|it| it.parse().ok());
     if major.is_some_and(|major: u32| major < OLDEST) {
@@ -185,10 +186,10 @@ fn check(connection: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// Whether the server may delete jobs to have memory.
+/// Returns whether the server may delete jobs to free memory.
 pub(super) fn may_evict(connection: &mut Connection) -> RedisResult<bool> {
     let info = info(connection, "memory")?;
-    // Policies of `volatile` touch only what expires, and no key here does.
+    // `volatile` policies delete only keys that expire, and the store's keys do not.
     Ok(field(&info, "maxmemory_policy").starts_with("allkeys"))
 }
 

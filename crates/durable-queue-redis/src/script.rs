@@ -1,9 +1,9 @@
-//! The scripts, and which of them does what on what server.
+//! The scripts.
 //!
-//! # What always holds
-//! 1. A script's text is the same for all calls of a store: what a call is about is in its arguments.
-//! 2. A script that cannot be carried out (no memory, a full disk, a replica) is refused before it
-//!    begins: its first line says what it wants.
+//! # Invariants
+//! 1. A script's text is the same for all calls of a store; a call's values are arguments.
+//! 2. A script that cannot be carried out (no memory, a full disk, a replica) is rejected before it starts,
+//!    because its first line declares its requirements.
 
 use redis::Script;
 
@@ -24,7 +24,7 @@ pub(super) enum Call {
     DeleteDead,
 }
 
-/// Jobs come in only while there is memory; what runs goes on, and leaves, without any.
+/// Without flags, a script needs memory. `allow-oom` scripts settle jobs and work without.
 const WRITES: &str = "#!lua";
 const WRITES_IN_ANY_CASE: &str = "#!lua flags=allow-oom";
 const READS: &str = "#!lua flags=no-writes";
@@ -32,7 +32,7 @@ const READS: &str = "#!lua flags=no-writes";
 const COMMON: &str = include_str!("lua/common.lua");
 const ANNOUNCE: &str = include_str!("lua/announce.lua");
 
-/// The server's, in microseconds.
+/// The server's clock, in microseconds.
 const CLOCK: &str = "local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
@@ -55,7 +55,7 @@ impl Call {
         Self::DeleteDead,
     ];
 
-    /// The first line, whether it announces anything, and the body.
+    /// Returns the first line, whether the script announces, and its body.
     fn parts(self) -> (&'static str, bool, &'static str) {
         match self {
             Self::Enqueue => (WRITES, true, include_str!("lua/enqueue.lua")),
@@ -81,7 +81,7 @@ impl Call {
         }
     }
 
-    /// Whether it may be announced to others, so that its arguments begin with what that takes.
+    /// Returns whether the script may announce, so that its arguments begin with those of `announce.lua`.
     pub(super) fn announces(self) -> bool {
         self.parts().1
     }
@@ -101,16 +101,16 @@ impl Call {
     }
 }
 
-/// What a call wants of its session.
+/// Requirements of a call on its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// To read twice does no harm.
+    /// Reads only, so it can be repeated.
     Nothing,
-    /// Its caller can do little if the answer is lost.
+    /// The caller should know whether the call was carried out.
     Sure,
-    /// As `Sure`, and the server may delete nothing of what is put in.
+    /// Like `Sure`, and the server must not delete jobs.
     Push,
-    /// It is a pump's, which asks again what became of a turn, and whose leases end if it waits for long.
+    /// A call of a pump, which recovers lost turns by itself, and whose leases end if it waits for long.
     Quick,
 }
 
@@ -120,20 +120,20 @@ impl Need {
     }
 }
 
-/// All of a store's.
+/// All scripts of a store.
 pub(super) struct Scripts {
     texts: Vec<Text>,
     has_own_clock: bool,
 }
 
-/// A script as it is sent, and as it is named afterwards.
+/// A script's text, and its hash for later calls.
 pub(super) struct Text {
     pub(super) text: String,
     pub(super) hash: String,
 }
 
 impl Scripts {
-    /// `clock`: the key of a test's, if it is not the server's.
+    /// `clock`: the key of a test's clock, instead of the server's.
     pub(super) fn new(clock: Option<&str>) -> Self {
         let has_own_clock = clock.is_some();
         let clock = clock.map_or(CLOCK.to_owned(), |key| {
@@ -156,7 +156,7 @@ impl Scripts {
         &self.texts[call as usize]
     }
 
-    /// Whether times are those of a test, and not the server's.
+    /// Returns whether times are those of a test's clock.
     pub(super) fn has_own_clock(&self) -> bool {
         self.has_own_clock
     }

@@ -1,14 +1,14 @@
-//! Sessions: how one begins, which call has one when, and when one is over.
+//! Sessions: how they start, who uses them, and when they end.
 //!
-//! # What always holds
-//! 1. A call is made again only if the server said that it was not begun.
-//! 2. A session that failed is not used again; the next call has a new one.
-//! 3. No call waits for an answer without a limit. One of a pump ends, with the session that is begun for it,
-//!    within a part of the shortest lease: so there is time to renew leases on another connection.
-//! 4. A forked child does not reach the sessions, nor does it end them.
-//! 5. Once a session has failed, the others are asked first whether they are there still: what has cut
-//!    one may have cut all. A pump has no time for that: it begins another.
-//! 6. No job is put into a server that was seen, within [`POLICY_EVERY`], to delete keys.
+//! # Invariants
+//! 1. A call is repeated only if the server has reported that it was not started.
+//! 2. A session that failed is not used again; the next call starts a new one.
+//! 3. Every call has a time limit for its response. A pump's call, including a new session, ends within a
+//!    fraction of the shortest lease, so that leases can be renewed on another connection.
+//! 4. A forked child neither uses nor closes the sessions.
+//! 5. After a session has failed, others are checked before their next use, because the cause may have
+//!    affected all. A pump has no time for that, and starts a new one.
+//! 6. No job is pushed to a server that was seen, within [`POLICY_EVERY`], to delete keys.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -24,13 +24,12 @@ use super::layout::{KEYS, Layout};
 use super::options::may_evict;
 use super::script::{Call, Need, Scripts};
 
-/// A session that was not used for so long is asked first whether it is there still, for a call that
-/// [must be sure](Need::Sure).
+/// A session idle for this long is checked before a call that [must be sure](Need::Sure).
 const IDLE: Duration = Duration::from_secs(1);
 const IDLE_ANSWER: Duration = Duration::from_secs(5);
-/// How often a store that pushes asks whether the server deletes keys: its policy may be changed at any time.
+/// How often a store that pushes checks whether the server deletes keys. The policy may change at any time.
 const POLICY_EVERY: Duration = Duration::from_secs(1);
-/// How a session begins.
+/// Starts sessions.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) client: Client,
@@ -39,7 +38,7 @@ pub(super) struct Connector {
     pub(super) layout: Layout,
 }
 
-/// The address is a secret.
+/// Omits the address, which is confidential.
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connector(..)")
@@ -47,14 +46,15 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// A session that waits no longer than `limit`, either to begin or for an answer.
+    /// Starts a session. `limit` applies to the start and to each response.
     pub(super) fn connect(&self, limit: Duration) -> Result<Connection> {
         let failed = |error: RedisError| no_session(&error);
         let timeout = self.connect_timeout.min(limit);
         let connection = self.client.get_connection_with_timeout(timeout);
         let mut connection = connection.map_err(failed)?;
         set_limit(&connection, self.response_timeout.min(limit)).map_err(failed)?;
-        // Each time: it may be another server by now, or another version of this crate has come.
+        // Each time, because the server may have been replaced, or a newer version of this crate may have
+        // written the keys.
         self.layout.check(&mut connection)?;
         Ok(connection)
     }
@@ -68,14 +68,14 @@ fn set_limit(connection: &Connection, limit: Duration) -> RedisResult<()> {
 struct Session {
     connection: Connection,
     used: Instant,
-    /// How many sessions had failed when it was used.
+    /// The number of failed sessions when this one was last used.
     failures: usize,
-    /// How long it waits for an answer.
+    /// Time limit of a response.
     limit: Duration,
 }
 
 impl Session {
-    /// The session, unless the server says no more.
+    /// Returns the session, unless the server does not respond.
     fn asked(mut self) -> Option<Self> {
         self.wait_for(IDLE_ANSWER).ok()?;
         redis::cmd("PING").exec(&mut self.connection).ok()?;
@@ -91,20 +91,20 @@ impl Session {
     }
 }
 
-/// What was seen of the server's policy, and when.
+/// The last known state of the server's policy.
 struct Policy {
     seen: Instant,
     evicts: bool,
 }
 
-/// A few sessions, each for one call at a time. Later ones are begun when the first are in use.
+/// A small pool of sessions, each for one call at a time. Later ones start when the first are in use.
 pub(super) struct Sessions {
     connector: Connector,
     scripts: Scripts,
     slots: Slots<Session>,
     failures: AtomicUsize,
     policy: Mutex<Policy>,
-    /// Of all queues, in microseconds.
+    /// The shortest lease of all queues, in microseconds.
     shortest_lease: AtomicU64,
     clock: SharedClock,
 }
@@ -137,7 +137,7 @@ impl Sessions {
             scripts,
             slots: Slots::new(first, most),
             failures: AtomicUsize::new(0),
-            // It was asked when the first session began.
+            // The first session has just checked it.
             policy: Mutex::new(Policy {
                 seen: now,
                 evicts: false,
@@ -155,17 +155,17 @@ impl Sessions {
         &self.connector.layout
     }
 
-    /// A pump holds jobs by leases of this length.
+    /// Records that a pump holds jobs under leases of this length.
     pub(super) fn learn_lease(&self, lease: Duration) {
         if self.scripts.has_own_clock() {
-            return; // A test's leases last as long as the test says.
+            return; // In tests, time is moved manually.
         }
         let micros = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
-        // Relaxed: the calls of a pump are made by one thread, and others need not know at once.
+        // Relaxed: a pump's calls are made by one thread, and others need not know at once.
         self.shortest_lease.fetch_min(micros, Relaxed);
     }
 
-    /// How long a call may take, a new session included.
+    /// Returns the time limit of a call, including a new session.
     fn limit(&self, need: Need) -> Duration {
         match need {
             Need::Quick => {
@@ -176,7 +176,7 @@ impl Sessions {
         }
     }
 
-    /// One round trip, on a session that is there.
+    /// Makes one round trip on an existing or a new session.
     pub(super) fn with<T>(
         &self,
         need: Need,
@@ -189,8 +189,8 @@ impl Sessions {
         let mut slot = self.slots.slot(caller)?;
         let now = self.clock.now();
         let limit = self.limit(need);
-        // Relaxed, here and below: a hint. Another thread's failure may be seen too late, and then this
-        // call fails as well.
+        // Relaxed, here and below: a hint. If another thread's failure is seen too late, this call fails as
+        // well.
         let failures = self.failures.load(Relaxed);
         let known = slot.take().and_then(|session| {
             let was_idle = need.is_sure() && session.used + IDLE <= now;
@@ -222,7 +222,7 @@ impl Sessions {
         let answer = match answer {
             Ok(true) => Some(call(&mut session.connection)),
             Ok(false) => None,
-            // Nothing was asked for yet.
+            // Nothing was requested yet.
             Err(error) => {
                 self.failures.fetch_add(1, Relaxed);
                 return Err(no_session(&error));
@@ -247,8 +247,8 @@ impl Sessions {
         })
     }
 
-    /// Whether the server deletes no keys, as it has said within [`POLICY_EVERY`]. One that does is asked each
-    /// time, and a new session's.
+    /// Returns whether the server deletes no keys, as it has reported within [`POLICY_EVERY`]. Always asks a
+    /// server that does, and on a new session.
     fn may_push(&self, connection: &mut Connection, is_new: bool) -> RedisResult<bool> {
         let now = self.clock.now();
         let is_known = {
@@ -263,7 +263,7 @@ impl Sessions {
         Ok(!evicts)
     }
 
-    /// Calls a script on a queue. `add` adds what it takes.
+    /// Calls a script on a queue. `add` adds its arguments.
     pub(super) fn call(&self, call: Call, queue: &str, add: impl Fn(&mut Cmd)) -> Result<Value> {
         let script = self.scripts.get(call);
         let named = |name: &str, script: &str| {
@@ -275,7 +275,7 @@ impl Sessions {
         };
         self.with(call.need(), |connection| {
             match named("EVALSHA", &script.hash).query(connection) {
-                // The server was started anew, or its scripts were flushed: nothing was done.
+                // The server was restarted, or its scripts were flushed: the call was not carried out.
                 Err(error) if is_unknown_script(&error) => {
                     named("EVAL", &script.text).query(connection)
                 }

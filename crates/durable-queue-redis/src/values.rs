@@ -1,4 +1,4 @@
-//! Values on their way to the server and back: arguments, never text of a script.
+//! Conversion of values to arguments, and of responses.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use durable_queue::{
 };
 use redis::{Cmd, Value};
 
-/// The greatest whole number up to which a double holds all: "never" there.
+/// "Never": the greatest integer up to which a double represents all integers.
 const NEVER: i64 = 1 << 53;
 
-/// The most bytes of a payload.
+/// Maximum size of a payload in bytes.
 pub const PAYLOAD_LIMIT: usize = 64 << 20;
-/// The most bytes of a key, of a schedule, and of a queue's name.
+/// Maximum size in bytes of a key, a schedule or a queue's name.
 pub const KEY_LIMIT: usize = 1 << 20;
-/// The most bytes of one push, which the server holds twice while it takes it.
+/// Maximum size of a push in bytes. The server holds two copies of it.
 pub const PUSH_LIMIT: usize = 256 << 20;
 
 pub(super) const SIZES: Sizes = Sizes {
@@ -39,7 +39,7 @@ pub(super) fn time_of(time: i64) -> StoreTime {
     })
 }
 
-/// A duration in microseconds, rounded up, or as much as there is.
+/// Converts a duration to microseconds, rounded up and saturating.
 fn micros(span: Duration) -> i64 {
     clamped(StoreTime::from_micros(0).after(span).as_micros())
 }
@@ -48,7 +48,7 @@ pub(super) fn point(time: StoreTime) -> i64 {
     clamped(time.as_micros())
 }
 
-/// As `resolve` of `lua/common.lua` reads it.
+/// Adds a time in the format of `resolve` in `lua/common.lua`.
 pub(super) fn add_time(call: &mut Cmd, when: When) {
     match when {
         When::After(delay) => call.arg(format!("+{}", micros(delay))),
@@ -56,7 +56,8 @@ pub(super) fn add_time(call: &mut Cmd, when: When) {
     };
 }
 
-/// With more digits than all have it is the id of no job, and after all of them: those begin with zeros.
+/// Formats an id with leading zeros. A number with more digits is not the id of any job, and sorts after all
+/// of them.
 pub(super) fn id_text(id: JobId) -> String {
     format!("{:016}", id.as_u64())
 }
@@ -68,7 +69,7 @@ pub(super) fn add_which(call: &mut Cmd, which: Which<'_>) {
     };
 }
 
-/// As `lua/enqueue.lua` takes it.
+/// Adds a job in the format of `lua/enqueue.lua`.
 pub(super) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
     add_time(call, job.when);
     call.arg(job.payload);
@@ -93,7 +94,7 @@ pub(super) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
     call.arg(u8::from(job.urgent));
 }
 
-/// As `lua/turn.lua` takes it.
+/// Adds a settle in the format of `lua/turn.lua`.
 pub(super) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
     let mut begin = |act: &str| {
         let token = &settle.token.as_bytes()[..];
@@ -135,7 +136,7 @@ pub(super) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
     }
 }
 
-/// As `lua/turn.lua` takes it, if there is one.
+/// Adds an optional claim in the format of `lua/turn.lua`.
 pub(super) fn add_claim(call: &mut Cmd, claim: Option<Claim>) {
     let Some(claim) = claim else {
         call.arg("");
@@ -154,8 +155,8 @@ pub(super) fn add_held_by(call: &mut Cmd, token: Token, lease: Duration) {
     call.arg(&token.as_bytes()[..]).arg(micros(lease));
 }
 
-/// What a script has answered, value by value. One that is not what was expected is an error at the end:
-/// the script was carried out.
+/// A script's response, read value by value. An unexpected value is reported at the end, as an error of a
+/// call that was carried out.
 pub(super) struct Answer(std::vec::IntoIter<Value>);
 
 fn unreadable() -> StoreError {
@@ -228,7 +229,7 @@ impl Answer {
             .transpose()
     }
 
-    /// In the order of `letters`.
+    /// Outcomes of pushes in the order of `letters`.
     pub(super) fn puts(&mut self, letters: &[u8]) -> Result<Vec<Put>> {
         let put = |letter: &u8| {
             let id = self.id()?;
@@ -302,7 +303,7 @@ impl Answer {
             Ok(DeadJob {
                 id: answer.id()?,
                 key: answer.maybe_bytes()?,
-                // It may be gone.
+                // It may have been deleted.
                 payload: answer.maybe_bytes()?.unwrap_or_default(),
                 attempts: answer.count()?,
                 buried: answer.time()?,

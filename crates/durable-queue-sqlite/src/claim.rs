@@ -1,4 +1,4 @@
-//! Claims: what is found, and held from then on.
+//! Claims: finding jobs and leasing them.
 
 use durable_queue::store::{Claim, Claimed, Lease, Result, SHORTLY};
 use durable_queue::{StoreError, StoreTime, Token};
@@ -6,7 +6,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::{Queue, execute, failure, find, id_of, number, sql, statement};
 
-/// Claims what is due and what falls due soon; first what is due and urgent, if it comes first.
+/// Claims due jobs, and jobs that fall due within the horizon. With `urgent_first`, due urgent jobs come
+/// first.
 pub(super) fn claim(
     connection: &Connection,
     now: StoreTime,
@@ -57,7 +58,7 @@ pub(super) fn claim(
         let values = params![queue.id, end, room, micros];
         read_leases(connection, sql::SOON, values, token, into)
     };
-    // Holds what `find` finds until there are `room`, and so that this adds to what is there.
+    // Leases jobs returned by `find` until there are `room` more in `into`.
     let take = |find: Find<'_>, hold: Hold<'_>, room: u32, into: &mut Vec<Lease>| loop {
         let from = into.len();
         let wanted = room - count(into);
@@ -79,7 +80,7 @@ pub(super) fn claim(
                 is_put_off = true;
             }
         }
-        // Which makes room for what comes after it.
+        // Postponing makes room in the index for later jobs.
         if !is_put_off {
             return Ok::<_, StoreError>(());
         }
@@ -87,7 +88,7 @@ pub(super) fn claim(
     let (mut leases, mut held) = (Vec::new(), Vec::new());
     if urgent_first {
         take(&urgent, &begin, start, &mut leases)?;
-        // If there were fewer than there is room for, there are no more.
+        // Otherwise there are no more urgent jobs.
         if count(&leases) == start {
             take(&urgent, &keep, ahead.min(max - start), &mut held)?;
         }
@@ -97,7 +98,7 @@ pub(super) fn claim(
     take(&due_ahead, &keep, room, &mut held)?;
     take(&soon, &keep, room, &mut held)?;
     leases.append(&mut held);
-    // By their own times, not by those at which they could be claimed.
+    // By due time, not by the time from which they could be claimed.
     leases.sort_by_key(|lease| (lease.due, lease.id));
     let time = |row: &Row<'_>| row.get(0).map(StoreTime::from_micros);
     let first = |text| {
@@ -114,9 +115,9 @@ pub(super) fn claim(
 type Find<'a> = &'a dyn Fn(u32, &mut Vec<Lease>) -> Result<()>;
 type Hold<'a> = &'a dyn Fn(&mut Lease) -> Result<usize>;
 
-/// Whether no lease that lives holds another job of the key, nor, if this one is open, another one waits that has
-/// been started. If so, the job is put off; if not, who held another one, under a lease that has ended, is
-/// fenced off.
+/// Returns whether the job can be claimed as far as its key is concerned: no live lease holds another job of
+/// the key and, if this job is open, no started job of the key waits. If not, postpones the job; if so,
+/// fences off holders of other jobs of the key whose leases have expired.
 fn has_its_key(
     connection: &Connection,
     now: StoreTime,
@@ -142,18 +143,18 @@ fn has_its_key(
         }
         return Ok(true);
     };
-    // So that it is looked at again then, and not before: it may be claimed the horizon before it is due.
+    // A claim may take it the horizon before `due`, so this delays it until `until` and no longer.
     let due = until.after(claim.horizon).as_micros();
     execute(connection, sql::PUT_OFF, params![id, due])?;
     Ok(false)
 }
 
-/// They are no more than a claim has asked for.
+/// At most as many as a claim asks for.
 fn count(leases: &[Lease]) -> u32 {
     u32::try_from(leases.len()).unwrap_or(u32::MAX)
 }
 
-/// Adds what a statement finds to `into`.
+/// Appends the jobs found by a statement to `into`.
 pub(super) fn read_leases(
     connection: &Connection,
     text: &str,

@@ -1,22 +1,21 @@
-//! Jobs in a file of `SQLite`.
+//! Stores jobs in a `SQLite` file.
 //!
-//! Not for: a file on a network's file system, whose locks `SQLite` cannot trust; nor for a forked
-//! child, if the parent had the same file open before: `SQLite` keeps locks by processes. What was
-//! opened before a fork answers [`ErrorKind::Forked`] in the child.
+//! Not for:
+//! - files on a network file system, where `SQLite`'s locks are not reliable;
+//! - forked children, if the parent had the same file open before: `SQLite`'s locks belong to processes.
+//!   Stores opened before a fork return [`ErrorKind::Forked`] in the child;
+//! - programs that link another version of `libsqlite3-sys`. Compatible clients: rusqlite 0.32 to 0.43, sqlx
+//!   0.8 and 0.9, `SeaORM` 1, diesel 2.2 and 2.3.
 //!
-//! A job has less than a billion bytes, payload and key together: the limit of `SQLite` for a row, unless the
-//! connection has a lower one. Else it is [`ErrorKind::TooLarge`]. A batch has no limit of its own.
+//! A job has less than a billion bytes, payload and key together: `SQLite`'s limit of a row, unless the
+//! connection has a lower one. Larger jobs fail with [`ErrorKind::TooLarge`]. Batches have no further limit.
 //!
-//! Nor for a program that links another `libsqlite3-sys`, of which there is one in a program: rusqlite from 0.32 to 0.43,
-//! sqlx 0.8 and 0.9, `SeaORM` 1, and diesel 2.2 and 2.3 go together with this store.
-//!
-//! # What always holds
-//! 1. Every change is one IMMEDIATE transaction, so what it reads stays true until it commits.
-//! 2. What a call has answered for has been synced: all but claims, starts and
-//!    extensions, which a loss of power may undo. The file stays consistent in any case.
-//! 3. No notifier is called with the connection locked.
-//! 4. On Unix no call is carried out in a file that is not at its path any more: it is
-//!    [`ErrorKind::Unavailable`].
+//! # Guarantees
+//! 1. Every change is one IMMEDIATE transaction, so data that it reads do not change until it commits.
+//! 2. All answered calls are synced, except claims, starts and extensions, which a power failure may undo.
+//!    The file stays consistent in any case.
+//! 3. No notifier is called while the connection is locked.
+//! 4. On Unix, calls fail with [`ErrorKind::Unavailable`] while the file is not at its path.
 
 #![forbid(unsafe_code)]
 
@@ -57,20 +56,20 @@ use self::place::Place;
 use self::watch::FileWatch;
 use self::writes::Listening;
 
-/// How long a call waits for another process that writes, if not said.
+/// Default time for which a call waits for another writer.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two tries of what `SQLite` itself does not wait for.
+/// Pause between retries of statements for which `SQLite` does not wait itself.
 const BUSY_PAUSE: Duration = Duration::from_millis(2);
-/// How often a watch looks for what other processes have put in, where the system does not say when
-/// a file is written. A look reads one number of the shared memory beside the file.
+/// Default interval at which a watch polls for changes by other processes, on systems without file
+/// notifications. A poll reads one number in shared memory.
 pub const WATCH_EVERY: Duration = Duration::from_millis(25);
-/// Statements that a connection keeps prepared: all there are.
+/// Number of prepared statements cached per connection: enough for all.
 const STATEMENTS: usize = 64;
 
-/// A store in a file, for all processes of one machine. Clones are the same connection.
+/// A store in a file, for all processes of one machine. Clones share the connection.
 ///
-/// The file is put into write-ahead mode. The tables are called `durable_..` and may lie beside
-/// those of an application, so that jobs are entered in its own transactions: see [`EnqueueIn`].
+/// The file uses write-ahead mode. The tables are called `durable_..` and may be in the application's own
+/// file, so that jobs can be pushed in its transactions: see [`EnqueueIn`].
 #[derive(Clone, Debug)]
 pub struct SqliteStore(Arc<Shared>);
 
@@ -80,16 +79,16 @@ struct Shared {
     clock: Arc<dyn StoreClock>,
     notifiers: Notifiers,
     watching: Watching,
-    /// Of all watches together.
+    /// Shared by all watches.
     listening: Mutex<Weak<Listening>>,
 }
 
-/// How watches learn of what other connections commit.
+/// How watches learn about commits of other connections.
 #[derive(Clone, Copy, Debug)]
 enum Watching {
-    /// The system says when the log is written; or by looks, where it does not.
+    /// By file notifications of the system, or by polling where there are none.
     Writes,
-    /// By looks.
+    /// By polling.
     Every(Duration),
     Never,
 }
@@ -98,11 +97,11 @@ enum Watching {
 struct Link {
     connection: Connection,
     place: Place,
-    /// Whether commits are synced at present.
+    /// Whether commits are currently synced.
     synced: bool,
 }
 
-/// How a [`SqliteStore`] is opened. [`SqliteStore::options`] begins one.
+/// Options for opening a [`SqliteStore`]. Created by [`SqliteStore::options`].
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until `open` is called"]
 pub struct SqliteOptions {
@@ -112,38 +111,39 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// How long a call waits for another process that writes, before it is
-    /// [`ErrorKind::Busy`]: [`BUSY_TIMEOUT`] if not said.
+    /// Sets how long a call waits for another writer before it fails with [`ErrorKind::Busy`]. Default:
+    /// [`BUSY_TIMEOUT`].
     ///
-    /// Leases are renewed by such a call. So if another process holds the file's lock for two thirds of a
-    /// [lease](durable_queue::Builder::lease) (of the default 10 seconds, for 6.7), or for longer than that, the lease may end
-    /// and the job run twice: transactions of the application on this file are to be shorter than that.
+    /// Renewals of leases wait, too. If another connection holds the file's lock for two thirds of a
+    /// [lease](durable_queue::Builder::lease) (by default for 6.7 of 10 seconds) or longer, the lease may
+    /// expire and the job may run twice. The application's transactions on the file must be shorter.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// Looks this often for what other connections have put in. If not said, the system says when
-    /// the file is written, or, where it does not, a look is made each [`WATCH_EVERY`]. `None`: never,
-    /// if this is the only connection.
+    /// Sets the interval at which the store polls for changes by other connections. Default: file
+    /// notifications of the system or, where there are none, [`WATCH_EVERY`]. `None` disables polling and is
+    /// correct only if this is the only connection.
     pub fn watch_every(mut self, period: Option<Duration>) -> Self {
         self.watching = period.map_or(Watching::Never, Watching::Every);
         self
     }
 
-    /// The clock that says what is due; the same for all processes. [`WallClock`] if not said.
+    /// Sets the clock that decides which jobs are due. All processes must use the same. Default:
+    /// [`WallClock`].
     pub fn clock(mut self, clock: impl StoreClock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Opens the file, makes it if it is not there, and brings its tables to this version.
+    /// Opens the file, creates it if it does not exist, and upgrades its tables to this version.
     ///
     /// # Errors
-    /// [`ErrorKind::Newer`] for one that a newer version of this crate has written, and what `SQLite`
-    /// says. The path is not shown.
+    /// [`ErrorKind::Newer`] if a newer version of this crate has written the file, and `SQLite`'s errors.
+    /// They do not contain the path.
     pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore> {
-        // Without SQLite's own lock around the connection: there is one here. Paths are no URIs.
+        // SQLite's own mutex is not needed, because the connection is in one. Paths are not URIs.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -151,10 +151,10 @@ impl SqliteOptions {
         self.adopt(connection)
     }
 
-    /// Takes a connection over, as one that an application has configured.
+    /// Uses an open connection, for example one that the application has configured.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Like [`open`](Self::open).
     pub fn adopt(self, mut connection: Connection) -> Result<SqliteStore> {
         let Self {
             clock,
@@ -163,7 +163,7 @@ impl SqliteOptions {
         } = self;
         connection.busy_timeout(busy_timeout).map_err(failure)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // A read-only file refuses this, or the migration below.
+        // Fails on a read-only file, here or in the migration below.
         write_ahead(&connection, busy_timeout)?;
         connection
             .execute_batch("PRAGMA synchronous = FULL")
@@ -184,7 +184,7 @@ impl SqliteOptions {
 }
 
 impl SqliteStore {
-    /// Begins to say how a file is to be opened.
+    /// Returns the default options.
     pub fn options() -> SqliteOptions {
         SqliteOptions {
             clock: Arc::new(WallClock),
@@ -193,15 +193,15 @@ impl SqliteStore {
         }
     }
 
-    /// Opens a file with all options as they are.
+    /// Opens a file with the default options.
     ///
     /// # Errors
-    /// As [`SqliteOptions::open`].
+    /// Like [`SqliteOptions::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::options().open(path)
     }
 
-    /// Runs a change. Its commit is synced if `synced` says so.
+    /// Runs a change in a transaction, whose commit is synced if `synced` is true.
     fn change<R>(
         &self,
         synced: bool,
@@ -209,8 +209,8 @@ impl SqliteStore {
     ) -> Result<R> {
         let mut link = self.0.link()?;
         if link.synced != synced {
-            // In write-ahead mode NORMAL leaves out the sync of a commit, and nothing else. The next
-            // FULL one syncs what was left out, for the log is one file.
+            // In write-ahead mode, NORMAL only omits the sync of the commit. The next FULL commit also syncs
+            // earlier ones, because the log is a single file.
             let level = if synced { "FULL" } else { "NORMAL" };
             let pragma = format!("PRAGMA synchronous = {level}");
             link.connection.execute_batch(&pragma).map_err(failure)?;
@@ -220,20 +220,20 @@ impl SqliteStore {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(failure)?;
-        // Once the lock is there: nothing that commits later has an earlier time.
+        // Read under the lock, so that later commits have later times.
         let result = change(&transaction, self.0.clock.now())?;
         transaction.commit().map_err(lost_commit)?;
         Ok(result)
     }
 
-    /// After a commit, with the connection free.
+    /// Called after a commit, with the connection unlocked.
     fn announce(&self, name: &str, due: StoreTime) {
         if due != StoreTime::NEVER {
             self.0.notifiers.notify(name, due);
         }
     }
 
-    /// Reads, all of one state of the file.
+    /// Runs a read on a consistent snapshot.
     fn read<R>(&self, read: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>) -> Result<R> {
         let mut link = self.0.link()?;
         let transaction = link.connection.transaction().map_err(failure)?;
@@ -241,8 +241,8 @@ impl SqliteStore {
     }
 }
 
-/// Write-ahead mode. `SQLite` does not wait for a lock that is wanted for the change itself, or by who
-/// recovers the log of a process that died: it says at once that it is busy.
+/// Enables write-ahead mode. `SQLite` does not wait for locks needed by the switch itself, or by the recovery
+/// of a dead process's log: it reports busy at once.
 fn write_ahead(connection: &Connection, limit: Duration) -> Result<()> {
     let (clock, parker) = (SharedClock::default(), Parker::new());
     let begin = clock.now();
@@ -257,7 +257,7 @@ fn write_ahead(connection: &Connection, limit: Duration) -> Result<()> {
     }
 }
 
-/// What `SQLite` says, in our words.
+/// Converts an error of `SQLite`.
 fn failure(error: rusqlite::Error) -> StoreError {
     let kind = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ErrorKind::Busy,
@@ -271,8 +271,8 @@ fn failure(error: rusqlite::Error) -> StoreError {
     StoreError::new(kind).with_source(error)
 }
 
-/// A commit that failed for lack of a lock or of space was rolled back. One that failed to sync may
-/// have reached the file.
+/// A commit that failed for lack of a lock or of space was rolled back. A commit that failed to sync may have
+/// reached the file.
 fn lost_commit(error: rusqlite::Error) -> StoreError {
     let error = failure(error);
     match error.kind() {
@@ -312,12 +312,11 @@ fn number(id: JobId) -> i64 {
     id.as_u64().cast_signed()
 }
 
-/// A queue, by its number in the file.
+/// A queue, identified by its row id.
 #[derive(Clone, Copy)]
 struct Queue {
     id: i64,
     paused: bool,
-    /// One job of each key runs at a time.
     serial_keys: bool,
 }
 
@@ -344,13 +343,13 @@ fn queue(connection: &Connection, name: &str) -> Result<Queue> {
     })
 }
 
-/// Whether the token of this column is that of a holder which does not ask before it hands out.
+/// Returns whether the token in this column belongs to a holder that does not confirm starts.
 fn is_unconfirmed(row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
     let token: Option<[u8; 16]> = row.get(column)?;
     Ok(token.is_some_and(|bytes| Token::from_bytes(bytes).is_unconfirmed()))
 }
 
-/// Enters jobs; answers with what is to be announced: the earliest time that was set, or a recall.
+/// Inserts jobs. Also returns the time to announce: the earliest due time that was set, or a recall.
 fn enqueue(
     connection: &Connection,
     now: StoreTime,
@@ -418,7 +417,7 @@ fn enqueue(
     Ok((puts, earliest))
 }
 
-/// A push that repeats, of a key whose job repeats and has been started, changes that one.
+/// A push with a schedule changes the started repeating job of its key.
 fn reschedule(
     connection: &Connection,
     queue: Queue,
@@ -442,7 +441,7 @@ fn reschedule(
     Ok(Some(Put::Merged(id_of(id))))
 }
 
-/// Settles in order. And whether a job has waited for a key that is free now.
+/// Settles in order. Also returns whether a job has waited for a key that is now free.
 fn settle_all(
     connection: &Connection,
     now: StoreTime,
@@ -459,7 +458,7 @@ fn settle_all(
             None
         };
         let verdict = settle(connection, now, queue.paused, each)?;
-        // The token was valid for a job that has a key, so this is done, or the act wants it started.
+        // The token was valid for a job with a key, so the settle is carried out, or requires a started job.
         if let Some(key) = key.filter(|_| verdict == Verdict::Done) {
             frees_key |= execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0;
         }
@@ -468,7 +467,6 @@ fn settle_all(
     Ok((verdicts, frees_key))
 }
 
-/// Settles one job.
 fn settle(
     connection: &Connection,
     now: StoreTime,
@@ -552,29 +550,29 @@ fn read_list(
     Ok(())
 }
 
-/// A job that a caller has named.
+/// The job that a caller has identified.
 struct Found {
     id: i64,
     queue: i64,
-    /// If the keys of the queue are serial.
+    /// Its key, if the queue's keys are serial.
     serial_key: Option<Vec<u8>>,
     run: i64,
-    /// A handler has it, or may have it: its holder does not ask first.
+    /// A handler has it, or may have it because its holder does not confirm starts.
     taken: bool,
-    /// Its holder is to be recalled if it loses it.
+    /// Its holder must be recalled if the job is taken from it.
     is_unconfirmed: bool,
     attempts: u32,
     payload: Vec<u8>,
 }
 
 impl Found {
-    /// What is announced once it is taken from its holder, and due at `at`.
+    /// Returns the announced time when the job is taken from its holder and becomes due at `at`.
     fn announced(&self, at: StoreTime) -> StoreTime {
         if self.is_unconfirmed { RECALL } else { at }
     }
 }
 
-/// By a key: the open job of it, or else one that waits, or else one that runs.
+/// By key: the open job, or else one that waits for its next attempt, or else a running one.
 fn named(
     connection: &Connection,
     now: StoreTime,
@@ -606,7 +604,7 @@ fn named(
             let mut statement = statement(connection, sql::BY_KEY)?;
             let found = statement.query_map(params![queue.id, key], read);
             let found: rusqlite::Result<Vec<Found>> = found.map_err(failure)?.collect();
-            // In the order of `run`, so that the open one is the first.
+            // Ordered by `run`, so that the open job comes first.
             Ok(found
                 .map_err(failure)?
                 .into_iter()
@@ -827,7 +825,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// A deferred transaction that reads first may be refused its first write. Begin it as IMMEDIATE.
+/// Begin the transaction as IMMEDIATE: a deferred one that reads first may fail at its first write.
 impl EnqueueIn for SqliteStore {
     type Transaction<'t> = Transaction<'t>;
 
@@ -837,8 +835,8 @@ impl EnqueueIn for SqliteStore {
         name: &str,
         jobs: &[NewJob<'_>],
     ) -> Result<Vec<Put>> {
-        self.0.link.get()?; // In a forked child the store is none.
-        // All or none, also if the caller goes on after an error.
+        self.0.link.get()?; // Fails in a forked child.
+        // All jobs or none, even if the caller continues after an error.
         let savepoint = transaction.savepoint().map_err(failure)?;
         let (puts, _) = enqueue(&savepoint, self.0.clock.now(), name, jobs)?;
         savepoint.commit().map_err(failure)?;
@@ -847,8 +845,8 @@ impl EnqueueIn for SqliteStore {
 }
 
 impl Shared {
-    /// The connection, if this is the process that made it. Another one must not so much as look at
-    /// it: `SQLite` holds locks and memory by processes.
+    /// Locks the connection. Fails in a forked child, which must not access it: `SQLite`'s locks and memory
+    /// belong to processes.
     fn link(&self) -> Result<MutexGuard<'_, Link>> {
         let link = self.link.get()?.lock();
         link.place.check()?;

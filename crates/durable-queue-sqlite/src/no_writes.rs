@@ -1,9 +1,9 @@
-//! Here the system is not asked when a file is written: see `writes.rs`. A watch looks at intervals.
+//! Replacement of `writes.rs` on systems without file notifications: watches poll.
 
 use std::io;
 use std::path::Path;
 
-/// There is none.
+/// Cannot be created.
 #[derive(Debug)]
 pub(super) enum Listening {}
 

@@ -1,8 +1,8 @@
-//! Whether the file of a connection is still the one at its path. In write-ahead mode `SQLite` does not ask: it goes
-//! on in a file that was deleted, moved or replaced, and what it has written there is gone with the process.
+//! Checks that a connection's file is still the one at its path. In write-ahead mode `SQLite` does not check
+//! this: it continues in a deleted, moved or replaced file, and its changes are lost with the process.
 //!
-//! Not for: a log (`-wal`) that is deleted by itself, nor what is done in the midst of a call. And only Unix says
-//! which file it is.
+//! Does not detect a log (`-wal`) that is deleted alone, nor changes during a call. Works only on Unix, where
+//! files have identities.
 
 use std::path::PathBuf;
 use std::{error, fmt};
@@ -11,7 +11,7 @@ use durable_queue::store::Result;
 use durable_queue::{ErrorKind, StoreError};
 use rusqlite::Connection;
 
-/// Where a file was when it was opened, and which one it was. None of one in memory.
+/// Path and identity of a file when it was opened. `None` for a database in memory.
 #[derive(Debug)]
 pub(super) struct Place(Option<(PathBuf, Id)>);
 
@@ -22,8 +22,10 @@ impl Place {
         Self(path.and_then(|path| id(&path).map(|id| (path, id))))
     }
 
+    /// Checks that the file is at its path.
+    ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`]: a file that was moved may come back.
+    /// [`ErrorKind::Unavailable`], because a moved file may return.
     pub(super) fn check(&self) -> Result<()> {
         match &self.0 {
             Some((path, known)) if id(path) != Some(*known) => {
@@ -34,7 +36,7 @@ impl Place {
     }
 }
 
-/// The path may be a secret.
+/// Does not contain the path, which may be confidential.
 #[derive(Debug)]
 struct Moved;
 
@@ -46,7 +48,7 @@ impl fmt::Display for Moved {
 
 impl error::Error for Moved {}
 
-/// The device and the number of the file there.
+/// Device and inode number.
 type Id = (u64, u64);
 
 #[cfg(unix)]

@@ -1,7 +1,7 @@
-//! The tables, and how those of an older version become those of this one.
+//! The tables, and their migration from older versions.
 //!
-//! The version stands in a table of its own, not in `user_version`: the tables may lie in the file
-//! of an application, which has its own.
+//! The version is in its own table, not in `user_version`, because the tables may be in an application's
+//! file, which uses that.
 
 use durable_queue::internals::Version;
 use durable_queue::store::Result;
@@ -10,12 +10,12 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::failure;
 
-/// Each step makes version `index + 1` of the one before. A step that was released is never changed.
+/// Step `i` migrates from version `i` to `i + 1`. Released steps never change.
 const STEPS: [&str; 6] = [
-    // `due` is the next moment at which the job may be claimed: its time, or the end of the lease.
-    // So what a dead holder has left falls due by itself, and one index serves all that is hot.
-    // `at` is the job's own time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the
-    // job's id: of each key one may be pending, and others run.
+    // `due` is the time from which the job can be claimed: its due time, or the end of its lease. So jobs of
+    // dead holders fall due by themselves, and one index serves all hot queries. `at` is the job's own due
+    // time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the job's id: each key
+    // has at most one pending job, and any number of running ones.
     "CREATE TABLE durable_queue (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE,
@@ -46,17 +46,17 @@ const STEPS: [&str; 6] = [
         error TEXT NOT NULL
     ) STRICT;
     CREATE INDEX durable_dead_queue ON durable_dead (queue, id);",
-    // When a job comes again.
+    // The schedule of a repeating job.
     "ALTER TABLE durable_job ADD COLUMN schedule TEXT;
     ALTER TABLE durable_dead ADD COLUMN schedule TEXT;",
-    // Who pushes nothing urgent pays one look into an empty index for it, at each claim.
+    // Without urgent jobs, each claim costs one lookup in an empty index.
     "ALTER TABLE durable_job ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE durable_dead ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX durable_job_urgent ON durable_job (queue, due, id) WHERE urgent = 1;",
-    // Whether one job of each key runs at a time.
+    // Whether at most one job of each key runs at a time.
     "ALTER TABLE durable_queue ADD COLUMN serial_keys INTEGER NOT NULL DEFAULT 0;",
-    // What no lease holds: a claim ahead passes over nothing else. (And beside the version the oldest one that may
-    // work on the tables.)
+    // Jobs without a lease, so that claims ahead skip no leased ones. The version table now also has the
+    // oldest version that may use the tables.
     "CREATE INDEX durable_job_free ON durable_job (queue, due, id) WHERE token IS NULL;",
 ];
 
@@ -64,12 +64,12 @@ const STEPS: [&str; 6] = [
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
-/// The oldest version that may work on what this one writes.
+/// The oldest version that may use tables of this one.
 const OLDEST: u32 = 6;
 
-/// Makes the tables, or those of an older version anew, or leaves them.
+/// Creates the tables, or migrates those of an older version.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
-    // Looked at first without a write, so that a current file may be opened while another party
+    // Read first, without a write transaction, so that a current file can be opened while another process
     // writes.
     if version(connection)?.is_usable(VERSION)? {
         return Ok(());
@@ -77,7 +77,7 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(failure)?;
-    // Again: another process may have done it meanwhile.
+    // Read again: another process may have migrated in the meantime.
     let found = version(&transaction)?;
     if found.is_usable(VERSION)? {
         return Ok(());
@@ -110,7 +110,7 @@ fn version(connection: &Connection) -> Result<Version> {
     let version = connection
         .query_row("SELECT * FROM durable_version", [], |row| {
             let number = row.get("version")?;
-            // Versions before 6 do not say it, and none of them may work on what another one wrote.
+            // Versions before 6 do not record it. None of them may use tables of another version.
             let oldest = row.get("oldest").unwrap_or(number);
             Ok(Version { number, oldest })
         })
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((count("durable_job"), count("durable_dead")), (1, 0));
     }
 
-    /// Whatever the older version was; and none of its jobs has become urgent.
+    /// From each older version. No job becomes urgent.
     #[test]
     fn each_older_version_becomes_this_one_and_its_jobs_are_as_they_were() {
         for older in 1..STEPS.len() {
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Of what a newer version has written; and whether it is left as it is.
+    /// Opens tables that a newer version has written, and checks that they do not change.
     fn opened_by_an_older_one(oldest: u32) -> Result<()> {
         let mut connection = Connection::open_in_memory().expect("memory");
         migrate(&mut connection).expect("a migration");

@@ -1,7 +1,7 @@
-//! The statements of the hot path, in one place, so that a test can ask `SQLite` for the plan of each.
+//! The statements of the hot path, in one module, so that a test can check the query plan of each.
 //!
-//! `?1` is the queue wherever there is one. What reads `durable_job` does so by its id, by
-//! `durable_job_due` from the earliest on, by `durable_job_urgent` or `durable_job_free` in the same way, or by its key.
+//! `?1` is the queue, if the statement has one. Statements read `durable_job` by id, by key, or from the
+//! start of the indexes `durable_job_due`, `durable_job_urgent` or `durable_job_free`.
 
 pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys FROM durable_queue WHERE name = ?1";
 
@@ -11,77 +11,77 @@ pub(super) const PENDING: &str =
 pub(super) const INSERT: &str = "INSERT INTO durable_job
     (queue, due, at, most, key, payload, schedule, urgent) VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7)";
 
-/// A claim that was made ahead is over with it.
+/// Also ends a claim ahead.
 pub(super) const MERGE: &str = "UPDATE durable_job
     SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule),
         most = CASE WHEN ?4 IS NULL THEN most ELSE 9223372036854775807 END,
         urgent = max(urgent, ?5), token = NULL
     WHERE id = ?1";
 
-/// What is due and urgent, leases that have ended included, as it is while it is not started. By an index
-/// which has nothing else, named so that no statistics choose another: the jobs in front may be many.
+/// Due urgent jobs that are not started, including those whose leases have expired. The index is named
+/// because statistics must not select another one: there may be many jobs in front.
 pub(super) const DUE_URGENT: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent
     FROM durable_job INDEXED BY durable_job_urgent
     WHERE queue = ?1 AND urgent = 1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
-/// What is due, leases that have ended included, as it is once it is started.
+/// Due jobs, including those whose leases have expired, with the values that they have once started.
 pub(super) const DUE: &str =
     "SELECT id, at, 1, attempts + 1, key, payload, schedule, urgent FROM durable_job
     WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
-/// Claims and starts. A statement for each job: one for all would gather the ids in one table of its
-/// own and the answers in another, which takes more instructions.
+/// Claims and starts. One statement per job, because a single one for all would collect ids and results in
+/// temporary tables, which costs more instructions.
 pub(super) const CLAIM_DUE: &str = "UPDATE durable_job
     SET token = ?2, due = ?3, started = 1, attempts = attempts + 1 WHERE id = ?1";
 
-/// As `CLAIM_DUE`, and frees the key.
+/// Like `CLAIM_DUE`, and frees the key.
 pub(super) const CLAIM_DUE_KEYED: &str = "UPDATE durable_job
     SET token = ?2, due = ?3, started = 1, attempts = attempts + 1, run = id WHERE id = ?1";
 
-/// As `DUE`, as it is while it is not started.
+/// Like `DUE`, with the values of jobs that are not started.
 pub(super) const DUE_AHEAD: &str =
     "SELECT id, at, 0, attempts, key, payload, schedule, urgent FROM durable_job
     WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
-/// What falls due by `?2`, later than `?4`, and no lease holds. By an index which has nothing else, named so that no
-/// statistics choose another: those that leases hold may be many.
+/// Jobs without a lease that fall due after `?4`, by `?2`. The index is named because statistics must not
+/// select another one: there may be many leased jobs.
 pub(super) const SOON: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent
     FROM durable_job INDEXED BY durable_job_free
     WHERE queue = ?1 AND token IS NULL AND due > ?4 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
-/// Claims what is not started.
+/// Claims without starting.
 pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
     SET token = ?2, due = max(at, ?3), started = 0 WHERE id = ?1";
 
-/// Until when others of a job's key are held, by leases that have ended, too; and if the job is open: when the last
-/// of those is due that have been started. The index is named, or `SQLite` would look for the latest of all
-/// jobs, and go back from there.
+/// The latest end of another lease of the job's key, also an expired one; and if the job is open, the latest
+/// due time of a started job that waits. The index is named, because `SQLite` would search the latest of all
+/// jobs backwards.
 pub(super) const OTHERS: &str = "SELECT max(due) FILTER (WHERE token IS NOT NULL),
         max(due) FILTER (WHERE run > 0
             AND (SELECT run FROM durable_job AS own WHERE own.id = ?3) = 0)
     FROM durable_job INDEXED BY durable_job_key
     WHERE queue = ?1 AND key = ?2 AND id <> ?3";
 
-/// Its key is held: not before that ends.
+/// Postpones a job until its key is free.
 pub(super) const PUT_OFF: &str = "UPDATE durable_job
     SET due = max(at, ?2), token = NULL, started = 0 WHERE id = ?1";
 
-/// Leases of its key that have ended.
+/// Fences off expired leases of the key.
 pub(super) const FENCE_OFF: &str = "UPDATE durable_job INDEXED BY durable_job_key
     SET token = NULL, started = 0
     WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
 
 pub(super) const KEY_OF: &str = "SELECT key FROM durable_job WHERE id = ?1 AND token = ?2";
 
-/// What was put off is due at its own time: its key is held no more.
+/// Restores the due times of postponed jobs of a key that is free.
 pub(super) const BRING_BACK: &str = "UPDATE durable_job INDEXED BY durable_job_key SET due = at
     WHERE queue = ?1 AND key = ?2 AND token IS NULL AND due > at";
 
-/// The earliest moment at which anything may be claimed.
+/// The earliest time at which any job can be claimed.
 pub(super) const FIRST: &str =
     "SELECT due FROM durable_job WHERE queue = ?1 ORDER BY due, id LIMIT 1";
 
-/// The earliest that may be claimed ahead.
+/// The earliest due time of a job without a lease.
 pub(super) const FIRST_FREE: &str = "SELECT due FROM durable_job INDEXED BY durable_job_free
     WHERE queue = ?1 AND token IS NULL ORDER BY due, id LIMIT 1";
 
@@ -89,7 +89,7 @@ pub(super) const HELD_BY: &str = "SELECT
     id, at, started, attempts, key, payload, schedule, urgent FROM durable_job
     WHERE queue = ?1 AND due <= ?2 AND token = ?3 ORDER BY due, id";
 
-/// Only the first start of a claim counts, so it may be asked for again.
+/// Only the first start of a claim counts, so it can be repeated.
 pub(super) const START: &str = "UPDATE durable_job
     SET due = ?3, attempts = attempts + 1 - started, started = 1,
         run = CASE WHEN key IS NULL THEN 0 ELSE id END
@@ -103,7 +103,7 @@ pub(super) const EXTEND: &str =
 pub(super) const DELETE_STARTED: &str =
     "DELETE FROM durable_job WHERE id = ?1 AND token = ?2 AND started = 1";
 
-/// `run` of a job that is held no more: open still or again, unless another one of its key is.
+/// The value of `run` for a job that is no longer held: open, unless another job of its key is.
 macro_rules! reopened {
     () => {
         "CASE WHEN EXISTS (SELECT 1 FROM durable_job AS other INDEXED BY durable_job_key
@@ -112,8 +112,8 @@ macro_rules! reopened {
     };
 }
 
-/// Only while it has a schedule: a cancel may have taken it. `most` is the earliest time that a push beside the run
-/// has said, or never (`?4`).
+/// Only if it still has a schedule, which a cancel may have removed. `most` is the earliest time set by a
+/// push during the run, or never (`?4`).
 pub(super) const AGAIN: &str = concat!(
     "UPDATE durable_job
     SET due = min(?3, most), at = min(?3, most), most = ?4, attempts = 0, token = NULL, started = 0,
@@ -127,11 +127,11 @@ pub(super) const END_SCHEDULE: &str = "UPDATE durable_job SET schedule = NULL WH
 pub(super) const END_SCHEDULES: &str = "UPDATE durable_job INDEXED BY durable_job_key
     SET schedule = NULL WHERE queue = ?1 AND key = ?2 AND schedule IS NOT NULL";
 
-/// The job of a key that repeats and has been started.
+/// The started repeating job of a key.
 pub(super) const BEGUN_SCHEDULE: &str = "SELECT id FROM durable_job INDEXED BY durable_job_key
     WHERE queue = ?1 AND key = ?2 AND run > 0 AND schedule IS NOT NULL ORDER BY run LIMIT 1";
 
-/// A push that repeats, beside it. `most`: the time at which it is to come next.
+/// A push with a schedule during a run. `most`: the next due time.
 pub(super) const RESCHEDULE: &str = "UPDATE durable_job
     SET payload = ?2, schedule = ?3, urgent = max(urgent, ?4), most = ?5 WHERE id = ?1";
 
@@ -158,7 +158,7 @@ pub(super) const BY_ID: &str =
     "SELECT id, started, due, attempts, payload, at, token, key, run FROM durable_job
     WHERE id = ?2 AND queue = ?1";
 
-/// The open one comes first.
+/// The open job comes first.
 pub(super) const BY_KEY: &str =
     "SELECT id, started, due, attempts, payload, at, token, key, run FROM durable_job
     WHERE queue = ?1 AND key = ?2 ORDER BY run";
@@ -172,8 +172,8 @@ pub(super) const MOVE: &str = concat!(
     " WHERE id = ?1"
 );
 
-/// From a place in the hot index on: what is of the same moment, and then all after it. As one
-/// comparison of pairs, `SQLite` would read all of that moment again for each page.
+/// Reads from a position in the hot index: first the rest of that moment, then all later ones. With one
+/// comparison of pairs, `SQLite` would read the whole moment again for each page.
 pub(super) const LIST_OF_MOMENT: &str = "SELECT
     id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent
     FROM durable_job WHERE queue = ?1 AND due = ?2 AND id > ?3 ORDER BY due, id LIMIT ?4";
@@ -186,7 +186,7 @@ pub(super) const DEAD: &str = "SELECT
     id, key, payload, attempts, buried, error, schedule, urgent FROM durable_dead
     WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
 
-/// Not if its key is pending: `OR IGNORE`.
+/// `OR IGNORE`: fails if the key has a pending job.
 pub(super) const REDRIVE: &str = "INSERT OR IGNORE INTO durable_job
     (id, queue, due, at, most, key, payload, schedule, urgent)
     SELECT id, queue, ?3, ?3, ?4, key, payload, schedule, urgent FROM durable_dead WHERE id = ?2 AND queue = ?1";
@@ -208,7 +208,7 @@ pub(super) const SERIALIZE_KEYS: &str = "UPDATE durable_queue SET serial_keys = 
 
 pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)";
 
-/// All that reads jobs, with the number of its parameters.
+/// All statements that read jobs, with their numbers of parameters.
 #[cfg(all(test, not(anthill_loom)))]
 pub(super) const READS: [&str; 36] = [
     PENDING,

@@ -1,12 +1,12 @@
-//! What the statements read.
+//! Rows read by the statements.
 
 use durable_queue_tests::alike::JOB;
 
 use super::*;
 
-/// By the instructions that were carried out.
+/// Counted in virtual machine instructions.
 #[test]
-fn what_is_due_in_front_costs_a_look_for_urgent_jobs_nothing() {
+fn other_due_jobs_do_not_slow_the_lookup_of_urgent_ones() {
     const IN_FRONT: usize = 10_000;
     let store = SqliteStore::open(":memory:").expect("memory");
     let job = JOB;
@@ -35,10 +35,10 @@ fn what_is_due_in_front_costs_a_look_for_urgent_jobs_nothing() {
     assert!(found == 2 && (1..100).contains(&steps), "{found} {steps}");
 }
 
-/// What is asked for on the hot path is found, never looked for.
-/// In steps of `SQLite`'s own machine, of the statements that looked at each of them once.
+/// The hot path finds its rows by indexes. Counts steps of `SQLite`'s virtual machine, for the statements
+/// that once read every leased job.
 #[test]
-fn a_claim_passes_over_nothing_that_leases_hold() {
+fn a_claim_does_not_step_over_leased_jobs() {
     let steps = |held: u32| {
         let store = SqliteStore::open(":memory:").expect("memory");
         let jobs = vec![JOB; held as usize];
@@ -77,7 +77,7 @@ fn a_claim_passes_over_nothing_that_leases_hold() {
             let mut statement = link.connection.prepare(text).expect("a statement");
             let now = WallClock.now();
             let end = now.after(Duration::from_secs(60)).as_micros();
-            // The queue, a time, how many, and the time now, as far as the statement has them.
+            // The queue, a time, a limit and the current time, as far as the statement has them.
             let until = if text == sql::SOON {
                 end
             } else {

@@ -1,6 +1,6 @@
-//! How a store in a file learns of what other connections commit.
+//! How a store learns about commits of other connections.
 //!
-//! Not for: when to look. [`writes`](super::writes) has that, or the pump, by looks at intervals.
+//! [`writes`](super::writes), or the pump's polling, decides when to look.
 
 use std::mem;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::writes::Listening;
 use super::{Shared, SqliteStore, WATCH_EVERY, Watching, find};
 
 impl Shared {
-    /// A number that changes with the commits of others, not with those of this connection.
+    /// Returns a number that changes with commits of other connections, but not of this one.
     fn data_version(&self) -> Result<i64> {
         let link = self.link()?;
         let version = find(&link.connection, "PRAGMA data_version", [], |row| {
@@ -26,10 +26,10 @@ impl Shared {
 }
 
 impl SqliteStore {
-    /// From now on all notifiers are called after commits of others. None if the system cannot say
-    /// when the log is written, or there is none, as in memory.
+    /// Calls all notifiers after commits of other connections from now on. Returns `None` if the system has
+    /// no file notifications, or there is no log, as in memory.
     fn listen(&self) -> Option<Arc<Listening>> {
-        // Read before the thread's first look, and before the caller's.
+        // Read before the first look of the thread and of the caller.
         let mut seen = self.0.data_version().ok()?;
         let log = {
             let link = self.0.link().ok()?;
@@ -47,7 +47,7 @@ impl SqliteStore {
             };
             let version = store.data_version();
             if !version.is_ok_and(|version| mem::replace(&mut seen, version) == version) {
-                // Or it failed: the pump, which asks then, finds that out.
+                // There were commits, or the query failed, which the pump's next call will find out.
                 store.notifiers.notify_all(ANYTHING);
             }
             true
@@ -58,10 +58,10 @@ impl SqliteStore {
     }
 }
 
-/// Notices commits of other connections.
+/// Detects commits of other connections.
 pub(super) struct FileWatch {
     _registration: Registration,
-    /// Calls the notifiers, if it is there.
+    /// If set, calls the notifiers.
     _listening: Option<Arc<Listening>>,
     every: Option<Duration>,
     store: SqliteStore,

@@ -1,14 +1,13 @@
-//! Hears of what other processes commit, from the system: a write to the log beside the file.
+//! File notifications of the operating system: writes to the log next to the file.
 //!
-//! Not for: what was committed. A write says that something may have been, or is about to be: the
-//! log is written before the commit can be seen, and a sync of the disk may lie in between. So a write
-//! is followed by looks at longer and longer intervals, and what becomes visible `t` after the write
-//! is found within `(GROWTH + 1) * t`, or [`FIRST_LOOK`].
+//! A write means that a commit may have happened or is about to: the log is written before the commit becomes
+//! visible, with a disk sync in between. So a write is followed by looks at increasing intervals. A commit
+//! that becomes visible `t` after the write is found within `(GROWTH + 1) * t`, or within [`FIRST_LOOK`].
 //!
-//! # What always holds
-//! 1. The last write is followed by a whole row of looks, whatever was found before it.
-//! 2. Looks are [`BUSY`] apart while writes go on, which may be those of this process.
-//! 3. Nothing is done while nothing is written.
+//! # Invariants
+//! 1. The last write is followed by a complete series of looks, whatever earlier looks have found.
+//! 2. During continuous writes, also of this process, looks are [`BUSY`] apart.
+//! 3. Without writes the thread does nothing.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -24,22 +23,22 @@ use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::fork_count;
 use sync_shim::thread::{ThreadOptions, spawn_thread};
 
-/// From the first write after a silence to the look that follows. Most commits are visible then.
+/// Time from the first write after a pause to the first look. Most commits are visible by then.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
-/// From look to look while writes go on.
+/// Interval between looks during continuous writes.
 const BUSY: Duration = Duration::from_millis(5);
-/// The factor between the intervals of looks after a write.
+/// Growth factor of the intervals after a write.
 const GROWTH: u32 = 4;
-/// A row of looks ends with an interval longer than this: the pump's own safety net is as wide.
+/// A series of looks ends with an interval longer than this, the interval of the pump's own safety net.
 const LONGEST: Duration = durable_queue::SAFETY_LOOK;
 
-/// Listens until it is dropped; a look that is under way then may still come.
+/// Listens until dropped. A look in progress may still happen.
 #[derive(Debug)]
 pub(super) struct Listening(Arc<Listener>);
 
 #[derive(Debug)]
 struct Listener {
-    /// `fork_count()` where the thread is.
+    /// `fork_count()` of the thread's process.
     forks: usize,
     events: OwnedFd,
     watch: i32,
@@ -47,10 +46,10 @@ struct Listener {
 }
 
 impl Listening {
-    /// Calls `look` after writes to the file `log`, on a thread of its own, until that says `false`.
+    /// Calls `look` after writes to the file `log`, on its own thread, until `look` returns false.
     ///
     /// # Errors
-    /// If the system has no more watches or threads, or no such file.
+    /// If the system has no more watches or threads, or the file does not exist.
     pub(super) fn start(
         log: &Path,
         mut look: impl FnMut() -> bool + Send + 'static,
@@ -76,16 +75,17 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         if fork_count() != self.0.forks {
-            return; // The watch is the parent's as well.
+            return; // The watch belongs to the parent.
         }
-        // Relaxed: the system calls below and in the thread order it.
+        // Relaxed: the system calls here and in the thread order it.
         self.0.ended.store(true, Relaxed);
-        // Which is an event, and wakes the thread. It can fail for a file that is gone: that was one.
+        // Removal is an event, which wakes the thread. If the file is gone, removal fails, but that was an
+        // event, too.
         inotify::remove_watch(&self.0.events, self.0.watch).ok();
     }
 }
 
-/// What the thread does next.
+/// The thread's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     /// Waits for a write.
@@ -95,13 +95,13 @@ enum Pace {
 }
 
 impl Pace {
-    /// Whether to look now, and what comes then: an interval has ended, or a write has ended it.
+    /// Returns whether to look now, and the next action, after an interval has ended or a write has ended it.
     fn next(self, is_written: bool) -> (bool, Self) {
         match self {
-            // A write that ends a silence. It is not committed yet.
+            // The first write after a pause is not committed yet.
             Self::Quiet => (false, Self::After(FIRST_LOOK)),
             Self::After(pause) if is_written && pause > BUSY => (false, Self::After(FIRST_LOOK)),
-            // The row begins anew: what is written now may become visible later.
+            // The series restarts: this write may become visible later.
             Self::After(_) if is_written => (true, Self::After(BUSY)),
             Self::After(pause) if pause * GROWTH > LONGEST => (true, Self::Quiet),
             Self::After(pause) => (true, Self::After(pause * GROWTH)),
@@ -111,7 +111,7 @@ impl Pace {
 
 impl Listener {
     fn run(&self, look: &mut dyn FnMut() -> bool) {
-        // What was written before there was a watch may not be visible yet.
+        // Earlier writes may not be visible yet.
         let mut pace = Pace::After(FIRST_LOOK);
         loop {
             let waited = match pace {
@@ -121,7 +121,7 @@ impl Listener {
                     self.wait(Some(pause.saturating_sub(BUSY)))
                 }
             };
-            // Taken before the look: a write that comes after is another event.
+            // Read before the look, so that a later write is another event.
             let is_written = self.take_events();
             if self.ended.load(Relaxed) || waited.is_err() {
                 return;
@@ -134,7 +134,7 @@ impl Listener {
         }
     }
 
-    /// Until there is an event, or the time is up.
+    /// Waits for an event, for at most `time`.
     fn wait(&self, time: Option<Duration>) -> rustix::io::Result<()> {
         if time == Some(Duration::ZERO) {
             return Ok(());
@@ -153,7 +153,7 @@ impl Listener {
     }
 }
 
-/// Deaf to writes, so that a burst of them is one.
+/// Sleeps without reacting to writes, so that a burst counts as one.
 fn sleep(time: Duration) {
     interrupted(poll(&mut [], timespec(Some(time)).as_ref())).ok();
 }
@@ -162,7 +162,7 @@ fn timespec(time: Option<Duration>) -> Option<Timespec> {
     time.and_then(|time| Timespec::try_from(time).ok())
 }
 
-/// A signal ends a wait early, which harms nothing.
+/// A signal ends a wait early, which is harmless.
 fn interrupted(ended: rustix::io::Result<usize>) -> rustix::io::Result<()> {
     match ended {
         Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -174,7 +174,7 @@ fn interrupted(ended: rustix::io::Result<usize>) -> rustix::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The intervals at which looks follow a write that ended a silence.
+    /// The intervals of the looks after a write that ended a pause.
     fn row() -> Vec<Duration> {
         let (mut intervals, mut pace) = (Vec::new(), Pace::Quiet.next(true).1);
         while let Pace::After(pause) = pace {
@@ -190,7 +190,7 @@ mod tests {
     fn a_commit_is_found_however_long_its_sync_takes() {
         let mut looked = Duration::ZERO;
         for interval in row() {
-            // What became visible just after the look before is found by this one.
+            // A commit that became visible just after the previous look is found by this one.
             let found = looked + interval;
             assert!(found <= (looked * (GROWTH + 1)).max(FIRST_LOOK));
             looked = found;
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(Pace::Quiet.next(true), (false, Pace::After(FIRST_LOOK)));
         for interval in row() {
             let (is_due, next) = Pace::After(interval).next(true);
-            // Either it is looked at once, or the first look comes soon.
+            // Either there is a look at once, or the first look follows soon.
             let expected = if is_due { BUSY } else { FIRST_LOOK };
             assert_eq!(next, Pace::After(expected));
         }

@@ -1,6 +1,6 @@
-//! Pushes that go together: one call of the store, one commit, all or none.
+//! Batched pushes: one call of the store and one commit, all jobs or none.
 //!
-//! Not for: jobs that repeat, whose first time is asked of the store before.
+//! Not for repeating jobs, because their first due time requires a call of the store before the push.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 use crate::store::{EnqueueIn, Result, Store};
 use crate::time::When;
 
-/// A job to be pushed with others: see [`DurableQueue::push_many`].
+/// A job of a batch: see [`DurableQueue::push_many`].
 #[derive(Clone, PartialEq, Eq)]
 #[must_use = "it is pushed by `push_many`"]
 pub struct Push<T> {
@@ -24,7 +24,7 @@ pub struct Push<T> {
 }
 
 impl<T> Push<T> {
-    /// Without a key, and not urgent.
+    /// Creates a job without a key that is not urgent.
     pub fn new(value: T, when: impl Into<When>) -> Self {
         Self {
             value,
@@ -35,31 +35,30 @@ impl<T> Push<T> {
         }
     }
 
-    /// At most one job of this key is pending, and `merge` says what becomes of it: as
-    /// [`push_keyed`](DurableQueue::push_keyed).
+    /// Sets the key and the policy for an open job of that key: see [`push_keyed`](DurableQueue::push_keyed).
     pub fn keyed(mut self, key: impl Into<Vec<u8>>, merge: Merge) -> Self {
         self.key = Some(key.into());
         self.merge = merge;
         self
     }
 
-    /// It is [urgent](DurableQueue::urgent).
+    /// Makes the job [urgent](DurableQueue::urgent).
     pub fn urgent(mut self) -> Self {
         self.urgent = true;
         self
     }
 
-    /// What it is about.
+    /// Returns the value.
     pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// What it is about, as after a push that has failed.
+    /// Returns the value, for example after a failed push.
     pub fn into_value(self) -> T {
         self.value
     }
 
-    /// All but its payload.
+    /// Returns the job with an empty payload.
     fn job(&self) -> NewJob<'_> {
         NewJob {
             key: self.key.as_deref(),
@@ -70,7 +69,7 @@ impl<T> Push<T> {
     }
 }
 
-/// Values and keys are not shown: they may be what a log must not hold.
+/// Omits values and keys, which may be confidential.
 impl<T> fmt::Debug for Push<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Push")
@@ -83,9 +82,9 @@ impl<T> fmt::Debug for Push<T> {
 }
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
-    /// Puts many jobs in, all or none, with one commit: each with a key and a policy, or urgent, or neither. They
-    /// are entered one after the other, so of two with one key the second is merged with the first. Answers what
-    /// became of each, in their order.
+    /// Pushes many jobs, all or none, with one commit. Each may have a key and a policy, and may be urgent.
+    /// They are inserted in order, so the second of two jobs with the same key is merged into the first.
+    /// Returns the outcome of each job, in order.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -102,7 +101,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// ```
     ///
     /// # Errors
-    /// What the store met, with the jobs.
+    /// The store's error, with the jobs.
     pub fn push_many(&self, jobs: Vec<Push<T>>) -> Result<Vec<Put>, PushError<Vec<Push<T>>>> {
         let Shared { store, name, .. } = &**self.shared();
         let entered = self.enter_all(jobs.iter().map(|job| (&job.value, job.job())), |jobs| {
@@ -111,10 +110,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         entered.map_err(|error| PushError { value: jobs, error })
     }
 
-    /// As [`push_many`](Self::push_many), of jobs without keys.
+    /// [`push_many`](Self::push_many) for jobs without keys, all due at `when`.
     ///
     /// # Errors
-    /// What the store met, with the values.
+    /// The store's error, with the values.
     pub fn push_batch(
         &self,
         values: Vec<(T, When)>,
@@ -131,9 +130,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         }
     }
 
-    /// As [`push_many`](Self::push_many), as part of the caller's own transaction, like
-    /// [`push_in_transaction`](Self::push_in_transaction). It holds the keys until it ends: transactions that take
-    /// several keys take them in one order, or one of two may be undone for the other.
+    /// [`push_many`](Self::push_many) in the caller's own transaction: see
+    /// [`push_in_transaction`](Self::push_in_transaction). The transaction locks the keys until it ends.
+    /// Transactions that push several keys should push them in the same order; otherwise a deadlock may abort
+    /// one of them.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -151,7 +151,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// ```
     ///
     /// # Errors
-    /// What the store met, with the jobs. The transaction may have to be rolled back.
+    /// The store's error, with the jobs. The transaction may have to be rolled back.
     pub fn push_many_in_transaction(
         &self,
         transaction: &mut S::Transaction<'_>,
@@ -167,7 +167,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         entered.map_err(|error| PushError { value: jobs, error })
     }
 
-    /// Encodes all, or enters none.
+    /// Encodes all jobs before it inserts any.
     fn enter_all<'a>(
         &self,
         jobs: impl Iterator<Item = (&'a T, NewJob<'a>)>,

@@ -255,8 +255,8 @@ pub enum BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ShortLease => f.write_str("a lease is longer than the horizon"),
-            Self::LongLease => f.write_str("a lease is a year at most"),
+            Self::ShortLease => f.write_str("the lease must be longer than the horizon"),
+            Self::LongLease => f.write_str("the lease must not be longer than a year"),
         }
     }
 }

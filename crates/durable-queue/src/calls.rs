@@ -1,9 +1,9 @@
-//! The calls that wait for jobs, in the order in which they came, what they were given, and spare jobs.
+//! Calls that wait for jobs, first come, first served, and spare jobs.
 //!
-//! Not for: waking. A section dequeues waiters into its wake list, which is worked off after it.
+//! Waiters are not woken here: a section moves them into its wake list, and wakes them afterwards.
 //!
-//! # What always holds
-//! 1. A call waits, or is served, or is gone. It is served once, with at least one job.
+//! # Invariants
+//! 1. A call waits, is served, or is gone. It is served once, with at least one job.
 //! 2. `demand` is the number of jobs that the waiting calls want.
 //! 3. No call waits while there are spare jobs.
 
@@ -15,16 +15,16 @@ use sync_shim::waiter::{Waiter, WakeList};
 
 use crate::command::Ready;
 
-/// A call waits for so many jobs at most: the demand of all calls stays a number.
+/// Maximum demand of a call, so that the sum of all demands cannot overflow.
 const MOST_WANTED: usize = 1 << 20;
 
-/// How many jobs a call waits for.
+/// Number of jobs that a call waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
-    /// Up to so many, for itself.
+    /// Up to this many, all for the call itself.
     Own(usize),
-    /// One for itself. The others are spare: for whichever call comes next. After `patience` they are given back, if
-    /// it is said.
+    /// One for the call itself. The others are spare jobs for any later call. If `patience` is set, they are
+    /// released after it.
     Spare {
         most: usize,
         patience: Option<Duration>,
@@ -32,13 +32,13 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// Jobs to claim.
+    /// Number of jobs to claim.
     fn most(self) -> usize {
         let (Self::Own(most) | Self::Spare { most, .. }) = self;
         most.min(MOST_WANTED)
     }
 
-    /// Jobs for the call itself.
+    /// Maximum number of jobs for the call itself.
     fn own(self) -> usize {
         match self {
             Self::Own(most) => most,
@@ -47,7 +47,7 @@ impl Wanted {
     }
 }
 
-/// Names a call. A later one is greater.
+/// Identifies a call. Later calls have greater tickets.
 pub(crate) type Ticket = u64;
 
 #[derive(Debug, Default)]
@@ -57,15 +57,15 @@ pub(crate) struct Calls {
     next: Ticket,
     demand: usize,
     spares: VecDeque<Spare>,
-    /// When the spares are to be looked at.
+    /// When to look at the spare jobs.
     look_at: Option<Instant>,
 }
 
-/// A started job that no call has yet.
+/// A started job without a call.
 #[derive(Debug)]
 struct Spare {
     job: Ready,
-    /// When it is given back.
+    /// When it is released.
     until: Option<Instant>,
 }
 
@@ -75,14 +75,14 @@ struct Waiting {
     waiter: Waiter,
 }
 
-/// How a call stands.
+/// State of a call.
 #[derive(Debug)]
 pub(crate) enum Look {
-    /// It waits. This is the waiter that it had before, which is to be dropped with the lock free.
+    /// It waits. Contains its previous waiter, to be dropped after the section.
     Waits(Waiter),
-    /// It has these, and is gone.
+    /// It was served with these jobs, and is gone.
     Served(Vec<Ready>),
-    /// It is gone: the queue was closed.
+    /// It is gone, because the queue was closed.
     Gone,
 }
 
@@ -91,7 +91,7 @@ impl Calls {
         self.demand
     }
 
-    /// A call comes: it waits, or is served with spare jobs at once.
+    /// Adds a call. If there are spare jobs, it is served at once.
     pub(crate) fn enqueue(
         &mut self,
         wanted: Wanted,
@@ -112,17 +112,17 @@ impl Calls {
         ticket
     }
 
-    /// The spare job that has waited longest.
+    /// Takes the spare job that has waited longest.
     pub(crate) fn take_spare(&mut self) -> Option<Ready> {
         Some(self.spares.pop_front()?.job)
     }
 
-    /// When [`late`](Self::late) is to be called.
+    /// When to call [`late`](Self::late).
     pub(crate) fn look_at(&self) -> Option<Instant> {
         self.look_at
     }
 
-    /// The spare jobs whose time is over, or all.
+    /// Removes the spare jobs whose time has passed, or all.
     pub(crate) fn late(&mut self, now: Instant, all: bool) -> Vec<Ready> {
         let spares = mem::take(&mut self.spares).into_iter();
         let is_late = |spare: &Spare| all || spare.until.is_some_and(|until| until <= now);
@@ -132,7 +132,7 @@ impl Calls {
         late.into_iter().map(|spare| spare.job).collect()
     }
 
-    /// `waiter` takes the place of the one before, if the call still waits.
+    /// Returns the state of a call. If it still waits, its waiter is replaced.
     pub(crate) fn look(&mut self, ticket: Ticket, waiter: &mut Option<Waiter>) -> Look {
         if let Some(jobs) = self.served.remove(&ticket) {
             return Look::Served(jobs);
@@ -146,7 +146,7 @@ impl Calls {
         }
     }
 
-    /// The call ends: what it had been given, and its waiter.
+    /// Removes a call. Returns the jobs that it was given, and its waiter.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> (Vec<Ready>, Option<Waiter>) {
         let jobs = self.served.remove(&ticket).unwrap_or_default();
         let waiter = self.waiting.remove(&ticket).map(|call| {
@@ -156,8 +156,8 @@ impl Calls {
         (jobs, waiter)
     }
 
-    /// Gives jobs to the calls that have waited longest, each as many as it wants for itself, and keeps as many spare
-    /// jobs as they want besides. What is left over was wanted by calls that are gone.
+    /// Gives jobs to the calls that have waited longest, up to what each wants for itself, and keeps the
+    /// spare jobs that they want in addition. Returns the rest, whose calls are gone.
     pub(crate) fn serve(
         &mut self,
         jobs: Vec<Ready>,
@@ -189,7 +189,7 @@ impl Calls {
         jobs.collect()
     }
 
-    /// No call waits any more. What was served stays to be fetched.
+    /// Ends all waiting calls. Served calls can still fetch their jobs.
     pub(crate) fn close(&mut self, wakes: &mut WakeList) {
         self.demand = 0;
         for call in mem::take(&mut self.waiting).into_values() {

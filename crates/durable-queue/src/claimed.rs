@@ -39,6 +39,7 @@ const DROPPED: &str = "the job was dropped without being settled";
 /// off: it cannot settle the job, and each call returns an error.
 #[must_use = "dropping it without settling it is a failed attempt"]
 pub struct Claimed<T> {
+    // USER CODE: the drop of a value whose job was not settled. `guard` is dropped after it, also if it panics.
     value: T,
     guard: Guard,
 }
@@ -284,8 +285,8 @@ impl<T> Claimed<T> {
         SettleFuture::new(reply, settled)
     }
 
-    /// Drops the value, whose destructor is user code: its panic must not fail a job that is being settled.
     fn into_guard(self) -> Guard {
+        // USER CODE: the drop of the value. Its panic must not fail a job that is being settled.
         drop_quietly(self.value);
         self.guard
     }
@@ -323,7 +324,7 @@ impl Guard {
             return (Wish::Retry(when), Retried::Again(when));
         }
         let now = self.control.clock.now();
-        // User code: no lock is held. If it panics, the job neither waits for ever nor comes at once.
+        // USER CODE: the limiter. No lock is held. After a panic the job is retried after the default back-off.
         let delay = guarded(|| self.policy.limiter.delay(&self.lease.id, attempts, now));
         let delay = delay.unwrap_or_else(|payload| {
             discard(payload);
@@ -345,7 +346,7 @@ impl Drop for Guard {
         }
         #[allow(
             clippy::disallowed_methods,
-            reason = "which drop it is no model decides"
+            reason = "models do not decide which drop it is"
         )]
         let is_panic = std::thread::panicking();
         if is_panic {

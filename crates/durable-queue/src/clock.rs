@@ -1,4 +1,4 @@
-//! The clock of this process, whichever it is.
+//! The process's clock as a type without parameters.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -7,18 +7,18 @@ use std::{fmt, io};
 
 use sync_shim::{Alarm, Clock, Parker};
 
-/// A clock whose type the queue need not name: a call through a pointer costs nothing here.
+/// A clock whose type is erased: the cost of a virtual call is negligible here.
 #[derive(Clone)]
 pub struct SharedClock(Arc<dyn Clock>);
 
 impl SharedClock {
-    /// Hides the type of `clock`.
+    /// Erases the type of `clock`.
     pub fn new(clock: impl Clock) -> Self {
         Self(Arc::new(clock))
     }
 }
 
-/// The machine's own clock; in models one that is moved by hand.
+/// The system's clock; in models, a manual one.
 impl Default for SharedClock {
     fn default() -> Self {
         #[cfg(not(anthill_loom))]
@@ -29,6 +29,8 @@ impl Default for SharedClock {
     }
 }
 
+// USER CODE: the queue's clock, on the pump, on threads that wait and on handlers' threads. No lock is held. A
+// panic on the pump ends it, and all waits with `ShutDown`; one on another thread is that thread's.
 impl Clock for SharedClock {
     fn now(&self) -> Instant {
         self.0.now()

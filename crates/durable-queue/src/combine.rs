@@ -1,16 +1,16 @@
-//! Pushes that meet: while calls of the store are under way, those that come wait in a line, and go together
-//! with the next call. So as many threads as push share a round trip, and a sync of the disk.
+//! Combines pushes: while calls of the store are in progress, further pushes queue up and are sent together
+//! in the next call. So concurrent threads share a round trip and a disk sync.
 //!
-//! Flat combining, after Hendler, Incze, Shavit and Tzafrir (2010): a push that finds fewer calls
-//! under way than there may be is a leader, and carries out what waits in the line as well. A leader carries out one
-//! call; then the first of the line leads, so that none works for the others for ever.
+//! Flat combining, after Hendler, Incze, Shavit and Tzafrir (2010): a push that finds fewer calls in progress
+//! than allowed becomes a leader, and also sends the queued pushes. A leader makes one call, then the first
+//! queued push becomes the leader, so that no thread works for others indefinitely.
 //!
-//! Not for: jobs with keys, whose locks in the store would depend on who has met whom.
+//! Not for jobs with keys: the order of their locks in the store would depend on the timing of other threads.
 //!
-//! # What always holds
-//! 1. There are [`LEADERS`] at most, and while there are fewer the line is empty.
-//! 2. A push in the line is answered: that it leads, or what its job came to. Also if the store panics.
-//! 3. A job that the store refuses is refused alone.
+//! # Invariants
+//! 1. There are at most [`LEADERS`] leaders. While there are fewer, the queue is empty.
+//! 2. Each queued push is answered, with its result or with the order to lead, even if the store panics.
+//! 3. A job that the store rejects does not make other jobs fail.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,18 +23,17 @@ use crate::reply::Reply;
 use crate::store::Result;
 use crate::time::When;
 
-/// More than one, so that a call whose connection hangs does not hold up all pushes.
+/// More than one, so that a call whose connection hangs does not block all pushes.
 const LEADERS: usize = 2;
-/// Jobs of one call.
+/// Maximum number of jobs of one call.
 const MOST: usize = 100;
-/// Bytes of their payloads: what a store takes of one job must not be too much of many. A larger job goes
-/// alone, and is not copied.
+/// Maximum total payload of a call in bytes, so that a call does not exceed the limits of a store. A larger
+/// job is sent alone and not copied.
 const BYTES: usize = 1 << 20;
 
-/// A call of the store.
+/// Makes a call of the store.
 type Enter<'a> = &'a dyn Fn(&[NewJob<'_>]) -> Result<Vec<Put>>;
 
-/// Of one queue and process.
 pub(crate) struct Combiner {
     most: usize,
     state: Mutex<State>,
@@ -46,7 +45,7 @@ struct State {
     line: VecDeque<Follower>,
 }
 
-/// A push in the line.
+/// A queued push.
 struct Follower {
     payload: Vec<u8>,
     when: When,
@@ -54,7 +53,7 @@ struct Follower {
     seat: Arc<Reply<Seat>>,
 }
 
-/// How a push in the line is answered.
+/// Answer to a queued push.
 #[derive(Clone)]
 enum Seat {
     Leads,
@@ -82,7 +81,7 @@ impl Combiner {
         }
     }
 
-    /// Enters a job without key and schedule, perhaps together with those of other threads.
+    /// Pushes a job without key and schedule, perhaps together with those of other threads.
     pub(crate) fn push(&self, job: NewJob<'_>, enter: Enter<'_>) -> Result<Put> {
         if job.payload.len() > BYTES {
             return alone(job, enter);
@@ -90,7 +89,7 @@ impl Combiner {
         if self.state.lock().leads() {
             return self.lead(job, enter);
         }
-        // The copy is made with the lock free: a payload may be large.
+        // Copied outside the lock, because a payload may be large.
         let seat = Reply::new();
         let follower = Follower {
             payload: job.payload.to_vec(),
@@ -112,7 +111,7 @@ impl Combiner {
         }
     }
 
-    /// Carries out one call, with those that are in the line.
+    /// Makes one call, with queued pushes.
     fn lead(&self, job: NewJob<'_>, enter: Enter<'_>) -> Result<Put> {
         let room = BYTES - job.payload.len();
         let mut lead = Lead {
@@ -122,6 +121,7 @@ impl Combiner {
         };
         let mut jobs = vec![job];
         jobs.extend(lead.followers.iter().map(Follower::job));
+        // USER CODE: the store. No lock is held. After a panic the drop of `lead` answers the line.
         let entered = enter(&jobs).and_then(|puts| {
             let is_whole = puts.len() == jobs.len();
             is_whole
@@ -131,7 +131,7 @@ impl Combiner {
         let mut answers: Vec<_> = match entered {
             Ok(puts) => puts.into_iter().map(Ok).collect(),
             Err(error) if jobs.len() == 1 => return Err(error),
-            // All or none were entered: one of them is at fault, and the store does not say which.
+            // No job was inserted because of one that the store rejects without identifying it.
             Err(error) if error.carried_out() == CarriedOut::No && !error.is_transient() => {
                 jobs.iter().map(|job| alone(*job, enter)).collect()
             }
@@ -144,14 +144,14 @@ impl Combiner {
 }
 
 impl State {
-    /// Whether the caller leads from now on.
+    /// Makes the caller a leader, if there is room for one.
     fn leads(&mut self) -> bool {
         let leads = self.leaders < LEADERS;
         self.leaders += usize::from(leads);
         leads
     }
 
-    /// Those that go with a call that has room for so many jobs and bytes.
+    /// Dequeues the pushes that fit into a call with room for `most` jobs and `room` bytes.
     fn next(&mut self, most: usize, mut room: usize) -> Vec<Follower> {
         let mut fits = |follower: &&Follower| {
             let left = room.checked_sub(follower.payload.len());
@@ -167,7 +167,7 @@ fn alone(job: NewJob<'_>, enter: Enter<'_>) -> Result<Put> {
     enter(&[job]).map(|puts| puts[0])
 }
 
-/// A leader, until its call has come to an end in whatever way.
+/// A leader, until its call ends, also by a panic.
 struct Lead<'c> {
     combiner: &'c Combiner,
     followers: Vec<Follower>,
@@ -183,7 +183,7 @@ impl Drop for Lead<'_> {
             state.leaders -= usize::from(next.is_none());
             next
         };
-        // First, so that the next call is under way while these are answered.
+        // First, so that the next call is in progress while these are answered.
         if let Some(next) = next {
             next.seat.give(Seat::Leads);
         }
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::job::JobId;
 
-    /// A store whose first calls, one for each leader, wait for the test.
+    /// A store whose first calls, one per leader, wait for the test.
     struct Store {
         combiner: Combiner,
         calls: AtomicU64,
@@ -233,7 +233,7 @@ mod tests {
             if let Some(error) = (self.fails)(jobs) {
                 return Err(error);
             }
-            // Its payload's.
+            // The id is the payload's byte.
             let put = |job: &NewJob<'_>| Put::New(JobId::from_u64(job.payload[0].into()));
             Ok(jobs.iter().map(put).collect())
         }
@@ -243,7 +243,8 @@ mod tests {
             self.combiner.push(job, &|jobs| self.enter(jobs))
         }
 
-        /// What becomes of these, all of which wait in the line, in its order, until the leaders go on.
+        /// Pushes all payloads while leaders are busy, so that they queue in this order. Returns the results
+        /// after the leaders continue.
         fn push_together(&self, payloads: &[&[u8]]) -> Vec<thread::Result<Result<Put>>> {
             let in_line = |count| {
                 while self.combiner.state.lock().line.len() < count {
@@ -295,7 +296,7 @@ mod tests {
         let store = Store::new(MOST, |_| None);
         let ids = ids(store.push_together(&[b"a", b"b", b"c", b"d"]));
         assert_eq!(ids, [b'a', b'b', b'c', b'd'].map(u64::from));
-        // Each leader has a follower that leads; which of the two takes the others is open.
+        // Each leader is followed by one leader; either of them may send the other pushes.
         let sizes = store.sizes.lock().expect("no panic").clone();
         assert!(
             sizes.len() <= LEADERS * 2 && sizes.iter().sum::<usize>() == 6,
@@ -325,7 +326,7 @@ mod tests {
         assert_eq!(ids, [b'h', b'h', b'a', b'h', b'b'].map(u64::from));
         assert!(store.is_at_rest());
 
-        store.combiner.state.lock().leaders = LEADERS; // None of them ever ends.
+        store.combiner.state.lock().leaders = LEADERS; // None of them ends.
         assert!(store.push(&vec![b'l'; BYTES + 1]).is_ok());
     }
 

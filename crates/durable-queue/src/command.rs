@@ -1,4 +1,4 @@
-//! A job that this process holds, and what is to be done with it.
+//! Jobs that this process holds, and the commands that settle them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,6 @@ use crate::reply::{Answer, Reply};
 use crate::store::{Act, Lease, Settle};
 use crate::time::When;
 
-/// A job under a lease of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Held {
     pub(crate) id: JobId,
@@ -32,25 +31,25 @@ impl Held {
     }
 }
 
-/// What a guard wants of the store.
+/// A settle that a guard requests from the pump.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) held: Held,
     pub(crate) wish: Wish,
-    /// Absent if nothing waits for the answer.
+    /// `None` if no party waits for the answer.
     pub(crate) reply: Option<Arc<Reply>>,
-    /// It was sent before, and the answer was lost.
+    /// It was sent before, and the response was lost.
     pub(crate) perhaps_done: bool,
-    /// Nothing waits for it: it may go with a later turn.
+    /// No party waits for it, so it may be part of a later turn.
     pub(crate) can_wait: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Wish {
-    /// It was handed out without asking: the lease is so long from now.
+    /// The job was handed out without confirmation; the lease lasts this long from now.
     Start(Duration),
     Ack,
-    /// As `Ack`, of a job that repeats.
+    /// Acknowledges a run of a repeating job.
     Again(When),
     Retry(When),
     Bury(String),
@@ -85,19 +84,19 @@ impl Command {
         }
     }
 
-    /// Gives a job back that no handler of this process has.
+    /// Releases a job that no handler of this process has.
     pub(crate) fn release(lease: &Lease) -> Self {
         Self::new(Held::of(lease), Wish::Release, None)
     }
 
-    /// An acknowledgement that nothing waits for.
+    /// An acknowledgement without a waiter.
     pub(crate) fn ack_later(held: Held) -> Self {
         let mut command = Self::new(held, Wish::Ack, None);
         command.can_wait = true;
         command
     }
 
-    /// The store has answered. Wakes the party that waits, which may be user code.
+    /// Passes on the store's answer. Wakes the waiter, which may be user code.
     pub(crate) fn answer(mut self, answer: Answer) {
         if let Some(reply) = self.reply.take() {
             reply.give(answer);
@@ -105,8 +104,8 @@ impl Command {
     }
 }
 
-/// A command that ends without an answer of the store, in whatever way, says so: no party waits for
-/// ever. May be user code, as above.
+/// Answers a command that ends without a response of the store, so that its waiter does not hang. May run
+/// user code.
 impl Drop for Command {
     fn drop(&mut self) {
         if let Some(reply) = self.reply.take() {
@@ -115,7 +114,7 @@ impl Drop for Command {
     }
 }
 
-/// Set when a lease is known to be lost, for the handler to see.
+/// Set when the lease is known to be lost. Read by the handler.
 #[derive(Clone, Debug)]
 pub(crate) struct LostFlag(Arc<AtomicBool>);
 
@@ -125,7 +124,7 @@ impl LostFlag {
     }
 
     pub(crate) fn set(&self) {
-        self.0.store(true, Relaxed); // A hint: what decides is the store's answer to a settle.
+        self.0.store(true, Relaxed); // A hint: the store's answer to a settle decides.
     }
 
     pub(crate) fn is_set(&self) -> bool {

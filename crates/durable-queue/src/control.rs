@@ -1,14 +1,14 @@
-//! What the pump and all others share: commands, the calls that wait, and the pump's sleep, under one
+//! State shared by the pump and all other parties: commands, waiting calls, and the pump's sleep, under one
 //! lock.
 //!
-//! Not for: jobs on their way to a call, which the pump has to itself, and the store, which is called
-//! with the lock free. The steps are those of `PROTOCOL.md`.
+//! The pump alone owns the jobs that it has claimed but not handed out. Stores are called outside the lock.
+//! `PROTOCOL.md` defines the numbered steps.
 //!
-//! # What always holds
-//! 1. No user code and no store runs in a section.
-//! 2. While `sleep` is there, the pump sleeps or is about to, and nothing that concerns it has come
-//!    since it looked.
-//! 3. While there are `quiet` commands, the pump looks at the spare jobs at a time that it knows, or is closing.
+//! # Invariants
+//! 1. No user code and no call of a store runs in a section.
+//! 2. While `sleep` is set, the pump sleeps or is about to, and no event that concerns it has happened since
+//!    it looked.
+//! 3. While there are `quiet` commands, the pump will look at the spare jobs at a known time, or is closing.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -28,9 +28,9 @@ use crate::time::StoreTime;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Nothing is taken any more. The pump ends when nothing is held, or at this time.
+    /// No more jobs are taken. The pump ends when no job is held, or at this time.
     Closing(Option<Instant>),
-    /// The pump has ended, or never was.
+    /// The pump has ended, or was never started.
     Over,
 }
 
@@ -39,44 +39,44 @@ struct State {
     phase: Phase,
     calls: Calls,
     commands: Vec<Command>,
-    /// Commands that wait for the next call that asks, or for the pump's look at the spare jobs: they wake nobody.
+    /// Commands that do not wake the pump. They wait for the next request, or for the pump's look at the
+    /// spare jobs.
     quiet: Vec<Command>,
-    /// The earliest time that a store has announced since the pump last looked here.
+    /// The earliest time announced by a store since the pump last looked.
     announced: StoreTime,
-    /// While the pump sleeps: only what is announced to be earlier concerns it.
+    /// Set while the pump sleeps: announcements of later times do not wake it.
     sleep: Option<StoreTime>,
     has_pump: bool,
     at_end: Vec<Waiter>,
-    /// The pump ended with something held.
+    /// The pump ended while it held jobs.
     cut_short: bool,
     last_error: Option<StoreError>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// `fork_count()` where the pump is.
+    /// `fork_count()` of the process that runs the pump.
     forks: usize,
     state: Mutex<State>,
-    /// The pump's place to sleep.
+    /// Where the pump sleeps.
     parker: Parker,
     pub(crate) clock: SharedClock,
     pub(crate) counters: Counters,
-    /// How long a turn takes, of late, in nanoseconds.
+    /// Recent duration of a turn, in nanoseconds.
     round_trip: AtomicU64,
 }
 
-/// What the pump finds when it looks.
+/// What the pump has to do, as found in one section.
 #[derive(Debug)]
 pub(crate) struct Orders {
     pub(crate) commands: Vec<Command>,
-    /// Spare jobs that are to be given back.
+    /// Spare jobs to release.
     pub(crate) late: Vec<Ready>,
-    /// When the spare jobs are to be looked at again.
+    /// When to look at the spare jobs again.
     pub(crate) look_at: Option<Instant>,
     pub(crate) announced: StoreTime,
     pub(crate) demand: usize,
-    /// The pump ends when nothing is held, or at the deadline.
+    /// The pump ends when no job is held, or at the deadline.
     pub(crate) closing: bool,
     pub(crate) deadline: Option<Instant>,
 }
@@ -104,14 +104,14 @@ impl Control {
         }
     }
 
-    /// This is a child of the process that has the pump: there is none here, and the fork may have
-    /// left the lock held. What concerns the lock is asked for only if this says `false`.
+    /// Returns whether this process is a forked child of the pump's process. The fork may have left the lock
+    /// held, so check this before locking.
     pub(crate) fn is_forked(&self) -> bool {
         fork_count() != self.forks
     }
 
-    /// One hold of the lock, after which the pump is woken if it was taken out of its sleep, and then
-    /// the waiters that the section has dequeued, which may be user code.
+    /// Runs `change` under the lock. Then wakes the pump, if `change` ended its sleep, and the dequeued
+    /// waiters, which may be user code.
     fn section<R>(&self, change: impl FnOnce(&mut State, &mut WakeList) -> R) -> R {
         let mut wakes = WakeList::new();
         let (result, wake) = {
@@ -123,14 +123,15 @@ impl Control {
         if wake {
             self.parker.unpark();
         }
+        // USER CODE: wakers of futures. Last, after the pump and threads are awake. Panics end there.
         wakes.wake_all();
         result
     }
 
-    // Step 1, of the parties other than the pump.
+    // Step 1: parties other than the pump.
 
-    /// A call begins to wait for up to so many jobs. What it settles before is entered in the same
-    /// section, so that the pump finds both and makes one turn of them; also if the call is refused.
+    /// Registers a call that waits for jobs. Its settles are added in the same section, so that the pump
+    /// sends both in one turn. They are added even if the call is refused.
     pub(crate) fn ask(
         &self,
         mut settled: Vec<Command>,
@@ -144,7 +145,7 @@ impl Control {
             }
             state.sleep = None;
             if state.phase != Phase::Open {
-                wakes.push(waiter); // Dropped with the lock free, by being woken for nothing.
+                wakes.push(waiter); // Woken, and so dropped, after the section.
                 return Err(TakeError::ShutDown);
             }
             Ok(state.calls.enqueue(wanted, waiter, wakes))
@@ -153,8 +154,8 @@ impl Control {
         asked
     }
 
-    /// A spare job, unless the queue is closed. What is settled goes with it, if the pump will look at the spare jobs
-    /// without being woken.
+    /// Takes a spare job, unless the queue is closed. Also adds `settled`, if the pump will look at the spare
+    /// jobs without being woken.
     pub(crate) fn next_spare(&self, settled: &mut Vec<Command>) -> Option<Ready> {
         self.section(|state, _| {
             if state.phase != Phase::Open {
@@ -168,15 +169,14 @@ impl Control {
         })
     }
 
-    /// How long a turn takes, of late.
     pub(crate) fn round_trip(&self) -> Duration {
         Duration::from_nanos(self.round_trip.load(Relaxed)) // A measurement: no other memory is read because of it.
     }
 
-    /// Counts by an eighth.
+    /// Updates the mean: each turn has a weight of one eighth.
     pub(crate) fn learn_round_trip(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX / 8);
-        let before = self.round_trip.load(Relaxed); // As above; the pump alone writes it.
+        let before = self.round_trip.load(Relaxed); // As above. Only the pump writes it.
         let mean = if before == 0 {
             took
         } else {
@@ -185,7 +185,7 @@ impl Control {
         self.round_trip.store(mean, Relaxed);
     }
 
-    /// What a call has been given; or it waits on, by this waiter.
+    /// Returns the jobs that a call was given, or `None` if it keeps waiting, now with `waiter`.
     pub(crate) fn look(
         &self,
         ticket: Ticket,
@@ -193,10 +193,12 @@ impl Control {
     ) -> Option<Result<Vec<Ready>, TakeError>> {
         let mut waiter = Some(waiter);
         let look = self.section(|state, _| state.calls.look(ticket, &mut waiter));
-        drop_quietly(waiter); // User code: the lock is free.
+        // USER CODE: the drop of a waker that is not needed. A panic must not cost the call its jobs.
+        drop_quietly(waiter);
         match look {
             Look::Waits(before) => {
-                drop_quietly(before); // As above.
+                // USER CODE: the drop of the stale waker.
+                drop_quietly(before);
                 None
             }
             Look::Served(jobs) => Some(Ok(jobs)),
@@ -204,14 +206,15 @@ impl Control {
         }
     }
 
-    /// A call ends without having looked again: what it was given meanwhile.
+    /// Ends a call. Returns jobs that it was given since its last look.
     pub(crate) fn leave(&self, ticket: Ticket) -> Vec<Ready> {
         let (jobs, waiter) = self.section(|state, _| state.calls.leave(ticket));
-        drop_quietly(waiter); // User code: the lock is free.
+        // USER CODE: the drop of a waker that was not called. A panic must not cost the call its jobs.
+        drop_quietly(waiter);
         jobs
     }
 
-    /// Hands a command to the pump. If there is none any more, the answer is that.
+    /// Hands a command to the pump. If the pump has ended, the command is answered with an error.
     pub(crate) fn command(&self, command: Command) {
         if self.is_forked() {
             return command.answer(Err(SettleError::Forked));
@@ -224,10 +227,11 @@ impl Control {
             state.sleep = None;
             None
         });
-        drop(refused); // Its reply may wake user code: the lock is free.
+        // USER CODE: the waker of its reply. After the unlock.
+        drop(refused);
     }
 
-    /// A store says that a job may be due at `due` that was not before.
+    /// Announces that a job may be due at `due`, earlier than known.
     pub(crate) fn announce(&self, due: StoreTime) {
         if self.is_forked() {
             return;
@@ -240,7 +244,7 @@ impl Control {
         });
     }
 
-    /// Takes no more; the pump ends once nothing is held, or at `deadline`.
+    /// Closes the queue: no more jobs are taken. The pump ends once no job is held, or at `deadline`.
     pub(crate) fn close(&self, deadline: Option<Instant>) {
         if self.is_forked() {
             return;
@@ -252,7 +256,7 @@ impl Control {
                     state.at_end.drain(..).for_each(|waiter| wakes.push(waiter));
                 }
                 Phase::Open => state.phase = Phase::Closing(deadline),
-                // The last word counts: it may be an earlier deadline, or the first.
+                // The last deadline applies: it may be earlier, or the first.
                 Phase::Closing(_) if deadline.is_some() => state.phase = Phase::Closing(deadline),
                 Phase::Closing(_) | Phase::Over => {}
             }
@@ -261,7 +265,7 @@ impl Control {
         });
     }
 
-    /// A pump is about to be started: `false` if there is one, or none may be.
+    /// Reserves the start of the pump. Returns false if there is one, or the queue is closed.
     pub(crate) fn reserve_pump(&self) -> bool {
         self.section(|state, _| {
             let may = state.phase == Phase::Open && !state.has_pump;
@@ -270,18 +274,18 @@ impl Control {
         })
     }
 
-    /// There was no thread for it.
+    /// Undoes `reserve_pump`: the thread could not be started.
     pub(crate) fn no_pump(&self) {
         let closing = self.section(|state, _| {
             state.has_pump = false;
             state.phase != Phase::Open
         });
         if closing {
-            self.close(None); // It had counted on the pump to end.
+            self.close(None); // `close` relied on the pump to end.
         }
     }
 
-    /// Blocks until the pump has ended, or until `deadline`: `false`.
+    /// Blocks until the pump has ended. Returns false if `deadline` passes first.
     pub(crate) fn wait_for_end(&self, deadline: Option<Instant>) -> bool {
         let parker = Parker::of_thread();
         let is_over = || self.state.lock().phase == Phase::Over;
@@ -305,12 +309,12 @@ impl Control {
         true
     }
 
-    /// Whether anything may still be taken.
+    /// Returns whether jobs can still be taken.
     pub(crate) fn is_open(&self) -> bool {
         self.state.lock().phase == Phase::Open
     }
 
-    /// Whether the pump ended with something held.
+    /// Returns whether the pump ended while it held jobs.
     pub(crate) fn was_cut_short(&self) -> bool {
         self.state.lock().cut_short
     }
@@ -322,15 +326,14 @@ impl Control {
         self.state.lock().last_error.clone()
     }
 
-    // The pump's steps.
+    // Steps of the pump.
 
-    /// Step 2: what there is to do. Before any look at the store, so that what is announced after
-    /// that look is still there at the next.
+    /// Step 2: returns what there is to do. Called before the pump looks at the store, so that later
+    /// announcements are found by the next call.
     pub(crate) fn collect(&self, now: Instant) -> Orders {
-        // Not a `section`: that would wake the pump, which is awake, and its next sleep would end at
-        // once, and so on.
+        // Not a `section`, which would wake the pump itself, so that its next sleep ended at once.
         let mut state = self.state.lock();
-        state.sleep = None; // Awake: it looks again before it sleeps.
+        state.sleep = None; // It looks again before it sleeps.
         let closing = state.phase != Phase::Open;
         let mut late = Vec::new();
         if closing || state.calls.look_at().is_some_and(|at| at <= now) {
@@ -354,25 +357,24 @@ impl Control {
         }
     }
 
-    /// Step 5: gives started jobs to the calls that wait. What is left over was wanted by calls that
-    /// are gone.
+    /// Step 5: gives started jobs to waiting calls. Returns the rest, whose calls have ended.
     pub(crate) fn serve(&self, jobs: Vec<Ready>) -> Vec<Ready> {
         if jobs.is_empty() {
             return jobs;
         }
-        let now = self.clock.now(); // May be user code: the lock is free.
+        let now = self.clock.now(); // Before the section: the clock is user code.
         self.section(|state, wakes| state.calls.serve(jobs, now, wakes))
     }
 
-    /// Step 6: sleeps until `when`, or until something concerns the pump: a command, a call that
-    /// asks, a close, an announcement before `threshold`. `seen` is what the pump has acted upon.
+    /// Step 6: sleeps until `when`, or until an event concerns the pump: a command, a request, a close, an
+    /// announcement before `threshold`. `seen` is the state that the pump has acted on.
     pub(crate) fn sleep(&self, seen: Seen, threshold: StoreTime, when: Option<Instant>) {
         let concerns = self.section(|state, _| {
             let concerns = !state.commands.is_empty()
                 || state.announced < threshold
                 || state.calls.demand() != seen.demand
                 || (state.phase != Phase::Open) != seen.closing;
-            // In the section that looked: what comes later finds the pump asleep, and wakes it.
+            // Set in the section that looked, so that later events find the pump asleep and wake it.
             if !concerns {
                 state.sleep = Some(threshold);
             }
@@ -389,10 +391,11 @@ impl Control {
 
     pub(crate) fn failed(&self, error: Option<StoreError>) {
         let before = mem::replace(&mut self.state.lock().last_error, error);
-        drop_quietly(before); // Its source is the store's: the lock is free.
+        // USER CODE: the drop of an error's source, which is the store's. After the unlock.
+        drop_quietly(before);
     }
 
-    /// Step 7: the pump ends. What is still wanted is not done.
+    /// Step 7: ends the pump. Pending commands are answered with an error.
     pub(crate) fn end(&self, cut_short: bool) {
         let commands = self.section(|state, wakes| {
             state.phase = Phase::Over;
@@ -401,11 +404,12 @@ impl Control {
             state.at_end.drain(..).for_each(|waiter| wakes.push(waiter));
             (mem::take(&mut state.commands), mem::take(&mut state.quiet))
         });
-        drop(commands); // As above.
+        // USER CODE: the wakers of their replies. After the unlock.
+        drop(commands);
     }
 }
 
-/// What the pump has acted upon when it wants to sleep.
+/// The state that the pump has acted on before it sleeps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) demand: usize,

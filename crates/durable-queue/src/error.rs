@@ -51,7 +51,7 @@ pub enum CarriedOut {
     Perhaps,
 }
 
-const FORKED: &str = "the queue is that of the process that forked this one";
+const FORKED: &str = "the queue belongs to the parent of this forked process";
 
 type Source = Arc<dyn error::Error + Send + Sync>;
 
@@ -123,7 +123,7 @@ impl fmt::Display for StoreError {
             ErrorKind::Busy => f.write_str("the store is busy"),
             ErrorKind::Full => f.write_str("the store has no space left"),
             ErrorKind::ReadOnly => f.write_str("the store is read-only"),
-            ErrorKind::Unencodable => f.write_str("the payload cannot be written"),
+            ErrorKind::Unencodable => f.write_str("the payload cannot be encoded"),
             ErrorKind::TooLarge => f.write_str("the payload or the key is too large for the store"),
             ErrorKind::BadName => f.write_str("the queue's name contains a NUL character"),
             ErrorKind::Newer { found, known } => {
@@ -132,16 +132,16 @@ impl fmt::Display for StoreError {
                     "the store has version {found}, and {known} is the newest known here"
                 )
             }
-            ErrorKind::Evicting => f.write_str("the store may delete jobs to have memory"),
+            ErrorKind::Evicting => f.write_str("the store may delete jobs to free memory"),
             ErrorKind::Corrupt => f.write_str("the store is corrupt"),
             ErrorKind::Unavailable => f.write_str("the store does not answer"),
             ErrorKind::Forked => {
-                f.write_str("the store is that of the process that forked this one")
+                f.write_str("the store belongs to the parent of this forked process")
             }
             ErrorKind::Other => f.write_str("the store failed"),
         }?;
         if self.carried_out == CarriedOut::Perhaps {
-            f.write_str(", and may have done what it was asked for")?;
+            f.write_str(", but the call may have been carried out")?;
         }
         Ok(())
     }
@@ -207,7 +207,7 @@ impl fmt::Display for TakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ShutDown => f.write_str("the queue is shut down"),
-            Self::TimedOut => f.write_str("nothing fell due until the time was up"),
+            Self::TimedOut => f.write_str("no job fell due before the deadline"),
             Self::Forked => f.write_str(FORKED),
             Self::NoThread(error) => write!(f, "no thread could be started: {error}"),
         }
@@ -315,7 +315,8 @@ impl fmt::Write for Bounded {
 /// The error's text and those of its sources, with `: ` between them, cut where they are too long. A text that
 /// the one before ends with is left out: many errors repeat their source.
 pub(crate) fn with_causes(error: &dyn error::Error) -> String {
-    // An error of the user's own formatting leaves what was written until then.
+    // USER CODE: `Display` and `source` of a handler's error; the handler's `guarded` catches a panic. A formatting
+    // error leaves the text written until then.
     let text_of = |error: &dyn error::Error| {
         let mut text = Bounded(String::new());
         fmt::write(&mut text, format_args!("{error}")).ok();

@@ -1,4 +1,4 @@
-//! The words for jobs: what is put in, how it is named, and what became of a call.
+//! Jobs as callers and stores see them: what is pushed, how it is identified, and the outcomes of calls.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -7,17 +7,17 @@ use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::time::{StoreTime, When};
 
-/// The name of a job. A store never gives one away twice.
+/// Identifier of a job. A store never reuses one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u64);
 
 impl JobId {
-    /// The id that was written down as this number.
+    /// Creates an id from the number returned by [`as_u64`](Self::as_u64).
     pub const fn from_u64(id: u64) -> Self {
         Self(id)
     }
 
-    /// To be written down.
+    /// Returns the id as a number, for storage.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
@@ -29,22 +29,22 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A fencing token: names one claim, and is stored with each job of that claim.
+/// A fencing token: identifies a claim, and is stored with each of its jobs.
 ///
-/// It is random. A counter would go back with the row when a store that need not keep claims through
-/// a crash has lost one, and the token of the former holder would be valid again.
+/// Tokens are random. A counter would go back with its row if a store lost a claim in a crash, and the former
+/// holder's token would become valid again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "nonce")]
 pub struct Token([u8; 16]);
 
 impl Token {
-    /// One that no other call of this makes, in this process or elsewhere.
+    /// Returns a token that differs from all others, of all processes.
     pub fn random() -> Self {
         Tokens::new().next()
     }
 
-    /// The same, as that of a holder which hands out at its time what it has claimed ahead, and asks no
-    /// store first. See [`Builder::confirm`](crate::Builder::confirm).
+    /// Returns the token of a holder that does not confirm starts: it hands out jobs claimed ahead at their
+    /// due times without asking the store. See [`Builder::confirm`](crate::Builder::confirm).
     #[must_use = "the token is a new one"]
     pub const fn without_confirmation(self) -> Self {
         let mut bytes = self.0;
@@ -52,34 +52,34 @@ impl Token {
         Self(bytes)
     }
 
-    /// Whether its holder hands jobs out without asking first. For stores.
+    /// Returns whether the token's holder does not confirm starts. For stores.
     pub const fn is_unconfirmed(&self) -> bool {
         self.0[15] & UNCONFIRMED != 0
     }
 
-    /// To be stored.
+    /// Returns the token's bytes, for storage.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// What was stored.
+    /// Creates a token from stored bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 }
 
-/// It is no secret, but who has it may settle the job: logs show its beginning only.
+/// Shows only the beginning: a token is not secret, but allows its owner to settle the job.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({:02x}{:02x}..)", self.0[0], self.0[1])
     }
 }
 
-/// The bit of a token's last byte that says that its holder does not confirm starts. So a store knows
-/// what it has to, and keeps nothing more for it.
+/// The bit of a token's last byte that marks holders that do not confirm starts, so stores need no other
+/// field for it.
 const UNCONFIRMED: u8 = 1;
 
-/// Makes tokens of holders that confirm.
+/// Generates the tokens of holders that confirm starts.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     halves: [RandomState; 2],
@@ -89,15 +89,15 @@ pub(crate) struct Tokens {
 impl Tokens {
     pub(crate) fn new() -> Self {
         Self {
-            // The hasher's keys are the randomness that std gives away.
+            // The hasher's keys are the only randomness that std provides.
             halves: [RandomState::new(), RandomState::new()],
             next: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn next(&self) -> Token {
-        // Relaxed: each call gets a number of its own, and nothing else is read because of it. The
-        // process is hashed too, for a forked one has the keys and the number of its parent.
+        // Relaxed: each call only needs a distinct number. The process id is hashed as well, because a forked
+        // child has its parent's keys and number.
         let seed = (self.next.fetch_add(1, Relaxed), std::process::id());
         let mut bytes = [0; 16];
         for (half, keys) in bytes.chunks_exact_mut(8).zip(&self.halves) {
@@ -108,29 +108,31 @@ impl Tokens {
     }
 }
 
-/// What happens to a push whose key has an open job already: which time counts, and which payload. The id stays in
-/// any case.
+/// Policy for a push whose key already has an open job: determines the due time and the payload. The job
+/// keeps its id.
 ///
-/// A job is open until it is started, and again when it comes back, unless another one of its key is open then. So
-/// a push beside a job that runs is a job of its own, and neither of the two ends in the other.
+/// A job is open until it is started. It is open again when it returns, unless another job of its key is open
+/// by then. So a push during a job's run creates a separate job, and neither of them is merged into the
+/// other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Merge {
-    /// The pending job stays as it is.
+    /// The open job does not change.
     #[default]
     Keep,
-    /// The earlier time, the newer payload.
+    /// The earlier time and the newer payload.
     Earliest,
-    /// The later time, the newer payload.
+    /// The later time and the newer payload.
     Latest,
-    /// The newer time, earlier or later, and the newer payload: quiet must last that long.
+    /// The newer time, earlier or later, and the newer payload: the job runs once no push has come for that
+    /// long.
     Debounce,
-    /// As `Debounce`, but no later than this point, which the first push of the key says.
+    /// Like `Debounce`, but no later than this time, which the first push of the key determines.
     DebounceUntil(When),
 }
 
 impl Merge {
-    /// The time of the pending job after a push of its key; `None` if it stays as it is. `most` is
-    /// the bound that the first push has set. For stores.
+    /// Returns the due time of the open job after a push of its key, or `None` if it does not change. `most`
+    /// is the bound that the first push has set. For stores.
     pub fn merged(self, at: StoreTime, most: StoreTime, new: StoreTime) -> Option<StoreTime> {
         match self {
             Self::Keep => None,
@@ -140,7 +142,7 @@ impl Merge {
         }
     }
 
-    /// The bound that a first push with this policy sets. For stores.
+    /// Returns the bound that a first push with this policy sets. For stores.
     pub fn most(self, now: StoreTime) -> StoreTime {
         match self {
             Self::DebounceUntil(most) => most.resolve(now),
@@ -149,27 +151,26 @@ impl Merge {
     }
 }
 
-/// A job to be entered.
+/// A job to insert.
 #[derive(Clone, Copy)]
 pub struct NewJob<'a> {
-    /// What it is about; any bytes.
+    /// Its payload: any bytes.
     pub payload: &'a [u8],
-    /// When it falls due.
+    /// Its due time.
     pub when: When,
-    /// At most one job of a key is open, and takes in what is pushed. Any bytes.
+    /// Its key: any bytes. A key has at most one open job, into which further pushes are merged.
     pub key: Option<&'a [u8]>,
-    /// What happens if the key is pending already.
+    /// Policy for a key that has an open job.
     pub merge: Merge,
-    /// When it comes again once it is done, as text that only takers read. A merge that has one
-    /// replaces that of the pending job, unless it comes [too late](Self::policy).
+    /// Schedule of a repeating job, as text that only takers read. A merge replaces the open job's schedule,
+    /// unless the push is [too late](Self::policy).
     pub schedule: Option<&'a str>,
-    /// Once it is due it is claimed before those that are not. Merged with a pending job, that one is urgent
-    /// if either was; one that is [kept](Put::Kept) stays as it is.
+    /// Whether the job is urgent: once due, it is claimed before others. An open job becomes urgent when it
+    /// is merged with an urgent one, but not when it is [kept](Put::Kept).
     pub urgent: bool,
 }
 
 impl<'a> NewJob<'a> {
-    /// Without a key and a schedule, and not urgent.
     pub(crate) fn plain(payload: &'a [u8], when: When) -> Self {
         Self {
             payload,
@@ -181,9 +182,9 @@ impl<'a> NewJob<'a> {
         }
     }
 
-    /// The policy of its merge, for a store whose clock shows `now`: [`Merge::Keep`] if it repeats and its point in
-    /// time has passed. That time may have been worked off meanwhile, and a merge would bring it a second time. For
-    /// stores.
+    /// Returns the effective merge policy, for a store whose clock shows `now`: [`Merge::Keep`] for a
+    /// repeating job whose point in time has passed. That run may be done already, and a merge would repeat
+    /// it. For stores.
     pub fn policy(&self, now: StoreTime) -> Merge {
         match self.when {
             When::At(at) if self.schedule.is_some() && at <= now => Merge::Keep,
@@ -192,7 +193,7 @@ impl<'a> NewJob<'a> {
     }
 }
 
-/// Payloads and keys are not shown: they may be what a log must not hold.
+/// Omits payloads and keys, which may be confidential.
 impl fmt::Debug for NewJob<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewJob")
@@ -206,19 +207,19 @@ impl fmt::Debug for NewJob<'_> {
     }
 }
 
-/// What became of a job that was put in.
+/// Outcome of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// It is a job of its own.
+    /// A new job was created.
     New(JobId),
-    /// Its key was pending: that job has its payload now, and the time that the policy says.
+    /// The key had an open job, which now has the new payload and the due time determined by the policy.
     Merged(JobId),
-    /// Its key was pending, and that job stays as it is.
+    /// The key had an open job, which did not change.
     Kept(JobId),
 }
 
 impl Put {
-    /// The job that stands for the push now.
+    /// Returns the id of the job that represents the push.
     pub fn id(self) -> JobId {
         match self {
             Self::New(id) | Self::Merged(id) | Self::Kept(id) => id,
@@ -226,12 +227,12 @@ impl Put {
     }
 }
 
-/// A job, by its name.
+/// Identifies a job by its id or by its key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Which<'a> {
-    /// By its id.
+    /// The job with this id.
     Id(JobId),
-    /// The open one of this key; or else one that waits for its next try; or else one that runs.
+    /// The key's open job, or else one that waits for its next attempt, or else a running one.
     Key(&'a [u8]),
 }
 
@@ -247,7 +248,7 @@ impl<'a> From<&'a str> for Which<'a> {
     }
 }
 
-/// Keys are not shown.
+/// Omits keys.
 impl fmt::Debug for Which<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -257,26 +258,26 @@ impl fmt::Debug for Which<'_> {
     }
 }
 
-/// Whether a cancel won.
+/// Outcome of a cancel.
 #[derive(Clone, PartialEq, Eq)]
 #[must_use = "only `Gone` says that the job will not run"]
 pub enum Cancelled<T = Vec<u8>> {
-    /// It won: the job is not handed out any more.
+    /// The job was removed: it is not handed out any more.
     Gone {
-        /// What the job was about.
+        /// The job's payload.
         payload: T,
-        /// How many attempts were begun before. A first one may have done part of its work.
+        /// Number of attempts started. They may have done part of the work.
         attempts: u32,
     },
-    /// A handler has it; or may have it, if its holder does not [confirm](crate::Builder::confirm). One that
-    /// repeats does not come again when it is done.
+    /// A handler has the job, or may have it if its holder does not [confirm](crate::Builder::confirm)
+    /// starts. A repeating job does not run again after this run.
     Taken,
-    /// There is no such job: it is done, or buried, or never was.
+    /// The job does not exist: it is done, buried, or was never pushed.
     Never,
 }
 
 impl<T> Cancelled<T> {
-    /// Whether the cancel won.
+    /// Returns whether the job was removed.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone { .. })
     }
@@ -292,14 +293,15 @@ impl<T> fmt::Debug for Cancelled<T> {
     }
 }
 
-/// Whether a job has another time now.
+/// Outcome of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "only `Moved` says that the job has another time"]
 pub enum Reset {
-    /// It has.
+    /// The due time was changed.
     Moved,
-    /// A handler has it; or may have it, if its holder does not [confirm](crate::Builder::confirm).
+    /// A handler has the job, or may have it if its holder does not [confirm](crate::Builder::confirm)
+    /// starts.
     Taken,
-    /// There is no such job: it is done, or buried, or never was.
+    /// The job does not exist: it is done, buried, or was never pushed.
     Never,
 }

@@ -1,8 +1,8 @@
-//! A delay queue whose jobs survive: they are in a database, and are handed out on the tick.
+//! A delay queue whose jobs are kept in a database and handed out at their due times.
 //!
-//! A [`DurableQueue`] couples a [`Store`], which keeps jobs, shares them between processes and fences
-//! off dead holders, with a precise queue in the process, which keeps the time: what falls due in the
-//! next moments is claimed in advance, in batches, lies in memory, and is started at its time.
+//! A [`DurableQueue`] combines a [`Store`], which keeps jobs, shares them between processes and fences off
+//! dead holders, with a precise queue in the process: jobs that fall due in the next moments are claimed in
+//! advance, in batches, wait in memory, and are started at their due times.
 //!
 //! ```
 //! use std::time::Duration;
@@ -16,7 +16,7 @@
 //! queue.push("order 1".to_owned(), Duration::from_millis(20))?;
 //! let paid = queue.push("order 2".to_owned(), Duration::from_millis(20))?;
 //!
-//! // One that says it won is final, whichever process is about to hand the job out.
+//! // A successful cancel is final, whichever process is about to hand the job out.
 //! let Cancelled::Gone { payload, .. } = queue.cancel(paid)? else {
 //!     panic!("it was in time");
 //! };
@@ -24,7 +24,7 @@
 //!
 //! let expired = queue.take()?;
 //! assert_eq!(*expired, "order 1");
-//! expired.ack()?; // Or it comes again: to another process, if this one dies.
+//! expired.ack()?; // Without it, the job is handed out again, perhaps to another process.
 //! # drop(queue);
 //! # std::fs::remove_dir_all(&folder)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,50 +37,75 @@
 //! | `durable_queue_postgres` | a database of `PostgreSQL` |
 //! | `durable_queue_redis` | the memory of Redis or Valkey |
 //!
-//! The packages are called `anthill-durable-queue-sqlite`, and so on. [`conformance`] has the tests of any store.
+//! The packages are called `anthill-durable-queue-sqlite`, and so on. [`conformance`] contains the tests that
+//! every store has to pass.
 //!
 //! # When not to use it
-//! - For what need not survive a restart: [`delay_queue::DelayQueue`] costs a thousandth.
-//! - For work that must not be done twice: see below. The store of the work, and its transactions,
-//!   are what can promise that.
-//! - In a forked process, with what the parent has made: the pump is the parent's, and so is an
-//!   open file. Each call answers `Forked` there. Make the queue, and open the file, after the fork.
-//! - For order: jobs start by their times, then by their ids, but handlers end as they end.
-//! - For many levels of priority: a job is [urgent](DurableQueue::urgent) or it is not. A further level is a
-//!   queue of its own.
+//! - For jobs that need not survive a restart: [`delay_queue::DelayQueue`] costs a thousandth.
+//! - For work that must not be done twice: see below. Only the transactions of the database that holds the
+//!   result can guarantee that.
+//! - In a forked child, with queues and stores that the parent has opened: each call returns `Forked`. Open
+//!   the store and create the queue after the fork.
+//! - For strict order: jobs start in the order of their times, then of their ids, but handlers may finish in
+//!   any order.
+//! - For many levels of priority: a job is either [urgent](DurableQueue::urgent) or not. Use another queue
+//!   for a further level.
 //!
-//! # Words
-//! - A **job** is a payload, a due time, perhaps a key. It is *pending*, *claimed* (ahead of its time,
+//! # Terms
+//! - A **job** is a payload, a due time and an optional key. It is *pending*, *claimed* (ahead of its time,
 //!   by a process), *started* (a handler has it), or a *dead letter*.
-//! - A **claim** holds jobs under a **lease**, which ends by itself, and under a random **fencing
-//!   token**: a holder that lost its lease cannot settle the job, and each try says so.
+//! - A **claim** holds jobs under a **lease**, which expires, and a random **fencing token**: a holder that
+//!   has lost its lease cannot settle the job, and gets an error.
 //! - A handler **settles** its job: [`ack`](Claimed::ack), [`retry`](Claimed::retry),
-//!   [`bury`](Claimed::bury), [`release`](Claimed::release). Dropping a job without settling it is a failed attempt.
-//! - The **pump** is the one thread of a queue and process that talks to the store about claims.
-//! - Of what is due, **urgent** jobs are claimed first. That is all: they are claimed no earlier, and one of each
-//!   eight claims of a process goes by time alone, so the others are not starved.
+//!   [`bury`](Claimed::bury), [`release`](Claimed::release). Dropping a job without settling it is a failed
+//!   attempt.
+//! - The **pump** is the thread, one per queue and process, that claims and settles jobs.
+//! - **Urgent** due jobs are claimed before other due jobs, but not before their time. Every eighth claim of
+//!   a process ignores urgency, so that other jobs are not starved.
 //! - The **horizon** is how long before its time a job may be claimed.
 //!
-//! # What always holds
-//! 1. At least once: a job that a push answered for is handed out until it is acknowledged, buried,
-//!    cancelled or merged. Neither a killed process, nor a lost answer of the store, nor a dropped
-//!    future loses it. So a handler may see a job twice.
-//! 2. Never early: no job is started before its time by the store's clock; the store says so itself,
-//!    at the start.
-//! 3. A cancel or reset that says it won is final: the store decides between it and a start. A process that
-//!    takes without [confirmation](Builder::confirm) gives that up, for what it has claimed ahead.
-//! 4. One holder: a settle of a holder whose lease was taken over changes nothing.
-//! 5. Of each key at most one job is pending. One that runs is not pending: a push beside it is not
-//!    lost. Where keys are [serial](DurableQueue::serialize_keys), at most one is held, so at most one runs.
-//! 6. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics
-//!    end where it was called.
+//! # Guarantees
+//! 1. At least once: after a successful push, the job is handed out until it is acknowledged, buried,
+//!    cancelled or merged. Neither a killed process, nor a lost response of the store, nor a dropped future
+//!    loses it. A handler may see a job twice.
+//! 2. Never early: no job is started before its due time by the store's clock, which the store checks at the
+//!    start.
+//! 3. A successful cancel or reset is final: the store decides between it and a start. A process that takes
+//!    without [confirmation](Builder::confirm) gives that up for the jobs that it has claimed ahead.
+//! 4. One holder: a settle by a holder whose lease was taken over changes nothing.
+//! 5. Each key has at most one pending job. A running job is not pending, so a push during its run is not
+//!    lost. With [serial keys](DurableQueue::serialize_keys), at most one job of a key is held, so at most
+//!    one runs.
+//! 6. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics do not
+//!    propagate beyond the call.
+//!
+//! # Calls that wait
+//! A `_timeout` takes a `Duration` or an `Instant`, by the queue's clock. An async call returns a future for any
+//! runtime. Calls that put jobs in or change them are one call of the store on the calling thread, so they have no
+//! other forms: the store's own settings limit their time (`SqliteOptions::busy_timeout`,
+//! `PostgresOptions::busy_timeout`, `RedisOptions::response_timeout`).
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`take`](DurableQueue::take) | none: only the store knows whether a job is due | [`take_timeout`](DurableQueue::take_timeout) | [`take_async`](DurableQueue::take_async) |
+//! | [`take_many`](DurableQueue::take_many) | none: only the store knows whether a job is due | [`take_many_timeout`](DurableQueue::take_many_timeout) | [`take_many_async`](DurableQueue::take_many_async) |
+//! | [`ack_and_take_many`](DurableQueue::ack_and_take_many) | none: only the store knows whether a job is due | [`ack_and_take_many_timeout`](DurableQueue::ack_and_take_many_timeout) | [`ack_and_take_many_async`](DurableQueue::ack_and_take_many_async) |
+//! | [`ack`](Claimed::ack) | [`ack_later`](Claimed::ack_later) | the limits of the store | [`ack_async`](Claimed::ack_async) |
+//! | [`retry`](Claimed::retry) | [`retry_later`](Claimed::retry_later) | the limits of the store | [`retry_async`](Claimed::retry_async) |
+//! | [`retry_after`](Claimed::retry_after) | drop the future of `retry_after_async`: its call has sent the command | the limits of the store | [`retry_after_async`](Claimed::retry_after_async) |
+//! | [`release`](Claimed::release) | drop the future of `release_async`: its call has sent the command | the limits of the store | [`release_async`](Claimed::release_async) |
+//! | [`bury`](Claimed::bury) | drop the future of `bury_async`: its call has sent the command | the limits of the store | [`bury_async`](Claimed::bury_async) |
+//! | [`extend`](Claimed::extend) | drop the future of `extend_async`: its call has sent the command | the limits of the store | [`extend_async`](Claimed::extend_async) |
+//! | [`SettleFuture::wait`] | drop the future | the limits of the store | it is a future |
+//! | [`push`](DurableQueue::push), [`cancel`](DurableQueue::cancel) and all other calls of the store | none | the limits of the store | a thread that may block: `anthill::spawn_async` |
+//! | [`shutdown`](DurableQueue::shutdown), [`Worker::shutdown`] | [`close`](DurableQueue::close) | they take a timeout | a thread that may block |
 //!
 //! # Features
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `cron` | no | [`Schedule`]: jobs that repeat |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
-//! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests of any store |
+//! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests that every store has to pass |
 #![cfg_attr(not(feature = "testing"), allow(rustdoc::broken_intra_doc_links))]
 #![forbid(unsafe_code)]
 
@@ -146,7 +171,7 @@ pub use self::{
     worker::{MOST_JOBS, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},
 };
 
-// What the README shows is compiled and run.
+// Compiles and runs the README's examples.
 #[cfg(all(doctest, not(anthill_loom)))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,4 +1,4 @@
-//! The call that says: something may be due earlier than you think.
+//! Notifiers: callbacks of stores that announce earlier due times.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,20 +7,22 @@ use sync_shim::Mutex;
 
 use crate::time::StoreTime;
 
-/// As early as can be: it is not said when.
+/// The earliest possible time, for announcements without a time.
 pub const ANYTHING: StoreTime = StoreTime::from_micros(i64::MIN);
 
-/// Given to a store's [`watch`](crate::Store::watch), which calls it. Clones are the same.
+/// Callback for a store's [`watch`](crate::Store::watch). Clones are the same notifier.
 #[derive(Clone)]
 pub struct Notifier(Arc<dyn Fn(StoreTime) + Send + Sync>);
 
 impl Notifier {
-    /// Calls `notify` with the earliest time that may be new; it must not block, nor call a store.
+    /// Creates a notifier that calls `notify` with the earliest new due time. It must not block, nor call a
+    /// store.
     pub fn new(notify: impl Fn(StoreTime) + Send + Sync + 'static) -> Self {
         Self(Arc::new(notify))
     }
 
-    /// A job may be due at `due` that was not before. No lock may be held that a store's call needs.
+    /// Announces that a job may be due at `due`, earlier than known. The caller must hold no lock that a call
+    /// of the store needs.
     pub fn notify(&self, due: StoreTime) {
         (self.0)(due);
     }
@@ -32,7 +34,7 @@ impl fmt::Debug for Notifier {
     }
 }
 
-/// The notifiers of a store's watches, by queue: for stores that call them from where jobs are put.
+/// The notifiers of a store's watches, by queue. For stores that notify from within their own calls.
 #[derive(Debug)]
 pub struct Notifiers(Arc<Mutex<Registry>>);
 
@@ -43,7 +45,7 @@ struct Registry {
 }
 
 impl Notifiers {
-    /// None.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(Registry {
             next: 0,
@@ -51,7 +53,7 @@ impl Notifiers {
         })))
     }
 
-    /// Adds one, until the answer is dropped.
+    /// Adds a notifier, until the returned registration is dropped.
     pub fn add(&self, queue: &str, notifier: Notifier) -> Registration {
         let mut registry = self.0.lock();
         let id = registry.next;
@@ -63,12 +65,12 @@ impl Notifiers {
         }
     }
 
-    /// Calls those of a queue, with no lock held.
+    /// Calls the notifiers of a queue. No lock is held.
     pub fn notify(&self, queue: &str, due: StoreTime) {
         self.notify_those(|name| name == queue, due);
     }
 
-    /// Calls those of all queues, with no lock held: it is not known which one has changed.
+    /// Calls the notifiers of all queues, if it is unknown which queue has changed. No lock is held.
     pub fn notify_all(&self, due: StoreTime) {
         self.notify_those(|_| true, due);
     }
@@ -83,6 +85,7 @@ impl Notifiers {
             meant.map(|(_, _, notifier)| notifier.clone()).collect()
         };
         for notifier in called {
+            // USER CODE: a notifier of a caller of `watch`. No lock is held. A panic is that of the thread that notifies.
             notifier.notify(due);
         }
     }
@@ -94,7 +97,7 @@ impl Default for Notifiers {
     }
 }
 
-/// A notifier's place. Dropping it takes the notifier out; a call under way may still come.
+/// Registration of a notifier. Dropping it removes the notifier, but does not wait for a call in progress.
 #[derive(Debug)]
 pub struct Registration {
     registry: Arc<Mutex<Registry>>,
@@ -108,7 +111,8 @@ impl Drop for Registration {
             let index = registry.entries.iter().position(|(id, ..)| *id == self.id);
             index.map(|index| registry.entries.swap_remove(index))
         };
-        drop(removed); // What it captured is user code: the lock is free.
+        // USER CODE: the drop of what the notifier captured. After the unlock.
+        drop(removed);
     }
 }
 

@@ -1,18 +1,18 @@
-//! What the store's clock shows, as far as this process can know.
+//! Estimate of the store's clock.
 //!
-//! # What always holds
-//! 1. While the store's clock is not set back and runs no slower than ours, [`Offset::store_time`] is no
-//!    later than what the store shows. So nothing that is timed by it is early; it is late by no more than one
-//!    answer took to come. One that runs slower is ahead by what that comes to since the last answer, and
-//!    by what an answer takes.
-//! 2. An answer that contradicts it, because the store's clock was set back or runs slower than
-//!    ours, replaces it.
+//! # Invariants
+//! 1. While the store's clock is not set back and runs no slower than the local one, [`Offset::store_time`]
+//!    is no later than the store's time. So no job is started early; it is late by at most the time that one
+//!    response took. If the store's clock is slower, the estimate is ahead by the drift since the last
+//!    response, plus the drift during a response.
+//! 2. A response that contradicts the estimate, because the store's clock was set back or is slower, replaces
+//!    it.
 
 use std::time::{Duration, Instant};
 
 use crate::time::StoreTime;
 
-/// At `local`, the store showed `store` or later.
+/// At the local time `local`, the store's clock showed `store` or later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offset {
     local: Instant,
@@ -20,7 +20,7 @@ pub(crate) struct Offset {
 }
 
 impl Offset {
-    /// From an answer that says `now`, which the store read before the answer came.
+    /// Creates an estimate from a response with the store's time `now`.
     pub(crate) fn new(received: Instant, now: StoreTime) -> Self {
         Self {
             local: received,
@@ -28,28 +28,29 @@ impl Offset {
         }
     }
 
-    /// Takes one more answer into account, to a call that was sent at `sent`. Says by how much the store
-    /// shows less than we thought: it was set back by that, at least.
+    /// Updates the estimate with the response to a call sent at `sent`. Returns how much less than the
+    /// estimate the store's clock shows: it was set back by at least that.
     pub(crate) fn learn(&mut self, sent: Instant, received: Instant, now: StoreTime) -> Duration {
         let back = self.store_time(sent).since(now);
-        // A quicker answer than those before says that the store is further than we thought. One
-        // that was read after `sent` and shows less than we thought then says that we were wrong.
+        // A faster response than all before shows that the store's clock is ahead of the estimate. A response
+        // that was read after `sent` and shows less than the estimate then proves the estimate wrong.
         if now >= self.store_time(received) || back > Duration::ZERO {
             *self = Self::new(received, now);
         }
         back
     }
 
-    /// What the store shows at least, at this moment of ours.
+    /// Returns a lower bound of the store's time at `at`.
     pub(crate) fn store_time(&self, at: Instant) -> StoreTime {
         match at.checked_duration_since(self.local) {
-            // Whole microseconds that have passed.
+            // Whole microseconds that have elapsed.
             Some(passed) => self.store.after(floor(passed)),
             None => self.store.before(self.local - at),
         }
     }
 
-    /// When the store will show `time`; `None` for never. A time that has passed is in our past.
+    /// Returns the local time at which the store will show `time`, or `None` for never. A past time gives a
+    /// past local time.
     pub(crate) fn local(&self, time: StoreTime) -> Option<Instant> {
         if time == StoreTime::NEVER {
             return None;
@@ -61,7 +62,7 @@ impl Offset {
     }
 }
 
-/// [`StoreTime::after`] rounds up.
+/// Rounds down, because [`StoreTime::after`] rounds up.
 fn floor(passed: Duration) -> Duration {
     Duration::new(passed.as_secs(), passed.subsec_micros() * 1_000)
 }
@@ -81,7 +82,8 @@ mod tests {
     #[test]
     fn a_quick_answer_improves_the_estimate_and_a_slow_one_does_not() {
         let (mut offset, local) = begin();
-        // The first answer took long: the store was at 50 ms when it came, and said 0.
+        // The first response took long: the store's clock was at 50 ms when it arrived, but the response said
+        // 0.
         let truth = |at: Instant| START.after(at - local + MILLI * 50);
         let quick = local + MILLI * 100;
         offset.learn(quick, quick, truth(quick));
@@ -106,14 +108,15 @@ mod tests {
         let later = local + MILLI * 100;
         let earlier = StoreTime::from_micros(0);
         assert_eq!(offset.learn(later, later, earlier), MILLI * 1_100);
-        // It could not be known before.
+        // The first response could not reveal it.
         assert_eq!(offset.learn(later, later, earlier), Duration::ZERO);
         let forward = START.after(MILLI * 5_000);
         assert_eq!(offset.learn(later, later, forward), Duration::ZERO);
         assert_eq!(offset.store_time(later), forward);
     }
 
-    /// By a thousandth, which is more than clocks do, with answers that take a millisecond, each 100.
+    /// Drift of a thousandth, more than real clocks have, with responses that take a millisecond each, every
+    /// 100 ms.
     #[test]
     fn a_clock_that_drifts_is_followed_to_within_what_an_answer_takes_and_the_drift_between_two() {
         const EACH: u32 = 100;
@@ -128,7 +131,7 @@ mod tests {
                     let at = sent + MILLI * millis;
                     let (shown, actual) = (offset.store_time(at), truth(at));
                     let drift = MILLI * EACH / 1_000;
-                    // As early as the drift alone makes it, or as late as an answer.
+                    // Early by the drift alone, or late by one response.
                     let most_early = if speed < 1_000 {
                         MILLI + drift
                     } else {

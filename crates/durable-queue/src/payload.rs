@@ -1,4 +1,4 @@
-//! What a job carries, as the program sees it and as it is stored.
+//! Payloads: conversion between a program's values and stored bytes.
 
 use std::borrow::Cow;
 use std::{error, fmt};
@@ -7,25 +7,26 @@ use sync_shim::foreign::{discard, guarded};
 
 /// A value that is stored as bytes.
 ///
-/// Both calls may panic. A panic of [`encode`](Self::encode) reaches the caller of the push, and nothing is stored.
-/// A panic of [`decode`](Self::decode) counts as a [`DecodeError`].
+/// Both functions may panic. A panic of [`encode`](Self::encode) reaches the caller of the push, and no job
+/// is stored. A panic of [`decode`](Self::decode) counts as a [`DecodeError`].
 pub trait Payload: Sized + Send + 'static {
-    /// The bytes to be stored.
+    /// Returns the bytes to store.
     ///
     /// # Errors
-    /// If this value has none. It is not put in then.
+    /// If the value cannot be encoded. The job is not pushed.
     fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError>;
 
-    /// The value of what was stored.
+    /// Returns the value of stored bytes.
     ///
     /// # Errors
-    /// If these bytes are none of its values, as those that another version has written. The attempt has failed
-    /// then: the job comes again after the queue's back-off, perhaps to a process of the version that can decode it,
-    /// and is buried with the error if no attempt is left. The other jobs of a batch are handed out.
+    /// If the bytes cannot be decoded, for example because another version has written them. The attempt has
+    /// then failed: the job is retried after the queue's back-off, perhaps by a process of a version that can
+    /// decode it, and is buried with the error after its last attempt. The other jobs of a batch are handed
+    /// out.
     fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError>;
 }
 
-/// Bytes are what they are.
+/// Stored as they are.
 impl Payload for Vec<u8> {
     fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError> {
         Ok(Cow::Borrowed(self))
@@ -46,15 +47,16 @@ impl Payload for String {
     }
 }
 
-/// Decodes what was stored. A panic of the decoder is an error, too.
+/// Decodes stored bytes. A panic of the decoder counts as an error.
 pub(crate) fn decoded<T: Payload>(bytes: Vec<u8>) -> Result<T, DecodeError> {
+    // USER CODE: `Payload::decode`. No lock is held.
     guarded(|| T::decode(bytes)).unwrap_or_else(|payload| {
         discard(payload); // The panic hook has shown it.
         Err(DecodeError::new("its decoder panicked"))
     })
 }
 
-/// Any value that serde knows, stored as JSON.
+/// A value that serde can serialize, stored as JSON.
 ///
 /// ```
 /// use durable_queue::{Json, Payload};
@@ -88,7 +90,7 @@ where
     }
 }
 
-/// serde's own words may quote what is stored.
+/// Without serde's message, which may quote the stored value.
 #[cfg(feature = "json")]
 fn place(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
@@ -98,12 +100,12 @@ fn place(error: &serde_json::Error) -> String {
     )
 }
 
-/// A value has no bytes to be stored.
+/// Error of [`Payload::encode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodeError(String);
 
 impl EncodeError {
-    /// Says why. It must not show the value.
+    /// Creates an error with a reason, which must not contain the value.
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
@@ -111,21 +113,21 @@ impl EncodeError {
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the payload cannot be written: {}", self.0)
+        write!(f, "the payload cannot be encoded: {}", self.0)
     }
 }
 
 impl error::Error for EncodeError {}
 
-/// What is stored is no value of the queue's type.
+/// Error of [`Payload::decode`]: the stored bytes are not a value of the queue's type.
 ///
-/// A job with such a payload has failed this attempt: it comes again after the back-off, so that in a rolling
-/// deployment a process of the newer version gets it, and is buried with this error after its last attempt.
+/// The attempt has failed: the job is retried after the back-off, so that in a rolling deployment a process
+/// of the newer version can take it. After its last attempt it is buried with this error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError(String);
 
 impl DecodeError {
-    /// Says why. It is kept with the dead letter, so it must not show what is stored.
+    /// Creates an error with a reason. The dead letter contains it, so it must not contain the stored value.
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
@@ -133,7 +135,7 @@ impl DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the payload cannot be read: {}", self.0)
+        write!(f, "the payload cannot be decoded: {}", self.0)
     }
 }
 

@@ -1,12 +1,14 @@
-//! What the pump does next, decided from one view of its state.
+//! The pump's decisions, as pure functions of its state.
 //!
-//! Nothing here locks, reads a clock or calls the store: the pump makes a [`View`], asks for its [`Plan`] and carries
-//! that out. The tests ask for the plan of every small state, and `PROTOCOL.md` says why no job is slept over.
+//! This module takes no locks, reads no clock and calls no store: the pump creates a [`View`], asks for its
+//! [`Plan`] and carries it out. The tests check the plans of all small states. `PROTOCOL.md` explains why the
+//! pump never sleeps past a job.
 //!
-//! # What always holds
-//! 1. Nothing is claimed unless a call waits for it, and the rate lets it start at once.
-//! 2. A job that lies ahead and cannot start at its time is given back, but for the prefetch.
-//! 3. A sleep ends before any of its reasons: a lease to renew, a job or a claim that falls due, a pause that ends.
+//! # Invariants
+//! 1. Jobs are claimed only if a call waits for them and the rate allows them to start at once.
+//! 2. A job claimed ahead that cannot start at its time is released, except for the prefetch.
+//! 3. A sleep ends before any of its reasons: a lease to renew, a job or a claim that falls due, the end of a
+//!    pause.
 
 use std::time::{Duration, Instant};
 
@@ -14,33 +16,33 @@ use crate::offset::Offset;
 use crate::store::{Claimed, LOCKED_AGAIN};
 use crate::time::StoreTime;
 
-/// So often a claim is tried while calls wait, whatever is known: a net under lost announcements.
+/// Interval at which a claim is tried while calls wait, whatever is known. A safety net under lost
+/// announcements.
 pub const SAFETY_LOOK: Duration = Duration::from_secs(60);
-/// A commit that is synced in less makes no job late that is worth a turn of its own.
+/// If a synced commit is faster than this, acknowledgements are not held back, because the delay of jobs is
+/// negligible.
 const NOTICED: Duration = Duration::from_micros(500);
-/// Acknowledgements that can wait are held back for this many times as long as their commit takes, while jobs fall
-/// due: so most jobs of a steady stream are not late by it.
+/// Acknowledgements without waiters are held back for this multiple of their commit's duration while jobs
+/// fall due, so that most jobs of a steady stream are not delayed by commits.
 const HOLD: u32 = 4;
-/// One claim of so many that are answered goes by time alone, so that urgent jobs without end do not starve the
-/// others.
+/// One of this many claims ignores urgency, so that a stream of urgent jobs does not starve the others.
 const FAIR: u32 = 8;
-/// The longest pause between two looks at a job that another transaction has locked: by so much it may come late.
+/// Maximum pause between two looks at a job locked by another transaction. The job may be late by this.
 const LONGEST_LOCKED_PAUSE: Duration = Duration::from_millis(100);
 
-/// A time before all others: nothing is known.
+/// Before all other times: nothing is known.
 pub(crate) const UNKNOWN: StoreTime = StoreTime::from_micros(i64::MIN);
 
-/// What is known of the store: from the last claim, and from what was announced since.
+/// Knowledge about the store, from the last claim and later announcements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
-    /// See [`Claimed`].
     first: StoreTime,
     first_free: StoreTime,
     paused: bool,
     claimed_at: Option<Instant>,
-    /// How many claims in a row have found nothing, though a job was due.
+    /// Number of consecutive claims that found no job although one was due.
     in_vain: u32,
-    /// How many claims were answered since one that went by time alone.
+    /// Number of claims since one that ignored urgency.
     urgent_claims: u32,
 }
 
@@ -48,76 +50,76 @@ pub(crate) struct Known {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) now: Instant,
-    /// Absent before the store's first answer.
+    /// `None` before the store's first response.
     pub(crate) offset: Option<Offset>,
-    /// Jobs that the waiting calls want.
+    /// Number of jobs that the waiting calls want.
     pub(crate) demand: usize,
     pub(crate) closing: bool,
-    /// The end of a pump that is closing, whatever it holds.
+    /// When the closing pump ends even if jobs are held.
     pub(crate) deadline: Option<Instant>,
-    /// When spare jobs are given back.
+    /// When spare jobs are released.
     pub(crate) spares_at: Option<Instant>,
-    /// Jobs that the rate lets start now.
+    /// Number of jobs that the rate allows to start now.
     pub(crate) allowed: usize,
-    /// When the rate lets one more start.
+    /// When the rate allows another start.
     pub(crate) next_token: Option<Instant>,
-    /// The end of the pause after an error of the store.
+    /// End of the pause after an error of the store.
     pub(crate) retry_at: Option<Instant>,
-    /// The same, after a claim that was refused for good.
+    /// End of the pause after a claim that was rejected permanently.
     pub(crate) claim_at: Option<Instant>,
-    /// When the store's watch is to be looked at.
+    /// When to poll the store's watch.
     pub(crate) look_at: Option<Instant>,
-    /// Whether the answer to a claim was lost.
+    /// Whether the response to a claim was lost.
     pub(crate) has_lost_claim: bool,
-    /// Commands to send.
+    /// Number of commands to send.
     pub(crate) commands: usize,
-    /// Those of them that can wait, and since when there are any.
+    /// Number of commands that can wait, and since when there are any.
     pub(crate) quiet: usize,
     pub(crate) quiet_since: Option<Instant>,
-    /// How long a turn that is synced takes, of late.
+    /// Recent duration of a synced turn.
     pub(crate) sync: Duration,
-    /// Whether a started job is not settled yet.
+    /// Whether any started job is not settled yet.
     pub(crate) is_running: bool,
     pub(crate) next_renewal: Option<Instant>,
-    /// Jobs that lie ahead.
+    /// Number of jobs claimed ahead.
     pub(crate) ahead: usize,
-    /// Those of them that are due, and when the first of the others is.
+    /// Number of those that are due, and the due time of the first other one.
     pub(crate) due: usize,
     pub(crate) next_due: Option<StoreTime>,
     pub(crate) known: Known,
-    /// That of the last claim.
+    /// The horizon of the last claim.
     pub(crate) horizon: Duration,
-    /// How many jobs may lie ahead beyond those that calls want.
+    /// Maximum number of jobs ahead in addition to those that calls want.
     pub(crate) prefetch: usize,
 }
 
-/// What the pump does next.
+/// The pump's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Step 7; cut short if a job or a command is left.
+    /// Step 7. Cut short if jobs or commands are left.
     End { cut_short: bool },
-    /// Step 6. Announcements earlier than `threshold` end it.
+    /// Step 6. Ended by an announcement earlier than `threshold`.
     Sleep {
         threshold: StoreTime,
         until: Option<Instant>,
     },
-    /// Ask what a claim holds whose answer was lost.
+    /// Ask which jobs a claim holds whose response was lost.
     Recover,
-    /// Look at the store's watch.
+    /// Poll the store's watch.
     Look,
     /// Step 4.
     Turn(TurnPlan),
 }
 
-/// What goes into a turn of the store.
+/// Contents of a turn of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TurnPlan {
-    /// Commands that can wait are held back; all others are sent.
+    /// Whether commands that can wait are held back. All others are sent.
     pub(crate) holds_quiet: bool,
     pub(crate) renews: bool,
-    /// So many of the jobs ahead are started, in their order.
+    /// Number of jobs ahead to start, from the first.
     pub(crate) start: usize,
-    /// So many of those that follow are given back.
+    /// Number of jobs to release, of those that follow.
     pub(crate) release: usize,
     pub(crate) claim: Option<ClaimPlan>,
 }
@@ -143,10 +145,10 @@ impl Known {
         }
     }
 
-    /// A job may be due at `due` that was not before.
+    /// A job may be due at `due`, earlier than known.
     pub(crate) fn announced(&mut self, due: StoreTime) {
         if due != StoreTime::NEVER {
-            self.paused = false; // It may be over: the store says.
+            self.paused = false; // The pause may have ended; the next turn tells.
             self.first = self.first.min(due);
             self.first_free = self.first_free.min(due);
         }
@@ -157,7 +159,7 @@ impl Known {
         self.paused = paused;
     }
 
-    /// A claim was answered at `now` by the store's clock; it had asked for jobs due within `horizon`.
+    /// A claim of jobs due within `horizon` was answered at the store's time `now`.
     pub(crate) fn claimed(
         &mut self,
         claimed: &Claimed,
@@ -171,7 +173,7 @@ impl Known {
         if is_locked {
             self.in_vain += 1;
             self.first = first.max(now.after(locked_pause(self.in_vain)));
-            // A locked job is free, as far as leases go.
+            // A locked job is not leased.
             self.first_free = first_free.max(self.first.after(horizon));
         } else {
             self.in_vain = 0;
@@ -203,7 +205,7 @@ impl View {
         self.turn().map_or_else(|| self.rest(), Plan::Turn)
     }
 
-    /// What the store's clock shows at least. Before the first answer nothing is due.
+    /// Returns a lower bound of the store's clock. Before the first response no job is due.
     pub(crate) fn store_now(&self) -> StoreTime {
         self.offset
             .map_or(UNKNOWN, |offset| offset.store_time(self.now))
@@ -217,7 +219,7 @@ impl View {
         at.is_some_and(|at| self.now < at)
     }
 
-    /// As much of the demand as the rate has tokens for.
+    /// The demand, limited by the tokens of the rate.
     fn wanted(&self) -> usize {
         if self.closing {
             0
@@ -226,17 +228,18 @@ impl View {
         }
     }
 
-    /// How many jobs may lie here beyond those that are wanted: none that could not start.
+    /// Maximum number of jobs ahead in addition to the wanted ones. Zero if the rate is exhausted, because
+    /// they could not start.
     fn prefetch(&self) -> usize {
         self.prefetch.min(self.allowed - self.wanted())
     }
 
-    /// How many jobs may be claimed ahead for so many that are wanted, while so many lie ahead.
+    /// Number of jobs that may be claimed ahead, with `wanted` wanted and `ahead` already there.
     fn room(&self, wanted: usize, ahead: usize) -> usize {
         (wanted + self.prefetch()).saturating_sub(ahead)
     }
 
-    /// None if there is nothing to tell the store, or to ask it for.
+    /// Returns `None` if there is nothing to send and nothing to claim.
     fn turn(&self) -> Option<TurnPlan> {
         let (start, release) = if self.closing || self.is_paused() {
             (0, self.ahead)
@@ -256,8 +259,8 @@ impl View {
         (has_settles || turn.claim.is_some()).then_some(turn)
     }
 
-    /// An acknowledgement that nothing waits for is held back while a job is about to fall due that a call waits for:
-    /// until its commit is synced, nothing is started.
+    /// Acknowledgements without waiters are held back while a job is about to fall due for a waiting call,
+    /// because no job starts until their commit is synced.
     fn hold_until(&self) -> Option<Instant> {
         let soon = self.store_now().after(self.sync);
         let is_awaited =
@@ -282,7 +285,7 @@ impl View {
         })
     }
 
-    /// When a claim with room for so many jobs ahead would find something, as far as is known.
+    /// The time at which a claim with room for `room` jobs ahead would find a job, as far as is known.
     fn next_claim(&self, room: usize) -> StoreTime {
         let Known {
             first, first_free, ..
@@ -302,7 +305,7 @@ impl View {
         self.known.paused && !self.is_stale()
     }
 
-    /// Calls have waited for so long that announcements may have been lost.
+    /// Calls have waited so long that announcements may have been lost.
     fn is_stale(&self) -> bool {
         self.wanted() > 0 && self.has_come(self.safety_look())
     }
@@ -311,12 +314,12 @@ impl View {
         self.known.claimed_at?.checked_add(SAFETY_LOOK)
     }
 
-    /// There is nothing to do before the next of these times.
+    /// Sleeps until the next event.
     fn rest(&self) -> Plan {
         let local = |time| self.offset.and_then(|offset| offset.local(time));
         let next_due = self.next_due.and_then(local);
         if self.wanted() == 0 {
-            // With a token left, what the next claim is for is known, and needs no other.
+            // If calls wait, only the rate blocks the next claim.
             let token = self.next_token.filter(|_| self.demand > 0 && !self.closing);
             return self.sleep(UNKNOWN, &[self.next_renewal, next_due, token]);
         }
@@ -351,12 +354,12 @@ impl View {
     }
 }
 
-/// Before the store is asked again about a job that another transaction has locked, the `times`th time in a row.
+/// Pause before asking again about a job locked by another transaction, after `times` attempts in a row.
 pub(crate) fn locked_pause(times: u32) -> Duration {
     doubled(LOCKED_AGAIN, times.saturating_sub(1), LONGEST_LOCKED_PAUSE)
 }
 
-/// Twice as long each time, up to `longest`.
+/// Doubles `first` that many times, up to `longest`.
 pub(crate) fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     first.saturating_mul(1 << times.min(16)).min(longest)
 }

@@ -1,14 +1,14 @@
-//! The pump: the one thread of a queue and process that talks to the store.
+//! The pump: the thread, one per queue and process, that calls the store for claims and settles.
 //!
-//! It settles what guards hand in, renews leases, claims ahead for the calls that wait, and at the
-//! tick starts what is due, all in one turn of the store each. `plan.rs` decides; `PROTOCOL.md` has the steps.
+//! It sends the settles of guards, renews leases, claims jobs ahead for waiting calls, and starts due jobs,
+//! each in one turn of the store. `plan.rs` decides; `PROTOCOL.md` defines the steps.
 //!
-//! # What always holds
-//! 1. A job is supplied only after the store has said that it is started; or, without confirmation, at its
-//!    time, while its lease lives and nothing has been heard since the claim that could have taken it.
-//! 2. Of the jobs that lie ahead and are due, those go first that were due and urgent when they came.
-//! 3. Nothing that was handed in is forgotten: it is sent until the store answers, or refuses it for good, or
-//!    until the shutdown's deadline.
+//! # Invariants
+//! 1. A job is handed out only after the store has confirmed its start. Without confirmation it is handed out
+//!    at its due time, if its lease is live and no recall has arrived since its claim.
+//! 2. Due jobs that were due and urgent when they were claimed start before others.
+//! 3. Each command is sent until the store answers or rejects it permanently, or until the shutdown's
+//!    deadline.
 
 mod ahead;
 mod item;
@@ -47,30 +47,30 @@ use crate::time::StoreTime;
 pub use self::pause::{FIRST_PAUSE, LONGEST_PAUSE};
 pub use crate::plan::SAFETY_LOOK;
 
-/// A slow disk at one time says little about the next.
+/// Caps the mean: one slow sync says little about the next.
 const LONGEST_SYNC: Duration = Duration::from_millis(20);
 
 struct Pump<S> {
     shared: Arc<Shared<S>>,
     tokens: Tokens,
     offset: Option<Offset>,
-    /// Claimed and not started, by their times; those before all that were due and urgent when they came.
+    /// Claimed but not started, by due time. Jobs that were due and urgent when claimed come first.
     ahead: AheadJobs,
     running: RunningJobs,
-    /// To be sent, again perhaps.
+    /// Commands to send, perhaps again.
     pending: Vec<Command>,
-    /// Since when there are some that can wait.
+    /// Since when there are commands that can wait.
     quiet_since: Option<Instant>,
     horizon: Horizon,
     known: Known,
-    /// How often it was heard that jobs may have been taken from their holder.
+    /// Number of recalls: announcements that jobs may have been taken from their holder.
     recalls: u64,
     rate: Option<TokenBucket>,
-    /// How long turns take that are synced, of late.
+    /// Recent duration of a synced turn.
     sync: Duration,
-    /// Claims whose answer was lost.
+    /// Claims whose responses were lost.
     lost: Vec<LostClaim>,
-    /// After errors of the store, and after claims that are refused for good.
+    /// Pauses after errors of the store, and after permanently rejected claims.
     retry: Pause,
     claims: Pause,
     watch: Option<Box<dyn Watch>>,
@@ -82,11 +82,11 @@ struct LostClaim {
     sent: Instant,
 }
 
-/// The items of a turn that has failed, and why.
+/// The items of a failed turn, and the error.
 type Sent = std::result::Result<(), (Vec<Item>, StoreError)>;
 
 impl<S: Store> Shared<S> {
-    /// Starts the pump, if there is none.
+    /// Starts the pump, unless it is running.
     pub(crate) fn start(self: &Arc<Self>) -> Result<(), TakeError> {
         if self.control.is_forked() {
             return Err(TakeError::Forked);
@@ -137,9 +137,9 @@ impl<S: Store> Pump<S> {
         }
     }
 
-    /// The thread.
+    /// The thread's body.
     fn run(mut self) {
-        /// Whatever ends the thread, what waits for its end is woken.
+        /// Wakes those who wait for the pump's end, also if it panics.
         struct End {
             control: Arc<Control>,
             cut_short: bool,
@@ -151,6 +151,8 @@ impl<S: Store> Pump<S> {
         }
         sync_shim::thread::set_precise_timers();
         let control = Arc::clone(&self.shared.control);
+        // USER CODE: the drops of `self`, after that of `end`: the watch, wakers of unanswered settles, and perhaps the
+        // last handle of the store. Waits for the end have been woken by then.
         let mut end = End {
             control: Arc::clone(&control),
             cut_short: true,
@@ -178,7 +180,7 @@ impl<S: Store> Pump<S> {
         &self.shared.config
     }
 
-    /// One look at everything. Carries out the plan, but for the end and a sleep.
+    /// Makes a plan and carries it out, except for an end or a sleep.
     fn pass(&mut self, orders: Orders, now: Instant) -> Plan {
         let plan = self.view(orders, now).plan();
         match plan {
@@ -234,12 +236,11 @@ impl<S: Store> Pump<S> {
         }
     }
 
-    /// What the store's clock shows at least. Before the first answer nothing is due.
     fn store_now(&self, now: Instant) -> StoreTime {
         self.offset.map_or(UNKNOWN, |offset| offset.store_time(now))
     }
 
-    /// Looks for what other processes have done.
+    /// Polls for changes by other processes.
     fn look(&mut self, now: Instant) -> Result<()> {
         let Shared {
             store,
@@ -261,21 +262,21 @@ impl<S: Store> Pump<S> {
         };
         let period = watch.every();
         if period.is_some() && called(|| watch.look())? {
-            self.recalls += 1; // It says no more than that.
+            self.recalls += 1; // Any job may have been taken.
             self.known.announced(UNKNOWN);
         }
         self.look_at = period.and_then(|period| now.checked_add(period));
         Ok(())
     }
 
-    /// Asks what the claims hold whose answers were lost.
+    /// Asks which jobs are held by the claims whose responses were lost.
     fn recover(&mut self, now: Instant) {
         while let Some(lost) = self.lost.pop() {
             let Shared { store, name, .. } = &*self.shared;
             let LostClaim { claim, sent } = lost;
             match called(|| store.held_by(name, claim.token, claim.lease)) {
                 Ok(leases) => self.enter(leases, sent),
-                // Its leases end by themselves. All else would wait for it for ever.
+                // Its leases expire by themselves. Retrying would block everything else.
                 Err(error) if may_be_for_good(&error) => self.report(&error),
                 Err(error) => {
                     self.lost.push(lost);
@@ -285,11 +286,11 @@ impl<S: Store> Pump<S> {
         }
     }
 
-    /// Carries out step 4. Nothing is lost if the turn then fails.
+    /// Carries out step 4. If the turn fails, its contents are kept.
     fn turn(&mut self, plan: TurnPlan, now: Instant) {
         let mut items = self.take_commands(plan.holds_quiet, now);
         if plan.renews {
-            // All that are near their renewal go with the first that needs it.
+            // All leases near their renewal are renewed together with the first.
             let near = now + self.config().lease / (2 * RENEW_AFTER);
             let counters = &self.shared.control.counters;
             let renewed = self.running.take_renewals(now, near, counters);
@@ -302,7 +303,7 @@ impl<S: Store> Pump<S> {
                 continue;
             }
             let Ahead { mut lease, .. } = job;
-            // The store counts it, too, when the start reaches it.
+            // The store also counts it, when it receives the start.
             lease.attempts += 1;
             lease.started = true;
             let start = Wish::Start(self.config().lease);
@@ -313,7 +314,7 @@ impl<S: Store> Pump<S> {
         items.extend(released.map(|job| Item::Command(Command::release(&job.lease))));
         let claim = plan.claim.map(|claim| self.claim(claim));
         if items.is_empty() && claim.is_none() {
-            return; // All leases that it was for had ended.
+            return; // The leases of all its jobs have expired.
         }
         self.enter(unasked, now);
         match self.send(items, claim) {
@@ -325,7 +326,7 @@ impl<S: Store> Pump<S> {
         }
     }
 
-    /// The commands of this turn. The acknowledgement of a job that repeats becomes its next time.
+    /// Takes the commands of this turn. The acknowledgement of a repeating job becomes its next time.
     fn take_commands(&mut self, holds_quiet: bool, now: Instant) -> Vec<Item> {
         let store_now = self.store_now(now);
         let pending = mem::take(&mut self.pending).into_iter();
@@ -364,7 +365,7 @@ impl<S: Store> Pump<S> {
         }
     }
 
-    /// One round trip. What it was to do comes back if there was no answer.
+    /// Makes one round trip. Returns the items if there was no response.
     fn send(&mut self, mut items: Vec<Item>, claim: Option<Claim>) -> Sent {
         let Shared {
             store,
@@ -426,7 +427,7 @@ impl<S: Store> Pump<S> {
         } = &*self.shared;
         Counters::count(&control.counters.errors, 1);
         if let Some(hook) = &config.on_error {
-            // User code: no lock is held, and its panic ends here.
+            // USER CODE: the error hook. No lock is held. A panic ends here.
             if let Err(payload) = guarded(|| hook(error)) {
                 discard(payload);
             }
@@ -434,8 +435,9 @@ impl<S: Store> Pump<S> {
     }
 }
 
-/// A call of a store, which is user code. One that panics may have been carried out.
+/// Makes a call of a store, which is user code. If it panics, it may have been carried out.
 pub(crate) fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
+    // USER CODE: the store or its watch. No lock is held. A panic counts as a lost answer.
     guarded(call).unwrap_or_else(|payload| {
         discard(payload);
         Err(StoreError::lost_answer(ErrorKind::Other))

@@ -452,6 +452,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 }
 
 pub(crate) fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
+    // USER CODE: `Payload::encode`. A panic is the caller's, and nothing is stored.
     let encoded = value.encode();
     encoded.map_err(|error| StoreError::new(ErrorKind::Unencodable).with_source(error))
 }

@@ -1,4 +1,4 @@
-//! A value that one thread or future waits for: the answer to a settle, or to a push that waits in the line.
+//! A value that one thread or future waits for: the answer to a settle or to a queued push.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use crate::error::SettleError;
 
 pub(crate) type Answer = Result<(), SettleError>;
 
-/// Given once.
+/// A slot for one answer, which is given once.
 #[derive(Debug)]
 pub(crate) struct Reply<A = Answer>(Mutex<Stage<A>>);
 
@@ -28,15 +28,16 @@ impl<A: Clone> Reply<A> {
         Arc::new(Self(Mutex::new(Stage::Open(None))))
     }
 
-    /// Gives the answer and wakes the waiter, which is user code: no lock may be held.
+    /// Gives the answer and wakes the waiter. No lock may be held.
     pub(crate) fn give(&self, answer: A) {
         let before = std::mem::replace(&mut *self.0.lock(), Stage::Given(answer));
         if let Stage::Open(Some(waiter)) = before {
+            // USER CODE: the future's waker. A panic ends there.
             waiter.wake();
         }
     }
 
-    /// Blocks until the answer is there.
+    /// Blocks until there is an answer.
     pub(crate) fn wait(&self) -> A {
         let parker = Parker::of_thread();
         loop {
@@ -47,7 +48,7 @@ impl<A: Clone> Reply<A> {
         }
     }
 
-    /// The answer; or the waiter is left, and the one before dropped.
+    /// Takes the answer, or replaces the waiter and drops the previous one.
     fn look(&self, waiter: Waiter) -> Poll<A> {
         let mut waiter = Some(waiter);
         let found = match &mut *self.0.lock() {
@@ -57,18 +58,19 @@ impl<A: Clone> Reply<A> {
                 Poll::Pending
             }
         };
-        drop_quietly(waiter); // User code: the lock is free.
+        // USER CODE: the drop of a waker that is stale or not needed. A panic must not cost the answer.
+        drop_quietly(waiter);
         found
     }
 }
 
-/// Waits for the store's answer, and is `R` then. Dropped before, it leaves the settle under way as it is.
+/// Future of a settle's result. Dropping it does not cancel the settle.
 #[derive(Debug)]
 #[must_use = "the answer says whether the lease was lost"]
 pub struct SettleFuture<R = ()> {
     reply: Arc<Reply>,
     settled: R,
-    /// `fork_count()` where the pump is that gives the answer.
+    /// `fork_count()` of the process whose pump gives the answer.
     forks: usize,
 }
 
@@ -81,7 +83,7 @@ impl<R: Copy> SettleFuture<R> {
         }
     }
 
-    /// Blocks until the answer is there: after several jobs were handed in to be settled together.
+    /// Blocks until the store has answered. Useful after several settles were sent together.
     ///
     /// # Errors
     /// See [`SettleError`].
@@ -90,7 +92,7 @@ impl<R: Copy> SettleFuture<R> {
         self.reply.wait().map(|()| self.settled)
     }
 
-    /// In a forked child nothing answers, and the fork may have left the lock held.
+    /// In a forked child no answer comes, and the fork may have left the lock held.
     fn check_process(&self) -> Answer {
         if fork_count() == self.forks {
             Ok(())
@@ -105,6 +107,7 @@ impl<R: Copy + Unpin> Future for SettleFuture<R> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.check_process()?;
+        // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's, and changes nothing.
         let answer = self.reply.look(Waiter::Task(context.waker().clone()));
         answer.map_ok(|()| self.settled)
     }

@@ -1,9 +1,9 @@
-//! The jobs that are started and not settled, and when their leases are to be renewed.
+//! The started jobs that are not settled, and the renewal of their leases.
 //!
-//! # What always holds
-//! 1. A time of renewal belongs to a job that is here.
-//! 2. No call looks at more jobs than those whose times are near: what a pass of the pump costs does not grow
-//!    with the jobs that are held.
+//! # Invariants
+//! 1. Each renewal time belongs to a job in the map.
+//! 2. A call looks only at jobs whose renewal is near, so the cost of a pass of the pump does not grow with
+//!    the number of held jobs.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -17,33 +17,33 @@ use crate::stats::Counters;
 use crate::store::Lease;
 use crate::time::StoreTime;
 
-/// A lease is renewed after this part of it, so that a renewal that fails can be tried again.
+/// A lease is renewed after this fraction of its duration, which leaves time for retries.
 pub(crate) const RENEW_AFTER: u32 = 3;
 
 /// Each has a guard, or is on its way to one.
 pub(crate) struct RunningJobs {
     jobs: BTreeMap<Held, Running>,
-    /// By the time since `epoch`, in nanoseconds.
+    /// Ordered by the time since `epoch`, in nanoseconds.
     renewals: DelayHeap<Held>,
     epoch: Instant,
 }
 
 struct Running {
-    /// When the lease is to be renewed; or ends, after the attempt's timeout. Absent if neither is of interest, or
-    /// while a renewal is under way.
+    /// When to renew the lease, or when it expires after the attempt's timeout. `None` while a renewal is in
+    /// progress, or if neither applies.
     renewal: Option<EntryId>,
     ends_at: Instant,
-    /// From then on the lease is not renewed.
+    /// The lease is not renewed after this.
     timeout_at: Option<Instant>,
     is_timed_out: bool,
     lost: LostFlag,
     repeat: Option<Repeat>,
 }
 
-/// A started job comes again when it is acknowledged.
+/// Schedule of a started job, which is due again when it is acknowledged.
 pub(crate) struct Repeat {
     schedule: String,
-    /// The time that is worked off.
+    /// The due time of this run.
     due: StoreTime,
 }
 
@@ -54,8 +54,8 @@ impl Repeat {
         Some(Self { schedule, due })
     }
 
-    /// Not a time that has passed: one run makes up for all of those. Nor the one that is worked off,
-    /// if the store's clock shows an earlier one now. None if there is no further one.
+    /// Returns the next time: in the future, because one run makes up for all missed times, and later than
+    /// this run's time, even if the store's clock was set back. `None` if there is none.
     pub(crate) fn next(
         &self,
         store_now: StoreTime,
@@ -99,11 +99,11 @@ impl RunningJobs {
         };
         let before = self.jobs.insert(held, running);
         if let Some(renewal) = before.and_then(|before| before.renewal) {
-            self.renewals.remove(renewal); // A store has handed out the same lease twice.
+            self.renewals.remove(renewal); // The store has handed out the same lease twice.
         }
     }
 
-    /// Ends the job's renewals, and returns what tells its handler that the lease is lost.
+    /// Ends the job's renewals, and returns the flag that tells its handler about a lost lease.
     pub(crate) fn remove(&mut self, held: &Held) -> Option<LostFlag> {
         let running = self.jobs.remove(held)?;
         if let Some(renewal) = running.renewal {
@@ -112,12 +112,12 @@ impl RunningJobs {
         Some(running.lost)
     }
 
-    /// The lease of a job that is here is to be renewed once a part of `span` has passed since `sent`.
+    /// Schedules the renewal of a lease of duration `span`, which started at `sent`.
     pub(crate) fn renew_after(&mut self, held: Held, sent: Instant, span: Duration) {
         self.look_at(held, sent + span / RENEW_AFTER);
     }
 
-    /// The lease is so long from `sent`: it was renewed.
+    /// Records a renewal: the lease lasts `span` from `sent`.
     pub(crate) fn renewed(&mut self, held: Held, sent: Instant, span: Duration) {
         if let Some(running) = self.jobs.get_mut(&held) {
             running.ends_at = sent + span;
@@ -125,7 +125,8 @@ impl RunningJobs {
         self.renew_after(held, sent, span);
     }
 
-    /// As [`renewed`](Self::renewed), by the job's holder. The lease may be one that is not renewed from here.
+    /// Like [`renewed`](Self::renewed), requested by the job's holder, also for a lease without automatic
+    /// renewal.
     pub(crate) fn extended(&mut self, held: Held, sent: Instant, span: Duration) {
         let Some(running) = self.jobs.get_mut(&held) else {
             return;
@@ -147,9 +148,9 @@ impl RunningJobs {
         }
     }
 
-    /// The jobs whose leases are to be renewed by `near`. They have no time of renewal until they are given one.
+    /// Removes the renewals that are due by `near`, and returns their jobs.
     ///
-    /// After the attempt's timeout a lease is not renewed, and the guard learns of its end.
+    /// After an attempt's timeout, the lease is not renewed, and the guard is told when it has expired.
     pub(crate) fn take_renewals(
         &mut self,
         now: Instant,
@@ -181,7 +182,7 @@ impl RunningJobs {
         renewed
     }
 
-    /// When the next lease is to be renewed.
+    /// Returns the time of the next renewal.
     pub(crate) fn next_renewal(&self) -> Option<Instant> {
         steps::count_one();
         let due = self.renewals.peek_due()?;
@@ -194,8 +195,7 @@ impl RunningJobs {
     }
 }
 
-/// Counts the jobs that are looked at for their renewals, so that a test sees what a pass of the pump costs.
-/// Outside of tests it does nothing.
+/// Counts the jobs that a pass looks at for renewal. Compiled only for tests.
 pub(crate) mod steps {
     #[cfg(test)]
     std::thread_local! {
@@ -208,7 +208,7 @@ pub(crate) mod steps {
         STEPS.set(STEPS.get() + 1);
     }
 
-    /// How many since the last call of this, by this thread.
+    /// Returns the count since this thread's last call.
     #[cfg(all(test, not(anthill_loom)))]
     pub(crate) fn take() -> u64 {
         STEPS.take()
@@ -248,7 +248,7 @@ mod tests {
             .collect();
         for _ in 0..3 {
             for held in &held {
-                // As by a store that hands out the same lease again: the later one counts.
+                // A store may hand out the same lease twice: the later one counts.
                 for _ in 0..2 {
                     jobs.insert(*held, LostFlag::new(), None, now + SPAN, None);
                     jobs.renewed(*held, now, SPAN);
@@ -256,7 +256,7 @@ mod tests {
                 jobs.extended(*held, now, SPAN * 2);
             }
             assert_eq!((jobs.jobs.len(), jobs.renewals.len()), (9, 9));
-            // Some leave while their renewal is under way.
+            // Some are removed while their renewal is in progress.
             assert_eq!(jobs.take_renewals(now, now + SPAN, &counters).len(), 9);
             for held in &held[..5] {
                 jobs.renewed(*held, now, SPAN);

@@ -1,17 +1,17 @@
-//! When a job that repeats is due: a cron pattern, in UTC or in a time zone.
+//! Schedules of repeating jobs: cron patterns, in UTC or in a time zone.
 //!
-//! Not for: keeping time. A store keeps the text of a schedule with its job, and the pump that
-//! acknowledges the job asks here for the next time.
+//! Stores keep a schedule as text with its job. The pump that acknowledges the job parses it and computes the
+//! next time.
 //!
-//! # What always holds
-//! 1. A next time is later than the one that it is asked for.
-//! 2. The text of a schedule reads as that schedule, in this version and in later ones.
+//! # Invariants
+//! 1. The time after `t` is later than `t`.
+//! 2. A schedule's text can be parsed by this version and all later ones.
 
 use std::{error, fmt};
 
 use crate::time::StoreTime;
 
-/// The next time of a schedule after `after`, none if there is no further one.
+/// Returns the time of a schedule after `after`, or `None` if there is none.
 #[cfg(feature = "cron")]
 pub(crate) fn next_after(
     text: &str,
@@ -21,19 +21,19 @@ pub(crate) fn next_after(
     Ok(schedule.next_after(after))
 }
 
-/// Here no schedule can be read.
+/// Without the feature `cron`, no schedule can be parsed.
 #[cfg(not(feature = "cron"))]
 pub(crate) fn next_after(_: &str, _: StoreTime) -> Result<Option<StoreTime>, UnreadableSchedule> {
     Err(UnreadableSchedule)
 }
 
-/// The schedule of a job says nothing here: a newer version wrote it, or there is no feature `cron`.
+/// The job's schedule cannot be parsed: a newer version wrote it, or the feature `cron` is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnreadableSchedule;
 
 impl fmt::Display for UnreadableSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the job's schedule cannot be read here")
+        f.write_str("the job's schedule cannot be parsed by this process")
     }
 }
 
@@ -56,28 +56,26 @@ mod cron {
 
     use crate::time::StoreTime;
 
-    /// What stands before a pattern whose times are those of a time zone.
+    /// Prefix of a pattern in a time zone.
     const ZONE: &str = "CRON_TZ=";
 
-    /// When a job that [repeats](crate::DurableQueue::push_repeating) is due.
+    /// Schedule of a [repeating](crate::DurableQueue::push_repeating) job.
     ///
-    /// It is a [cron pattern](https://docs.rs/croner): minute, hour, day of the month, month, day of the week;
-    /// with six fields the first one is the second. `@hourly` and its like are understood, and
-    /// `L`, `W` and `#`.
+    /// A [cron pattern](https://docs.rs/croner): minute, hour, day of the month, month, day of the week. With
+    /// six fields, the first is the second. Nicknames like `@hourly` are supported, as are `L`, `W` and `#`.
     ///
-    /// Its times are in UTC, which knows no daylight saving: no hour is left out or comes twice.
-    /// With a time zone, as `CRON_TZ=Europe/Berlin 30 2 * * *` or by [`in_zone`](Self::in_zone), they are
-    /// those of the clocks there. The rules of zones are the machine's: without its database of zones there is
-    /// UTC alone.
+    /// Times are in UTC by default, without daylight saving. A time zone is given by a prefix, as in
+    /// `CRON_TZ=Europe/Berlin 30 2 * * *`, or by [`in_zone`](Self::in_zone). Zones come from the machine's
+    /// time zone database; without it, only UTC is available.
     ///
-    /// | the clocks | times of day, as `30 2 * * *` or `0 0,12 * * *` | an hour or minute with `*`, as `*/20 * * * *`, or all hours |
+    /// | clocks | fixed times of day: `30 2 * * *`, `0 0,12 * * *` | `*` in the hour or minute, or all hours: `*/20 * * * *` |
     /// |---|---|---|
-    /// | are put forward | A time that is left out comes just after the gap, once. | Times that are left out do not come. |
-    /// | are put back | A time that there is twice comes once, the first time. | It comes both times. |
-    /// | leave out a whole day, as Samoa did in 2011 | That day has no runs. | That day has no runs. |
+    /// | are put forward | A skipped time runs once, just after the gap. | Skipped times do not run. |
+    /// | are put back | A repeated time runs once, the first time. | A repeated time runs twice. |
+    /// | skip a whole day, as in Samoa in 2011 | The day has no runs. | The day has no runs. |
     ///
-    /// Vixie cron tells the two kinds of patterns apart in the same way. systemd's timers leave out what falls into
-    /// a gap.
+    /// Vixie cron distinguishes the two kinds of patterns in the same way. systemd's timers skip times in a
+    /// gap.
     ///
     /// ```
     /// use durable_queue::{Schedule, StoreTime};
@@ -93,15 +91,15 @@ mod cron {
         text: String,
         cron: Cron,
         zone: TimeZone,
-        /// It names times of day, and does not go by the hour or the minute.
+        /// Whether the pattern names fixed times of day, without `*` in the hour or the minute.
         is_of_day: bool,
     }
 
     impl Schedule {
-        /// The same pattern by the clocks of a time zone, as `Europe/Berlin`.
+        /// Returns the same pattern in a time zone, such as `Europe/Berlin`.
         ///
         /// # Errors
-        /// [`ScheduleError::Zone`] for one that the machine does not know.
+        /// [`ScheduleError::Zone`] if the machine does not know the zone.
         pub fn in_zone(&self, zone: &str) -> Result<Self, ScheduleError> {
             let pattern = self
                 .text
@@ -112,14 +110,15 @@ mod cron {
             format!("{ZONE}{zone} {pattern}").parse()
         }
 
-        /// As it can be parsed again.
+        /// Returns the schedule's text, which can be parsed again.
         pub fn as_str(&self) -> &str {
             &self.text
         }
 
-        /// The first time after this one. None if there is no further one.
+        /// Returns the first time after `time`, or `None` if there is none.
         pub fn next_after(&self, time: StoreTime) -> Option<StoreTime> {
-            // A pattern knows whole seconds: rounded down, the second that follows is later.
+            // Patterns have a resolution of one second. Rounding down is correct, because the search starts
+            // after that second.
             let second = time.as_micros().div_euclid(1_000_000);
             let from = Timestamp::from_second(second).ok()?;
             let next = if self.is_of_day {
@@ -133,12 +132,12 @@ mod cron {
             (next > time).then_some(next)
         }
 
-        /// The pattern is asked as in a zone whose clocks are never set.
+        /// Evaluates the pattern in UTC on local times, so that clock changes do not affect it.
         fn next_of_day(&self, from: Timestamp) -> Option<Timestamp> {
             let mut local = self.zone.to_datetime(from).to_zoned(TimeZone::UTC).ok()?;
             loop {
                 local = self.cron.find_next_occurrence(&local, false).ok()?;
-                // What has passed is a time that there is twice, or the end of a gap.
+                // A result that is not in the future is a repeated time, or the end of a gap.
                 match self.when(local.datetime()) {
                     Some(when) if when > from => return Some(when),
                     _ => (),
@@ -146,13 +145,15 @@ mod cron {
             }
         }
 
-        /// When clocks show a time first, or when they have left it out. None if they leave out its day.
+        /// Returns the first time at which local clocks show `local`, or the end of the gap that skips it.
+        /// `None` if the whole day is skipped.
         fn when(&self, local: DateTime) -> Option<Timestamp> {
             match self.zone.to_ambiguous_timestamp(local).offset() {
                 AmbiguousOffset::Unambiguous { offset: before }
                 | AmbiguousOffset::Fold { before, .. } => before.to_timestamp(local).ok(),
                 AmbiguousOffset::Gap { before, after } => {
-                    // By the old offset it is in the gap, or at its beginning: the change is the last one until then.
+                    // By the old offset, `within` is in the gap or at its start, so the clock change is the
+                    // last one up to then.
                     let within = before.to_timestamp(local).ok()?;
                     let until = Timestamp::from_nanosecond(within.as_nanosecond() + 1).ok()?;
                     let end = self.zone.preceding(until).next()?.timestamp();
@@ -167,14 +168,14 @@ mod cron {
         }
     }
 
-    /// Vixie cron's rule. And what lists all hours goes by the hour.
+    /// Vixie cron's rule, except that a list of all 24 hours counts as hourly.
     fn is_of_day(pattern: &CronPattern) -> bool {
         let CronPattern { hours, minutes, .. } = pattern;
         !hours.from_wildcard && !minutes.from_wildcard && hours.values().len() < 24
     }
 
-    /// Whether a day of any year matches. There are 14 calendars: a year begins with any day of the week, and has a
-    /// 29th of February or has none.
+    /// Returns whether a day of any year matches. There are 14 calendars: a year begins with one of seven
+    /// weekdays, and is a leap year or not.
     fn has_days(pattern: &CronPattern) -> bool {
         let mut seen = [[false; 2]; 7];
         let years =
@@ -195,7 +196,7 @@ mod cron {
         false
     }
 
-    /// Of a year that begins with that day of the week.
+    /// Like `has_days`, for a year whose first day is the weekday `first`.
     fn has_day_in(pattern: &CronPattern, year: i32, first: u32) -> bool {
         let mut before = first;
         for month in 1..=12 {
@@ -242,7 +243,7 @@ mod cron {
         }
     }
 
-    /// Two of the same text are the same.
+    /// Compares the texts.
     impl PartialEq for Schedule {
         fn eq(&self, other: &Self) -> bool {
             self.text == other.text
@@ -251,7 +252,7 @@ mod cron {
 
     impl Eq for Schedule {}
 
-    /// Its text: a pattern holds a table of 5,000 years.
+    /// Shows the text: a pattern contains a table of 5,000 years.
     impl fmt::Debug for Schedule {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.debug_tuple("Schedule").field(&self.text).finish()
@@ -264,23 +265,23 @@ mod cron {
         }
     }
 
-    /// A text is no schedule.
+    /// Error of parsing a schedule.
     #[derive(Clone, Debug)]
     #[non_exhaustive]
     pub enum ScheduleError {
-        /// It is no cron pattern, for this reason.
+        /// The text is not a cron pattern, for this reason.
         Pattern(String),
-        /// The machine knows no such time zone.
+        /// The machine does not know the time zone.
         Zone,
-        /// No day of any year matches the pattern, as the 30th of February.
+        /// No day of any year matches the pattern, as with the 30th of February.
         Never,
     }
 
     impl fmt::Display for ScheduleError {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             match self {
-                Self::Pattern(why) => write!(f, "there is no such cron pattern: {why}"),
-                Self::Zone => f.write_str("there is no such time zone on this machine"),
+                Self::Pattern(why) => write!(f, "invalid cron pattern: {why}"),
+                Self::Zone => f.write_str("unknown time zone on this machine"),
                 Self::Never => f.write_str("no day of any year matches this cron pattern"),
             }
         }

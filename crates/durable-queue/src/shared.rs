@@ -1,4 +1,4 @@
-//! What the handles of a queue and its pump share.
+//! State shared by a queue's handles and its pump.
 
 use std::sync::Arc;
 
@@ -10,12 +10,14 @@ use crate::config::{Config, Policy};
 use crate::control::Control;
 
 pub(crate) struct Shared<S> {
+    // USER CODE: each call of the store. No lock is held. The pump calls it through `pump::called`, which catches
+    // panics. On other threads a panic is the caller's. Its drop is on the thread that drops the last handle.
     pub(crate) store: S,
     pub(crate) name: String,
     pub(crate) control: Arc<Control>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) config: Config,
     pub(crate) pushes: Combiner,
-    /// The pump, once it is started.
+    /// The pump's thread, once started.
     pub(crate) pump: Mutex<Option<JoinHandle>>,
 }

@@ -1,8 +1,8 @@
-//! Figures of this process's part of a queue.
+//! Figures of a queue in this process.
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counted by the pump alone.
+/// Written by the pump only.
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) turns: AtomicU64,
@@ -46,21 +46,21 @@ impl Counters {
     }
 }
 
-/// What this process has done with a queue. Each figure is right by itself; they are not of one
-/// instant.
+/// This process's figures of a queue. They are not a consistent snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Turns that the store has answered.
+    /// Calls of the pump that the store has answered.
     pub turns: u64,
-    /// Jobs that were started here.
+    /// Jobs started in this process.
     pub taken: u64,
-    /// Leases that were found to be lost.
+    /// Leases found to be lost.
     pub stale: u64,
-    /// Attempts that took longer than [`attempt_timeout`](crate::Builder::attempt_timeout).
+    /// Attempts that exceeded the [`attempt_timeout`](crate::Builder::attempt_timeout).
     pub timed_out: u64,
-    /// Calls of the pump that the store has failed.
+    /// Calls of the pump that failed.
     pub errors: u64,
-    /// Settles that the store has refused for good: [`SettleError::Refused`](crate::SettleError::Refused).
+    /// Settles that the store has rejected permanently:
+    /// [`SettleError::Refused`](crate::SettleError::Refused).
     pub refused: u64,
 }

@@ -1,41 +1,41 @@
-//! What a store is: it keeps jobs, shares them between processes, and fences off holders that have
-//! lost their lease. It keeps no time: the queue does.
+//! Stores: they keep jobs, share them between processes, and fence off holders that have lost their lease.
 //!
-//! The trait is blocking on purpose. One thread of each queue and process, the pump, makes the
-//! calls of the hot path; threads and futures wait in the process. A store passes the
-//! `conformance` suite (feature `testing`), which is the contract in the form of tests.
+//! The queue, not the store, waits for due times. The trait is blocking on purpose: one thread per queue and
+//! process, the pump, makes the calls of the hot path, and threads and futures wait in the process. A store
+//! has to pass the `conformance` suite (feature `testing`), which states this contract as tests.
 //!
-//! # What a store promises
-//! 1. A call is carried out wholly or not at all, also if the process dies within it. After an
-//!    error that says [`CarriedOut::No`](crate::CarriedOut::No) it was not.
-//! 2. A job that [`enqueue`](Store::enqueue) answered for is there until it is acknowledged,
-//!    cancelled or merged; buried, it is a dead letter.
-//! 3. At any moment at most one token is valid for a job. Only a claim makes one valid; a settle
-//!    with another changes nothing and is [`Verdict::Stale`].
-//! 4. A job is claimed no earlier than the horizon before its time, started no earlier than its
-//!    time, and claimed from a holder no earlier than the end of the lease: by the store's clock.
-//! 5. A holder whose token [says so](crate::Token::is_unconfirmed) may hand out what it has claimed ahead,
-//!    from the job's time on, and ask for the start later. So from that time on, until the lease ends,
-//!    such a job is one that a handler has, for cancels and resets. And what takes it from the holder (a
-//!    cancel or a reset before, a merge at any time) calls the notifiers with the beginning of time
-//!    ([`RECALL`]), so that the holder asks first.
-//! 6. No call reads more rows than it returns or changes, and those that leases hold within its
-//!    horizon: delayed jobs cost nothing, nor do those that are due in front of an urgent one.
-//! 7. A job that was urgent stays so until it is done or cancelled: through merges, retries, repetitions,
+//! # Requirements
+//! 1. A call takes effect completely or not at all, also if the process dies within it. After an error with
+//!    [`CarriedOut::No`](crate::CarriedOut::No) it has had no effect.
+//! 2. After a successful [`enqueue`](Store::enqueue), a job exists until it is acknowledged, cancelled or
+//!    merged. A buried job is a dead letter.
+//! 3. At any moment at most one token is valid for a job. Only a claim makes a token valid. A settle with
+//!    another token changes nothing and returns [`Verdict::Stale`].
+//! 4. By the store's clock, a job is claimed no earlier than the horizon before its due time, is started no
+//!    earlier than its due time, and is taken over from a holder no earlier than the end of the lease.
+//! 5. A holder with an [unconfirmed token](crate::Token::is_unconfirmed) may hand out a job that it has
+//!    claimed ahead from the job's due time on, and send the start later. Therefore cancels and resets treat
+//!    such a job as running from its due time until its lease ends. A cancel or a reset before the due time,
+//!    or a merge at any time, takes the job from the holder and calls the notifiers with [`RECALL`], so that
+//!    the holder asks first.
+//! 6. No call reads more rows than it returns or changes, plus the rows that leases hold within its horizon.
+//!    Delayed jobs cost nothing, nor do due jobs in front of an urgent one.
+//! 7. An urgent job stays urgent until it is done or cancelled: through merges, retries, repetitions,
 //!    releases, burials and redrives.
-//! 8. Of each key at most one job is *open*: pushes of the key are merged into it. A start ends that. A job that is
-//!    held no more is open again, unless another one of its key is; then it waits beside that one, as a job of
-//!    its own. So once a job has been started, only an acknowledgement, a burial or a cancel ends it.
-//! 9. Where keys are [serial](Store::serialize_keys), no claim takes a job while a lease that lives holds
-//!    another one of its key, nor an open job while another one of its key, which has been started, waits. A
-//!    claim that finds such a job puts it off: to the horizon after that lease ends, or after the other one
-//!    is due, and no sooner than [`SHORTLY`]. What ends the lease, or cancels the other job, brings it back to its
-//!    own time. A claim that takes a job fences off whoever held another one of its key under a lease
-//!    that has ended.
-//! 10. A push with a schedule, of a key whose job has one and has been started, changes that job: its payload
-//!     and its schedule, and its next repetition comes no later than the push has said. With
-//!     [`Merge::Keep`](crate::Merge::Keep) it changes nothing. Nor does a push with a schedule change any job
-//!     if its point in time has passed ([`NewJob::policy`]): that time may have been worked off.
+//! 8. Each key has at most one *open* job, into which pushes of the key are merged. A started job is no
+//!    longer open. When its lease ends it is open again, unless another job of its key is open; then it waits
+//!    as a separate job. So after its start, a job ends only by an acknowledgement, a burial or a cancel.
+//! 9. With [serial keys](Store::serialize_keys), a claim does not take a job while a live lease holds another
+//!    job of its key, nor an open job while another job of its key, which has been started, waits. A claim
+//!    that finds such a job postpones it: to the horizon after the end of that lease, or after the due time
+//!    of the other job, and by at least [`SHORTLY`]. Ending the lease, or cancelling the other job, restores
+//!    its own due time. A claim that takes a job fences off every holder of another job of its key whose
+//!    lease has expired.
+//! 10. A push with a schedule whose key has a started job with a schedule changes that job: it gets the new
+//!     payload and schedule, and its next run is no later than the time of the push. With
+//!     [`Merge::Keep`](crate::Merge::Keep) the push changes nothing. A push with a schedule whose point in
+//!     time has passed changes no job either ([`NewJob::policy`]), because that time may have been processed
+//!     already.
 
 use std::fmt;
 use std::time::Duration;
@@ -45,82 +45,83 @@ use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{ANYTHING, Notifier};
 use crate::time::{StoreTime, When};
 
-/// What a store answers.
+/// Result of a store's calls.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// Keeps the jobs of many queues, each by its name. See the [module](self).
+/// Keeps the jobs of many named queues. The [module](self) lists the requirements.
 pub trait Store: Send + Sync + 'static {
-    /// Enters jobs, all or none, and answers for each in their order.
+    /// Inserts all jobs, or none, and returns the outcome of each, in order.
     ///
-    /// After it, the store calls the notifiers of the queue's [`watch`](Store::watch)es with the
-    /// earliest time that it has set.
+    /// Afterwards the store calls the notifiers of the queue's [`watch`](Store::watch)es with the earliest
+    /// due time that it has set.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn enqueue(&self, queue: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>>;
 
-    /// Settles jobs in their order, then claims: one round trip and one commit. After it, the
-    /// notifiers are called if a job was retried or released.
+    /// Settles jobs in order, then claims: in one round trip and one commit. Afterwards the notifiers are
+    /// called if a job was retried or released.
     ///
-    /// Acknowledgements, repetitions, retries and burials are durable when this returns. The rest need not be:
-    /// a crash that undoes a claim at worst hands out again.
+    /// Acknowledgements, repetitions, retries and burials are durable when this returns. Claims, starts and
+    /// releases need not be: a crash that undoes them at worst hands out a job again.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn turn(&self, queue: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn>;
 
-    /// Takes a job out, unless a handler has it: then it loses its schedule. By a key, all jobs of the key lose theirs. One that is claimed and
-    /// not started is taken from its holder, which is recalled if it does not confirm: see the module.
+    /// Removes a job, unless a handler has it; a running job loses its schedule instead. By a key, all jobs
+    /// of the key lose their schedules. A job that is claimed but not started is taken from its holder, which
+    /// is recalled if it does not confirm starts.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn cancel(&self, queue: &str, which: Which<'_>) -> Result<Cancelled>;
 
-    /// Gives a job another time, unless a handler has it; then calls the notifiers. One that is
-    /// claimed and not started is taken from its holder.
+    /// Changes a job's due time, unless a handler has it; then calls the notifiers. A job that is claimed but
+    /// not started is taken from its holder.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn reset(&self, queue: &str, which: Which<'_>, when: When) -> Result<Reset>;
 
-    /// What the claim of this token, made for `lease`, holds now: after an answer was lost.
+    /// Returns the jobs that the claim with this token, made for `lease`, still holds. Called after the
+    /// response to a claim was lost.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn held_by(&self, queue: &str, token: Token, lease: Duration) -> Result<Vec<Lease>>;
 
-    /// Has `notifier` called when a job of the queue may have become due earlier, by whatever
+    /// Registers `notifier`, which is called whenever a job of the queue may have become due earlier, by any
     /// process, until the watch is dropped.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn watch(&self, queue: &str, notifier: Notifier) -> Result<Box<dyn Watch>>;
 
-    /// Stops or resumes claims and starts of a queue, for all processes. What runs goes on.
+    /// Pauses or resumes claims and starts of a queue, for all processes. Running jobs continue.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn pause(&self, queue: &str, paused: bool) -> Result<()>;
 
-    /// Has one job of each key run at a time from now on, whoever claims it; or any number again. What
-    /// runs goes on.
+    /// Sets whether at most one job of each key runs at a time, in all processes. Running jobs continue.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn serialize_keys(&self, queue: &str, serial: bool) -> Result<()>;
 
-    /// Figures. None is found by a scan: a count ends at [`COUNT_LIMIT`].
+    /// Returns the queue's figures without a scan: counts end at [`COUNT_LIMIT`].
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn stats(&self, queue: &str) -> Result<StoreStats>;
 
-    /// Up to `most` jobs that are not done, of those that come after `after`: by the moment at which
-    /// they may be claimed, then by id, as [`ListedJob::position`] says. A job that moves between two
-    /// calls may be in neither answer, or in both.
+    /// Returns up to `most` unfinished jobs after the position `after`, ordered by the time from which they
+    /// can be claimed, then by id: see [`ListedJob::position`]. A job that moves between two calls may be in
+    /// neither result, or in both.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn list(
         &self,
         queue: &str,
@@ -128,36 +129,36 @@ pub trait Store: Send + Sync + 'static {
         most: u32,
     ) -> Result<Vec<ListedJob>>;
 
-    /// Up to `most` dead letters whose ids are greater than `after`, by id.
+    /// Returns up to `most` dead letters with ids greater than `after`, ordered by id.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn dead(&self, queue: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>>;
 
-    /// Makes dead letters jobs again, due at once, without attempts, under their ids; then calls
-    /// the notifiers. Answers how many: one that is not there, or whose key is pending, is not.
+    /// Makes dead letters jobs again, under their ids, due at once and without previous attempts; then calls
+    /// the notifiers. Returns their number, without those that do not exist or whose key has an open job.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn redrive(&self, queue: &str, ids: &[JobId]) -> Result<usize>;
 
-    /// Deletes dead letters for good. Answers how many were there.
+    /// Deletes dead letters permanently. Returns the number of dead letters that existed.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn delete_dead(&self, queue: &str, ids: &[JobId]) -> Result<usize>;
 }
 
-/// A store into which jobs can be put as part of the caller's own transaction.
+/// A store that can insert jobs as part of the caller's own transaction.
 pub trait EnqueueIn: Store {
-    /// The caller's transaction, of the client that the store is made with.
+    /// The caller's transaction, of the store's database client.
     type Transaction<'t>;
 
-    /// As [`enqueue`](Store::enqueue), but the jobs are there when the transaction commits, and
-    /// only then. No notifier is called before; a watch notices the commit.
+    /// [`enqueue`](Store::enqueue) in the caller's transaction: the jobs exist if and only if it commits. No
+    /// notifier is called; a watch notices the commit.
     ///
     /// # Errors
-    /// What the store met. The transaction may have to be rolled back, as its client says.
+    /// The store's error. The transaction may have to be rolled back, depending on the client.
     fn enqueue_in(
         &self,
         transaction: &mut Self::Transaction<'_>,
@@ -166,72 +167,75 @@ pub trait EnqueueIn: Store {
     ) -> Result<Vec<Put>>;
 }
 
-/// Looks for what other processes have done, for a store that cannot announce it.
+/// Subscription to a queue's changes. Polls for changes by other processes if the store cannot announce them.
 pub trait Watch: Send {
-    /// How often [`look`](Watch::look) is to be called; `None` if the notifier is called in any case.
+    /// Returns how often [`look`](Watch::look) has to be called, or `None` if the notifier is called without
+    /// it.
     fn every(&self) -> Option<Duration>;
 
-    /// Whether anything may have become due earlier since the last look.
+    /// Returns whether any job may have become due earlier since the last call.
     ///
     /// # Errors
-    /// What the store met.
+    /// The store's error.
     fn look(&mut self) -> Result<bool>;
 }
 
-/// What is to become of a job that is held.
+/// A change of a held job.
 #[derive(Clone, Copy, Debug)]
 pub struct Settle<'a> {
-    /// The job.
+    /// The job's id.
     pub id: JobId,
-    /// The claim that it is held by.
+    /// The token of the claim that holds it.
     pub token: Token,
-    /// What is to be done.
+    /// The change.
     pub act: Act<'a>,
 }
 
-/// See [`Settle`]. All but `Start` are for jobs that were started; `Release` is for both.
+/// Kind of a [`Settle`]. `Release` applies to claimed and started jobs, `Start` to claimed ones, all others
+/// to started ones.
 #[derive(Clone, Copy)]
 pub enum Act<'a> {
-    /// A handler begins now, and the lease is so long from now. Counts as an attempt, once for each
-    /// claim. From here on a cancel loses.
+    /// A handler starts the job, and the lease is extended. Counts as an attempt, once for each claim. Later
+    /// cancels fail.
     Start {
-        /// From now.
+        /// Duration from now.
         lease: Duration,
     },
-    /// The lease is so long from now.
+    /// Extends the lease.
     Extend {
-        /// From now.
+        /// Duration from now.
         lease: Duration,
     },
-    /// Done: the job goes.
+    /// Done: the job is deleted.
     Ack,
-    /// Done for this time: the job, which has a schedule, is pending again, under its id and as if it
-    /// had never been claimed. One that has none is done for good, as by `Ack`.
+    /// This run is done: the repeating job is pending again, under its id, as if it had never been claimed. A
+    /// job without a schedule is deleted, as by `Ack`.
     Again {
-        /// Its next time; an earlier one if a push beside its run has said it.
+        /// Its next time, unless a push during the run has set an earlier one.
         when: When,
     },
     /// The attempt failed: the job is pending again.
     Retry {
-        /// Its new time.
+        /// Its new due time.
         when: When,
     },
     /// Given up: the job becomes a dead letter.
     Bury {
-        /// Why, in words.
+        /// The reason, as text.
         error: &'a str,
     },
-    /// Handed to no handler, and given up: as `Bury`, the attempt that its claim has begun not counted.
+    /// Given up without having been handed to a handler: like `Bury`, but the attempt that the claim has
+    /// started is not counted.
     Reject {
-        /// Why, in words.
+        /// The reason, as text.
         error: &'a str,
     },
-    /// Given back as if it had never been claimed: due as before, the attempt not counted.
+    /// Given back as if it had never been claimed: its due time is restored, and the attempt is not counted.
     Release,
 }
 
 impl Act<'_> {
-    /// Whether it is to be durable when the turn returns. For stores.
+    /// Returns whether the change must be durable when the turn returns. For stores.
     pub fn is_durable(&self) -> bool {
         !matches!(
             self,
@@ -239,13 +243,13 @@ impl Act<'_> {
         )
     }
 
-    /// Whether the job is held no more after this: another one of its key may be claimed. For stores.
+    /// Returns whether the change ends the lease, so that another job of the key may be claimed. For stores.
     pub fn ends_lease(&self) -> bool {
         !matches!(self, Self::Start { .. } | Self::Extend { .. })
     }
 
-    /// The time at which the job may be due after this, if it is pending again: a past one if it is
-    /// the job's own. For stores, which announce it.
+    /// Returns the time at which the job may be due after the change, or a past time if it is the job's own
+    /// due time. For stores, which announce it.
     pub fn announced(&self, now: StoreTime) -> StoreTime {
         match self {
             Self::Retry { when } | Self::Again { when } => when.resolve(now),
@@ -255,9 +259,9 @@ impl Act<'_> {
     }
 }
 
-/// The earliest time at which a job may be due after a turn that has made these settles, or
-/// [`StoreTime::NEVER`]. `frees_key`: a job has waited for a [serial](Store::serialize_keys) key that is free now.
-/// For stores, which announce it.
+/// Returns the earliest time at which a job may be due after a turn with these settles, or
+/// [`StoreTime::NEVER`]. `frees_key` states that a job has waited for a [serial](Store::serialize_keys) key
+/// that is now free. For stores, which announce it.
 pub fn announced(settles: &[Settle<'_>], now: StoreTime, frees_key: bool) -> StoreTime {
     let by_acts = settles.iter().map(|settle| settle.act.announced(now));
     let earliest = by_acts.chain(frees_key.then_some(ANYTHING)).min();
@@ -272,7 +276,7 @@ impl fmt::Debug for Act<'_> {
             Self::Ack => f.write_str("Ack"),
             Self::Again { when } => write!(f, "Again({when:?})"),
             Self::Retry { when } => write!(f, "Retry({when:?})"),
-            // The words of an error may be anything.
+            // The error may contain confidential text.
             Self::Bury { .. } => f.write_str("Bury(..)"),
             Self::Reject { .. } => f.write_str("Reject(..)"),
             Self::Release => f.write_str("Release"),
@@ -280,64 +284,64 @@ impl fmt::Debug for Act<'_> {
     }
 }
 
-/// What became of a [`Settle`].
+/// Outcome of a [`Settle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is done.
+    /// It was carried out.
     Done,
-    /// The token is not valid for the job, or there is no such job. Nothing was changed.
+    /// The token is not valid for the job, or the job does not exist. Nothing was changed.
     Stale,
-    /// A start: the job's time has not come by the store's clock, or its queue is paused, or another transaction has
-    /// locked the job. It is held as before.
+    /// A start failed because the job is not yet due by the store's clock, its queue is paused, or another
+    /// transaction has locked the job. The holder keeps the job.
     NotDue,
 }
 
-/// What is to be claimed, in order of time, then of id; if the urgent come first, those that are due and
-/// urgent in that order, then the others.
+/// A request to claim jobs, ordered by time, then by id. With `urgent_first`, due urgent jobs come before all
+/// others.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// For all jobs of this claim; not used before.
+    /// Fencing token of all jobs of this claim; never used before.
     pub token: Token,
-    /// At most so many jobs are claimed.
+    /// Maximum number of jobs to claim.
     pub max: u32,
-    /// First those that are due, so many at most. They are started at once.
+    /// Maximum number of due jobs to claim and start at once. They come first.
     pub start: u32,
-    /// Then others that are due, or fall due within the horizon and that no lease holds, so many
-    /// at most.
+    /// Maximum number of jobs to claim ahead: due jobs, and jobs that fall due within the horizon and are not
+    /// leased.
     pub ahead: u32,
-    /// How long before its time a job may be claimed.
+    /// How long before its due time a job may be claimed.
     pub horizon: Duration,
-    /// How long the lease is from now; that of a job claimed ahead lasts until its time at least.
+    /// Duration of the lease from now. The lease of a job claimed ahead lasts at least until its due time.
     pub lease: Duration,
-    /// Of what is due, urgent jobs come first. Else they are as all others are.
+    /// Whether due urgent jobs come first.
     pub urgent_first: bool,
 }
 
-/// A job that is held.
+/// A job that is held under a claim.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The job.
+    /// The job's id.
     pub id: JobId,
-    /// The claim.
+    /// The claim's token.
     pub token: Token,
-    /// When it was to be due.
+    /// Its due time.
     pub due: StoreTime,
     /// Whether it was started.
     pub started: bool,
-    /// How many attempts were begun, this one included if it was started.
+    /// Number of attempts, including this one if it was started.
     pub attempts: u32,
     /// Its key.
     pub key: Option<Vec<u8>>,
-    /// What it is about.
+    /// Its payload.
     pub payload: Vec<u8>,
-    /// When it comes again.
+    /// Its schedule, if it repeats.
     pub schedule: Option<String>,
     /// See [`NewJob::urgent`].
     pub urgent: bool,
 }
 
 impl Lease {
-    /// What is to become of the job, by this claim.
+    /// Returns a change of the job by this claim.
     pub fn settle<'a>(&self, act: Act<'a>) -> Settle<'a> {
         Settle {
             id: self.id,
@@ -347,7 +351,7 @@ impl Lease {
     }
 }
 
-/// Payloads and keys are not shown.
+/// Omits payloads and keys.
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
@@ -361,49 +365,50 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// The answer to [`Store::turn`].
+/// Result of [`Store::turn`].
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// The store's clock, read while the call was carried out.
+    /// The store's clock, read during the call.
     pub now: StoreTime,
-    /// The queue is paused: nothing is claimed or started.
+    /// Whether the queue is paused: nothing is claimed or started.
     pub paused: bool,
-    /// One for each settle, in their order.
+    /// Outcome of each settle, in order.
     pub verdicts: Vec<Verdict>,
-    /// If a claim was asked for.
+    /// Result of the claim, if one was requested.
     pub claimed: Option<Claimed>,
 }
 
-/// What a [`Claim`] came to.
+/// Result of a [`Claim`].
 #[derive(Clone, Debug)]
 pub struct Claimed {
-    /// In order of time, then of id.
+    /// Claimed jobs, ordered by time, then by id.
     pub leases: Vec<Lease>,
-    /// The earliest moment at which one of the queue's jobs may be claimed to be started, leases
-    /// that end included: in the past if one may be now. [`StoreTime::NEVER`] if there is none. Of what is due and
-    /// locked by another transaction, so that it was passed over, [`LOCKED_AGAIN`] from now.
+    /// The earliest time at which a job of the queue can be claimed and started, including jobs whose leases
+    /// expire: in the past if one can be now, [`StoreTime::NEVER`] if there is none. If due jobs were skipped
+    /// because another transaction has locked them, [`LOCKED_AGAIN`] from now.
     pub first: StoreTime,
-    /// The time of the earliest job that no lease holds. [`StoreTime::NEVER`] if there is none.
+    /// The due time of the earliest job that is not leased. [`StoreTime::NEVER`] if there is none.
     pub first_free: StoreTime,
 }
 
-/// What notifiers are called with if a job was taken from a holder that does not ask before it hands
-/// out. It says as well that anything may have changed.
+/// The argument of notifiers when a job was taken from a holder that does not confirm starts. Also means that
+/// anything may have changed.
 pub const RECALL: StoreTime = StoreTime::from_micros(i64::MIN);
 
-/// Where the counts of [`StoreStats`] end.
+/// Maximum of the counts of [`StoreStats`].
 pub const COUNT_LIMIT: u32 = 10_000;
 
-/// A job of a serial key that must wait for another one which is due now is looked at again after so long, or when
-/// the other one has ended. For stores.
+/// How long a job of a serial key is postponed if it has to wait for another job that is due now. It is
+/// retried earlier if the other job ends. For stores.
 pub const SHORTLY: Duration = Duration::from_millis(1);
 
-/// What was due and locked is looked at again after so long; by this crate's pump after twice as long each time
-/// that nothing else was found either. For stores.
+/// Delay until due jobs that were locked are looked for again. The pump doubles it each time it finds nothing
+/// else. For stores.
 pub const LOCKED_AGAIN: Duration = Duration::from_millis(2);
 
-/// How long a store may take for a pump's call, where the shortest lease of its queues is `lease`: a quarter of it,
-/// and a second at least. A lease is renewed after a third of it, so there is time for two more tries. For stores.
+/// Returns the time limit of a pump's call, where `lease` is the shortest lease of the store's queues: a
+/// quarter of it, but at least a second. A lease is renewed after a third of its duration, so there is time
+/// for two retries. For stores.
 ///
 /// ```
 /// use std::time::Duration;
@@ -416,56 +421,56 @@ pub fn call_limit(lease: Duration) -> Duration {
     (lease / 4).max(Duration::from_secs(1))
 }
 
-/// Figures of a queue.
+/// Figures of a queue, for all processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// Jobs that are not done, at most [`COUNT_LIMIT`].
+    /// Number of unfinished jobs, at most [`COUNT_LIMIT`].
     pub jobs: u32,
-    /// Those that could be claimed now, at most [`COUNT_LIMIT`].
+    /// Number of jobs that can be claimed now, at most [`COUNT_LIMIT`].
     pub due: u32,
-    /// Dead letters, at most [`COUNT_LIMIT`].
+    /// Number of dead letters, at most [`COUNT_LIMIT`].
     pub dead: u32,
-    /// Nothing is claimed or started.
+    /// Whether the queue is paused.
     pub paused: bool,
-    /// One job of each key runs at a time.
+    /// Whether at most one job of each key runs at a time.
     pub serial_keys: bool,
 }
 
-/// A job as [`Store::list`] shows it.
+/// A job as returned by [`Store::list`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct ListedJob {
-    /// The job.
+    /// The job's id.
     pub id: JobId,
-    /// The next moment at which it may be claimed: its own time, or the end of the lease.
+    /// The time from which it can be claimed: its due time, or the end of its lease.
     pub due: StoreTime,
-    /// Its own time.
+    /// Its due time.
     pub at: StoreTime,
-    /// How it stands.
+    /// Its state.
     pub state: JobState,
-    /// How many attempts were begun.
+    /// Number of attempts started.
     pub attempts: u32,
     /// Its key.
     pub key: Option<Vec<u8>>,
-    /// When it comes again.
+    /// Its schedule, if it repeats.
     pub schedule: Option<String>,
     /// See [`NewJob::urgent`].
     pub urgent: bool,
 }
 
-/// How a [`ListedJob`] stands.
+/// State of a [`ListedJob`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JobState {
-    /// No lease holds it.
+    /// Not leased.
     Waiting,
-    /// A process has claimed it ahead of its time, and no handler has it.
+    /// Claimed ahead of its due time by a process, but not handed to a handler.
     Claimed,
     /// A handler has it.
     Running,
 }
 
 impl JobState {
-    /// That of a job which has a token if `is_held`, and which may be claimed from `due` on: a lease
-    /// that has ended by `now` holds nothing. For stores.
+    /// Returns the state of a job that has a token if `is_held`, and that can be claimed from `due` on. A
+    /// lease that has expired by `now` does not count. For stores.
     pub fn of(is_held: bool, started: bool, due: StoreTime, now: StoreTime) -> Self {
         if !is_held || due <= now {
             Self::Waiting
@@ -478,13 +483,13 @@ impl JobState {
 }
 
 impl ListedJob {
-    /// Where the list goes on after this one.
+    /// Returns the position after which the next page starts.
     pub fn position(&self) -> (StoreTime, JobId) {
         (self.due, self.id)
     }
 }
 
-/// Keys are not shown.
+/// Omits keys.
 impl fmt::Debug for ListedJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListedJob")
@@ -501,25 +506,25 @@ impl fmt::Debug for ListedJob {
 /// A dead letter.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DeadJob {
-    /// The id of the job.
+    /// The job's id.
     pub id: JobId,
     /// Its key.
     pub key: Option<Vec<u8>>,
-    /// What it was about.
+    /// Its payload.
     pub payload: Vec<u8>,
-    /// How many attempts were begun.
+    /// Number of attempts started.
     pub attempts: u32,
-    /// When it was given up.
+    /// When it was buried.
     pub buried: StoreTime,
-    /// Why.
+    /// The error that ended its last attempt.
     pub error: String,
-    /// When it was to come again; it does so if it is driven again.
+    /// The schedule of a repeating job, which it keeps when it is redriven.
     pub schedule: Option<String>,
-    /// See [`NewJob::urgent`]. It is so again if it is driven again.
+    /// See [`NewJob::urgent`]. It is kept when the job is redriven.
     pub urgent: bool,
 }
 
-/// Payloads, keys and errors are not shown.
+/// Omits payloads, keys and errors.
 impl fmt::Debug for DeadJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeadJob")

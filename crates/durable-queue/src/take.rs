@@ -1,4 +1,4 @@
-//! Taking what is due: as a thread that waits, in batches, and as a future.
+//! Taking due jobs: by a blocking thread, in batches, and by a future.
 
 use std::fmt;
 use std::future::Future;
@@ -23,11 +23,11 @@ use crate::shared::Shared;
 use crate::store::Store;
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
-    /// Takes the earliest job. Blocks until one is due. A store that fails is tried again and
-    /// again: see [`last_error`](Self::last_error).
+    /// Takes the earliest due job. Blocks until there is one. Errors of the store do not end the call,
+    /// because the pump retries: see [`last_error`](Self::last_error).
     ///
-    /// A job whose payload cannot be [decoded](Payload::decode) is not handed out, by this call or any other: its
-    /// attempt has failed, and it comes again after the back-off.
+    /// A job whose payload cannot be [decoded](Payload::decode) is not handed out: its attempt has failed,
+    /// and it is retried after the back-off.
     ///
     /// # Errors
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
@@ -36,17 +36,16 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         self.shared().take_one(Vec::new(), None)
     }
 
-    /// As [`take`](Self::take), for at most this long.
+    /// Like [`take`](Self::take), but waits for at most `timeout`.
     ///
     /// # Errors
-    /// [`TakeError::TimedOut`] too.
+    /// Also [`TakeError::TimedOut`].
     pub fn take_timeout(&self, timeout: impl Into<Timeout>) -> Result<Claimed<T>, TakeError> {
         let deadline = timeout.into().deadline(&self.shared().control.clock);
         self.shared().take_one(Vec::new(), deadline)
     }
 
-    /// Takes what is due, at least one job and at most `most`. Blocks until one is due, and does not
-    /// wait for more.
+    /// Takes up to `most` due jobs. Blocks until there is at least one, and does not wait for more.
     ///
     /// # Errors
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
@@ -54,10 +53,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         self.shared().take(Vec::new(), most, None)
     }
 
-    /// As [`take_many`](Self::take_many), for at most this long.
+    /// Like [`take_many`](Self::take_many), but waits for at most `timeout`.
     ///
     /// # Errors
-    /// [`TakeError::TimedOut`] too.
+    /// Also [`TakeError::TimedOut`].
     pub fn take_many_timeout(
         &self,
         most: NonZeroUsize,
@@ -67,11 +66,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         self.shared().take(Vec::new(), most, deadline)
     }
 
-    /// Acknowledges the jobs of the last batch, as [`ack_later`](Claimed::ack_later) does, and takes
-    /// the next batch, as [`take_many`](Self::take_many) does: with one call of the store, where an
-    /// acknowledgement and a take cost one each. When it returns jobs of that call, what it
-    /// acknowledged is durable. If it takes nothing, or jobs whose claim had lost its answer before and was found
-    /// again, that is on its way.
+    /// Acknowledges the jobs of the last batch, like [`ack_later`](Claimed::ack_later), and takes the next
+    /// batch, like [`take_many`](Self::take_many), in one call of the store instead of two. When it returns
+    /// jobs, the acknowledgements are durable, unless the jobs belong to an earlier claim whose response was
+    /// lost. In that case, and if it returns an error, the acknowledgements are still on their way.
     ///
     /// ```
     /// # use std::num::NonZeroUsize;
@@ -98,10 +96,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         self.shared().take(done, most, None)
     }
 
-    /// As [`ack_and_take_many`](Self::ack_and_take_many), for at most this long.
+    /// Like [`ack_and_take_many`](Self::ack_and_take_many), but waits for at most `timeout`.
     ///
     /// # Errors
-    /// [`TakeError::TimedOut`] too.
+    /// Also [`TakeError::TimedOut`].
     pub fn ack_and_take_many_timeout(
         &self,
         done: Vec<Claimed<T>>,
@@ -112,9 +110,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         self.shared().take(done, most, deadline)
     }
 
-    /// As [`take`](Self::take), as a future. It needs no runtime. It begins to ask when it is first
-    /// polled; dropped before it is ready, it takes nothing with it: what it was given is given
-    /// back. It does not keep the queue open. Polled after it was ready, it takes the next job.
+    /// Async version of [`take`](Self::take). Needs no runtime. The future makes its request when it is first
+    /// polled. If it is dropped before it is ready, jobs that it was given are released. It does not keep the
+    /// queue open. Polled after it was ready, it takes the next job.
     pub fn take_async(&self) -> TakeFuture<T, S> {
         TakeFuture {
             taking: Taking::new(self.shared(), Vec::new(), NonZeroUsize::MIN),
@@ -122,14 +120,14 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         }
     }
 
-    /// As [`take_many`](Self::take_many), as a future: as [`take_async`](Self::take_async).
+    /// Async version of [`take_many`](Self::take_many): see [`take_async`](Self::take_async).
     pub fn take_many_async(&self, most: NonZeroUsize) -> TakeManyFuture<T, S> {
         self.ack_and_take_many_async(Vec::new(), most)
     }
 
-    /// As [`ack_and_take_many`](Self::ack_and_take_many), as a future: as [`take_async`](Self::take_async). What it
-    /// acknowledges is so with its first poll; dropped before that, it acknowledges it all the same. Polled
-    /// after it was ready, it takes the next batch, and acknowledges nothing more.
+    /// Async version of [`ack_and_take_many`](Self::ack_and_take_many): see [`take_async`](Self::take_async).
+    /// The acknowledgements are sent with the first poll, or when the future is dropped before that. Polled
+    /// after it was ready, it takes the next batch and acknowledges no further jobs.
     ///
     /// ```
     /// # use std::num::NonZeroUsize;
@@ -170,7 +168,7 @@ impl<S: Store> Shared<S> {
         Ok(one.pop().expect("one is there"))
     }
 
-    /// Acknowledges what is done, with the turn that takes the next.
+    /// Acknowledges `done` in the turn that takes the next jobs.
     pub(crate) fn take<T: Payload>(
         self: &Arc<Self>,
         done: Vec<Claimed<T>>,
@@ -187,7 +185,7 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// A job of another queue goes there.
+    /// Acknowledgements of other queues' jobs are sent to their queues.
     fn acks_of<T>(&self, done: Vec<Claimed<T>>) -> Vec<Command> {
         let acks = done
             .into_iter()
@@ -195,7 +193,7 @@ impl<S: Store> Shared<S> {
         acks.collect()
     }
 
-    /// Hands in what is acknowledged, whatever comes of it, and waits for jobs.
+    /// Submits the acknowledgements in any case, then waits for jobs.
     pub(crate) fn wait(
         self: &Arc<Self>,
         acks: Vec<Command>,
@@ -223,7 +221,7 @@ impl<S: Store> Shared<S> {
                 return given;
             }
             if !in_time {
-                // It may have been served since the look.
+                // Jobs may have arrived since the last look.
                 let given = self.control.leave(ticket);
                 return if given.is_empty() {
                     Err(TakeError::TimedOut)
@@ -235,7 +233,7 @@ impl<S: Store> Shared<S> {
     }
 }
 
-/// See [`DurableQueue::take_async`].
+/// Future of [`DurableQueue::take_async`].
 #[must_use = "a future does nothing until it is polled"]
 pub struct TakeFuture<T, S: Store> {
     taking: Taking<S>,
@@ -257,7 +255,7 @@ impl<T, S: Store> fmt::Debug for TakeFuture<T, S> {
     }
 }
 
-/// See [`DurableQueue::take_many_async`] and [`DurableQueue::ack_and_take_many_async`].
+/// Future of [`DurableQueue::take_many_async`] and [`DurableQueue::ack_and_take_many_async`].
 #[must_use = "a future does nothing until it is polled"]
 pub struct TakeManyFuture<T, S: Store> {
     taking: Taking<S>,
@@ -278,10 +276,10 @@ impl<T, S: Store> fmt::Debug for TakeManyFuture<T, S> {
     }
 }
 
-/// What both futures do.
+/// The common part of both futures.
 struct Taking<S: Store> {
     shared: Arc<Shared<S>>,
-    /// They go with the first question.
+    /// Sent with the first request.
     acks: Vec<Command>,
     most: NonZeroUsize,
     ticket: Option<Ticket>,
@@ -297,14 +295,15 @@ impl<S: Store> Taking<S> {
         }
     }
 
-    /// With at least one job.
+    /// Polls for at least one job.
     fn poll<T: Payload>(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Vec<Claimed<T>>, TakeError>> {
         loop {
+            // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's, and changes nothing.
             let waiter = Waiter::Task(context.waker().clone());
-            // It may have been there, and this be a forked child.
+            // The pump may exist already, but in the parent of a forked child.
             if let Err(error) = self.shared.start() {
                 self.acknowledge();
                 return Poll::Ready(Err(error));
@@ -327,7 +326,7 @@ impl<S: Store> Taking<S> {
         }
     }
 
-    /// Without a question.
+    /// Sends the acknowledgements without a request for jobs.
     fn acknowledge(&mut self) {
         for ack in mem::take(&mut self.acks) {
             self.shared.control.command(ack);

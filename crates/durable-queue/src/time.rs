@@ -1,35 +1,35 @@
-//! Time by the clock of a store.
+//! Times of a store's clock.
 //!
-//! Not for: waiting. A store's clock is read by the store, once for each call; what waits in this
-//! process waits by a [`Clock`](sync_shim::Clock), and the offset between the two is the pump's.
+//! Not for waiting: the store reads its own clock, once per call. This process waits by a
+//! [`Clock`](sync_shim::Clock), and the pump knows the offset between the two.
 //!
-//! # What always holds
-//! 1. A duration is rounded up to whole microseconds, so nothing falls due too early.
-//! 2. Arithmetic saturates: too far is [`StoreTime::NEVER`].
+//! # Invariants
+//! 1. Durations are rounded up to whole microseconds, so no job falls due too early.
+//! 2. Arithmetic saturates at [`StoreTime::NEVER`].
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// A point of a store's clock: microseconds since the beginning of 1970, UTC.
+/// A point in time of a store's clock: microseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreTime(i64);
 
 impl StoreTime {
-    /// Past every point that comes.
+    /// A time later than all others.
     pub const NEVER: Self = Self(i64::MAX);
 
-    /// So many microseconds after the beginning of 1970, or before it.
+    /// Creates a time from microseconds since 1970, which may be negative.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since the beginning of 1970.
+    /// Returns the microseconds since 1970.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// The point `delay` later, rounded up.
+    /// Returns the time `delay` later, rounded up.
     pub fn after(self, delay: Duration) -> Self {
         let micros = delay.as_nanos().div_ceil(1_000);
         Self(
@@ -38,7 +38,7 @@ impl StoreTime {
         )
     }
 
-    /// The point `span` earlier. [`NEVER`](Self::NEVER) stays what it is.
+    /// Returns the time `span` earlier. [`NEVER`](Self::NEVER) does not change.
     pub fn before(self, span: Duration) -> Self {
         if self == Self::NEVER {
             return self;
@@ -47,14 +47,14 @@ impl StoreTime {
         Self(self.0.saturating_sub(micros))
     }
 
-    /// How much later this is than `earlier`; nothing if it is not.
+    /// Returns the duration since `earlier`, or zero if that is later.
     pub fn since(self, earlier: Self) -> Duration {
         let micros = i128::from(self.0) - i128::from(earlier.0);
         Duration::from_micros(u64::try_from(micros.max(0)).unwrap_or(u64::MAX))
     }
 }
 
-/// Rounds up. What lies beyond is the nearest point there is.
+/// Rounds up, and saturates at the ends of the range.
 impl From<SystemTime> for StoreTime {
     fn from(time: SystemTime) -> Self {
         match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -73,13 +73,13 @@ impl fmt::Debug for StoreTime {
     }
 }
 
-/// When a job is to be due. A delay counts from the moment at which the store takes the call, by
-/// the store's clock.
+/// Due time of a job. A delay counts from the time at which the store processes the call, by the store's
+/// clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// So long after the store took the call.
+    /// This long after the store processes the call.
     After(Duration),
-    /// At this point of the store's clock, which may have passed.
+    /// At this time of the store's clock, which may have passed.
     At(StoreTime),
 }
 
@@ -87,7 +87,7 @@ impl When {
     /// As soon as possible.
     pub const NOW: Self = Self::After(Duration::ZERO);
 
-    /// The point that is meant, for a store whose clock shows `now`.
+    /// Returns the due time, for a store whose clock shows `now`.
     pub fn resolve(self, now: StoreTime) -> StoreTime {
         match self {
             Self::After(delay) => now.after(delay),
@@ -114,32 +114,32 @@ impl From<SystemTime> for When {
     }
 }
 
-/// The clock of a store that has none of its own, as one in a file.
+/// Clock of a store without a clock of its own, such as a file.
 ///
-/// All processes that share the store must see the same time by it.
+/// All processes that share the store must see the same time.
 pub trait StoreClock: fmt::Debug + Send + Sync + 'static {
-    /// The present. Must be quick, and must not call back into the store.
+    /// Returns the current time. Must be fast, and must not call the store.
     fn now(&self) -> StoreTime;
 }
 
 impl<C: StoreClock + ?Sized> StoreClock for Arc<C> {
     fn now(&self) -> StoreTime {
-        (**self).now()
+        (**self).now() // USER CODE: a store's clock, perhaps under the store's own lock: it must not call back.
     }
 }
 
-/// The machine's wall clock, which all of its processes share.
+/// The machine's wall clock, which all its processes share.
 ///
-/// A clock that is set back makes what is due by then due again later; one that is set forward
-/// makes it due at once, and ends leases early: their holders are fenced off, not believed.
+/// If the clock is set back, jobs fall due later. If it is set forward, jobs fall due at once and leases
+/// expire early, so their holders are fenced off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallClock;
 
 impl StoreClock for WallClock {
     fn now(&self) -> StoreTime {
-        // No model's time: a model hands in a clock of its own.
+        // Not read in models, which supply their own clock.
         match SystemTime::UNIX_EPOCH.elapsed() {
-            // Rounded down: a store's clock that is late by less than a microsecond is not early.
+            // Rounded down: a store's clock that is late by less than a microsecond starts no job early.
             Ok(since) => StoreTime(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)),
             Err(before) => StoreTime(0).before(before.duration()),
         }

@@ -242,7 +242,7 @@ fn handle<T, E: Into<Box<dyn Error + Send + Sync>>>(
     handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
     job: Claimed<T>,
 ) -> Option<Command> {
-    // The conversion of the error, its `Display` and its `source` are the user's too.
+    // USER CODE: the handler, and the conversion, `Display` and `source` of its error. A panic fails the attempt.
     let ended = guarded(|| handler(&job).map_err(|error| with_causes(&*error.into())));
     match ended {
         Ok(Ok(())) => return Some(job.later_ack()),

@@ -11,7 +11,7 @@ use pool_core::{BuildError, WaitError};
 pub enum MultiBuildError {
     /// The number of pools is zero.
     NoPools,
-    /// A pool could not be built. The pools built before were released and have ended.
+    /// A pool could not be built. The pools built before it were released and have ended.
     Pool(BuildError),
 }
 
@@ -39,7 +39,7 @@ impl From<BuildError> for MultiBuildError {
     }
 }
 
-/// Error of a call with an index: there is no such pool.
+/// Error of a call with an index: it is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexError {
     /// The requested index.
@@ -50,7 +50,11 @@ pub struct IndexError {
 
 impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no pool {} of {}", self.index, self.pools)
+        write!(
+            f,
+            "pool index {} is out of range for {} pools",
+            self.index, self.pools
+        )
     }
 }
 

@@ -1,13 +1,13 @@
-//! Several pools behind one interface: round robin, least tasks, or a strategy of your own.
+//! Several pools behind one handle, with round robin, least tasks, or your own strategy.
 //!
-//! A multi-pool spreads tasks over several pools of one configuration. Each pool has locks of its own, so
+//! A multi-pool spreads tasks over several pools of the same configuration. Each pool has its own locks, so
 //! many threads that submit many short tasks contend less. [`MultiPool`] and [`MultiFuncPool`] are aliases
 //! of [`pool_core::WorkerPool`] and have all of its methods. [`MultiPoolExt`] adds the builder, tasks with
-//! keys, and the figures of single members.
+//! keys, and the statistics of single members.
 //!
 //! # When not to use it
-//! - Unless one pool was measured to be too slow. One pool is simpler, and cheaper if submitters wait.
-//! - To keep tasks apart: every member runs every kind of task.
+//! - Before you have measured that one pool is too slow. One pool is simpler, and cheaper if submitters wait.
+//! - To separate kinds of tasks: every member runs every kind.
 //! - For pools of different configurations.
 //!
 //! # Example
@@ -24,7 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Differences from one pool
+//! # Differences from a single pool
 //! 1. **Admission.** The [`Strategy`] chooses the member that a task is offered to first. If that member has
 //!    no room, the task is offered to every other one before the submit waits or is refused. A refused task
 //!    is returned unrun.
@@ -35,9 +35,9 @@
 //! 4. **Lifecycle.** Releases, reboots and tunings apply to all members. After any race, all members are in
 //!    the same state. A timed wait has one deadline for all, and its error ([`MultiWaitError`]) names the
 //!    members that missed it.
-//! 5. **Rest.** `wait_idle` waits for an instant at which no member had a task in flight, even if tasks
-//!    submit tasks to and fro.
-//! 6. **Figures** are sums over the members, exact while the multi-pool is at rest. `running_of`, `free_of`,
+//! 5. **Idleness.** `wait_idle` waits for an instant at which no member had a task in flight, even if tasks of
+//!    one member submit tasks to another.
+//! 6. **Statistics** are sums over the members, exact while no task is in flight. `running_of`, `free_of`,
 //!    `waiting_of` and `stats_of` return those of one member.
 //! 7. **Keys.** A key belongs to one member, and its tasks wait for room there: `Keyed` of `pool-util`.
 //! 8. **No thread.** If no member has a worker and the system refuses to start one, the task is returned with
@@ -51,7 +51,7 @@
 //! | a submit, if the chosen member has room | the choice: no lock, no allocation |
 //! | a submit, if it has no room | up to `n` more sections of a lock |
 //! | a submit that waits | `n` sections to enqueue the waiter, `n` to remove it, two allocations |
-//! | figures, `tune`, `release`, `reboot` | `n` times the cost of one pool |
+//! | statistics, `tune`, `release`, `reboot` | `n` times the cost of one pool |
 //!
 //! So waiting costs more than with one pool. Give the pools a queue depth.
 //!

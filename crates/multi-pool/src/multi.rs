@@ -10,8 +10,8 @@ use crate::error::IndexError;
 use crate::shared::Shared;
 
 /// Several pools behind one handle. [`MultiPool`] and [`MultiFuncPool`] are aliases of it. It has the methods
-/// of [`WorkerPool`] and [`MultiPoolExt`]; the [crate documentation](crate) lists the differences from one
-/// pool.
+/// of [`WorkerPool`] and [`MultiPoolExt`]; the [crate documentation](crate) lists the differences from a
+/// single pool.
 ///
 /// Dropping the last handle releases all pools, as their [`DropPolicy`](pool_core::DropPolicy) says.
 ///
@@ -84,7 +84,7 @@ pub type MultiFuncPool<T, R = ()> = MultiWorkerPool<Func<T, R>>;
 /// Handle of a [`MultiFuncPool`] that does not keep it open.
 pub type WeakMultiFuncPool<T, R = ()> = WeakMultiWorkerPool<Func<T, R>>;
 
-/// Calls that a single pool does not have: the builder, and the figures of each member.
+/// Calls that a single pool does not have: the builder, and the statistics of each member.
 pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + Sized {
     /// Returns a builder of a multi-pool. `each` has the settings of each member.
     fn builder(each: Builder<R>) -> MultiBuilder<R> {
@@ -115,7 +115,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
     /// Returns the number of live workers of one member, including idle ones.
     ///
     /// # Errors
-    /// If there is no such pool.
+    /// If the index is out of range.
     #[doc(alias = "RunningByIndex")]
     fn running_of(&self, index: usize) -> Result<usize, IndexError> {
         member(self, index).map(PoolHandle::live)
@@ -124,7 +124,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
     /// Returns the number of workers that one member could still start; `None` if it is unlimited.
     ///
     /// # Errors
-    /// If there is no such pool.
+    /// If the index is out of range.
     #[doc(alias = "FreeByIndex")]
     fn free_of(&self, index: usize) -> Result<Option<usize>, IndexError> {
         member(self, index).map(PoolHandle::free)
@@ -134,13 +134,13 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
     /// wakes after one of them has taken its task.
     ///
     /// # Errors
-    /// If there is no such pool.
+    /// If the index is out of range.
     #[doc(alias = "WaitingByIndex")]
     fn waiting_of(&self, index: usize) -> Result<usize, IndexError> {
         member(self, index).map(PoolHandle::waiting)
     }
 
-    /// Returns the figures of one member.
+    /// Returns the statistics of one member.
     ///
     /// - `refused` counts only waiters that the member refused in a release. Other refusals are counted by
     ///   the multi-pool.
@@ -159,7 +159,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
     /// ```
     ///
     /// # Errors
-    /// If there is no such pool.
+    /// If the index is out of range.
     fn stats_of(&self, index: usize) -> Result<Stats, IndexError> {
         member(self, index).map(PoolHandle::stats)
     }

@@ -1,8 +1,10 @@
-//! Models of the multi-pool's protocol: each names the racing parties and the harm they must not do.
+//! Models of the multi-pool's protocol. Each names the racing parties and the harm that must not
+//! happen.
 //!
-//! As in `pool-core`, every model waits for its work before it releases, so that no closing
-//! broadcast rescues a lost wake-up, and no pool has a keep-alive, so that no timer does. The pools
-//! have one worker each: two pools, one waiter and one thread beside it are all loom can hold.
+//! As in `pool-core`, every model waits for its work before it releases, so that the broadcast of
+//! the release cannot hide a lost wake-up. No pool has a keep-alive, so that no timer can hide one
+//! either. The pools have one worker each: two pools, one waiter and one other thread are as much
+//! as loom can explore.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
@@ -31,7 +33,7 @@ fn pair(each: Builder<Closures>) -> MultiPool {
     MultiPool::builder(each).pools(2).build().unwrap()
 }
 
-/// Counts how often something ran. Relaxed: read after the pools' own synchronization.
+/// Counts runs. `Relaxed`: read after the pools have synchronized the threads.
 #[derive(Clone)]
 struct Runs(Arc<AtomicUsize>);
 
@@ -50,12 +52,12 @@ impl Runs {
     }
 }
 
-/// No submitter waits, and no places are left behind.
+/// Whether no submitter waits and no entry is left in a wait queue.
 fn lines_are_empty(pool: &MultiPool) -> bool {
     pool.waiting() == 0 && (0..2).all(|index| pool.waiting_of(index) == Ok(0))
 }
 
-/// Both pools have all their room again, whatever has happened to them; then they end.
+/// Checks that both pools have all their room again, and ends them.
 fn have_room_and_end(pool: &MultiPool) {
     have_room_and_end_of(pool, 2);
 }
@@ -78,10 +80,9 @@ fn end(pool: &MultiPool) {
     assert_eq!(stats.submitted, stats.completed);
 }
 
-/// The choice of a pool against a release of both: the task runs or comes back, never both, never
-/// neither.
+/// The choice of a pool against a release of both: the task either runs or is returned.
 #[testkit::model(preemptions = 3)]
-fn a_submit_racing_a_release_of_all_pools_runs_or_comes_back() {
+fn a_submit_racing_a_release_of_all_pools_runs_or_returns_its_task() {
     let (pool, runs) = (pair(untimed()), Runs::new());
     let submitter = {
         let (pool, task) = (pool.clone(), runs.task());
@@ -93,9 +94,10 @@ fn a_submit_racing_a_release_of_all_pools_runs_or_comes_back() {
     assert_eq!(runs.count(), usize::from(accepted));
 }
 
-/// A waiter in two lines against two completions: it is served once, and no room is lost.
+/// A waiter in two wait queues against the ends of two tasks: it gets room once, and no room is
+/// lost.
 #[testkit::model(preemptions = 2)]
-fn a_waiter_in_two_lines_racing_two_completions_is_served_once() {
+fn a_waiter_in_two_wait_queues_racing_two_completions_gets_room_once() {
     let (pool, runs) = (pair(untimed()), Runs::new());
     pool.submit(runs.task()).unwrap();
     pool.submit(runs.task()).unwrap();
@@ -106,9 +108,10 @@ fn a_waiter_in_two_lines_racing_two_completions_is_served_once() {
     have_room_and_end(&pool);
 }
 
-/// A ticket's time-out against the hand-over by either pool: the task runs or comes back.
+/// A waiter's timeout against the hand-over of room by either pool: the task either runs or is
+/// returned.
 #[testkit::model(preemptions = 1)]
-fn a_tickets_deadline_racing_the_hand_over_loses_no_task() {
+fn a_deadline_racing_the_hand_over_by_two_pools_loses_no_task() {
     let clock = ManualClock::new();
     let (pool, runs) = (pair(untimed().clock(clock.clone())), Runs::new());
     pool.submit(|| {}).unwrap();
@@ -126,10 +129,10 @@ fn a_tickets_deadline_racing_the_hand_over_loses_no_task() {
     have_room_and_end(&pool);
 }
 
-/// The cancelling of a waiter's token against the hand-over by either pool: the task is accepted or
-/// comes back, and no place is left behind.
+/// A cancel of a waiter's token against the hand-over of room by either pool: the task is accepted
+/// or returned, and no entry is left in a wait queue.
 #[testkit::model(preemptions = 1)]
-fn a_cancelled_token_racing_the_hand_over_by_two_pools_has_one_answer() {
+fn a_cancelled_token_racing_the_hand_over_by_two_pools_has_one_outcome() {
     let (pool, runs, token) = (pair(untimed()), Runs::new(), CancelToken::new());
     pool.submit(|| {}).unwrap();
     pool.submit(|| {}).unwrap();
@@ -145,7 +148,7 @@ fn a_cancelled_token_racing_the_hand_over_by_two_pools_has_one_answer() {
     assert!(lines_are_empty(&pool));
     pool.wait_idle().unwrap();
     canceller.join().unwrap();
-    // An accepted one may be cancelled before it starts.
+    // An accepted task may be cancelled before it starts.
     let unrun = usize::try_from(pool.stats().cancelled).unwrap();
     assert_eq!(runs.count() + unrun, accepted);
     for index in 0..2 {
@@ -155,10 +158,10 @@ fn a_cancelled_token_racing_the_hand_over_by_two_pools_has_one_answer() {
     pool.wait_released().unwrap();
 }
 
-/// The cancelling of a token against a waiter that takes its places and sleeps where no room comes:
-/// it wakes, with its task.
+/// A cancel of a token against a waiter that enrols at full pools and sleeps: it is woken, and
+/// returns its task.
 #[testkit::model(preemptions = 2)]
-fn a_waiter_that_sleeps_in_two_lines_is_woken_by_its_token() {
+fn cancelling_its_token_wakes_a_waiter_in_two_wait_queues() {
     let (pool, token) = (pair(untimed()), CancelToken::new());
     let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
     let canceller = {
@@ -173,10 +176,10 @@ fn a_waiter_that_sleeps_in_two_lines_is_woken_by_its_token() {
     have_room_and_end(&pool);
 }
 
-/// A future in two lines, dropped, against the hand-over: its task runs or is dropped, and no room
-/// is lost with it.
+/// The drop of a future in two wait queues against the hand-over of room: its task runs or is
+/// dropped, and no room is lost.
 #[testkit::model(preemptions = 2)]
-fn a_future_dropped_in_two_lines_racing_the_hand_over_loses_no_room() {
+fn a_future_dropped_in_two_wait_queues_racing_the_hand_over_loses_no_room() {
     let (pool, runs, kept) = (pair(untimed()), Runs::new(), Arc::new(()));
     pool.submit(|| {}).unwrap();
     pool.submit(|| {}).unwrap();
@@ -187,8 +190,7 @@ fn a_future_dropped_in_two_lines_racing_the_hand_over_loses_no_room() {
             drop(held);
         }));
         let mut context = Context::from_waker(Waker::noop());
-        // Discarded: the task may be accepted or wait, and what runs is counted.
-        // Discarded: it may have entered at once, or wait; either way its task is counted below.
+        // Ignored: the task is accepted or waits, and runs are counted.
         let _ = future.as_mut().poll(&mut context);
     }
     assert!(lines_are_empty(&pool));
@@ -198,10 +200,9 @@ fn a_future_dropped_in_two_lines_racing_the_hand_over_loses_no_room() {
     assert_eq!(Arc::strong_count(&kept), 1);
 }
 
-/// A waiter that takes its places against a release of both pools: it gets its task back or it
-/// runs.
+/// A waiter that enrols against a release of both pools: its task either runs or is returned.
 #[testkit::model(preemptions = 1)]
-fn a_waiter_in_two_lines_racing_a_release_gets_its_task_back_or_it_runs() {
+fn a_waiter_in_two_wait_queues_racing_a_release_runs_or_returns_its_task() {
     let (pool, runs) = (pair(untimed()), Runs::new());
     pool.submit(|| {}).unwrap();
     pool.submit(|| {}).unwrap();
@@ -216,10 +217,10 @@ fn a_waiter_in_two_lines_racing_a_release_gets_its_task_back_or_it_runs() {
     assert_eq!(runs.count(), usize::from(accepted));
 }
 
-/// A wait for rest against a task that submits the next to the other pool, and so on: no look at
-/// the pools one after the other is deceived by it.
+/// `wait_idle` against a task that submits the next one to the other pool, and so on: it must not
+/// return because it found the pools idle one after the other.
 #[testkit::model(preemptions = 1)]
-fn a_wait_for_rest_racing_tasks_that_go_round_is_not_deceived() {
+fn wait_idle_racing_tasks_that_move_between_pools_waits_for_all() {
     fn hop(pool: &WeakMultiPool, runs: &Runs, hops: usize) {
         runs.task()();
         if hops > 0 {
@@ -229,7 +230,7 @@ fn a_wait_for_rest_racing_tasks_that_go_round_is_not_deceived() {
         }
     }
     let (pool, runs) = (pair(untimed()), Runs::new());
-    pool.submit(|| {}).unwrap(); // So that the first turn is the second pool's.
+    pool.submit(|| {}).unwrap(); // Advances the turn to the second pool.
     pool.wait_idle().unwrap();
     let (weak, counted) = (pool.downgrade(), runs.clone());
     pool.submit(move || hop(&weak, &counted, 3)).unwrap();
@@ -238,10 +239,10 @@ fn a_wait_for_rest_racing_tasks_that_go_round_is_not_deceived() {
     end(&pool);
 }
 
-/// A waiter against the end of an idle worker: it finds room where it wanted to wait, and no
+/// A waiter against the expiry of an idle worker: it finds room where it was about to wait, and no
 /// worker for its task, and has a worker started.
 #[testkit::model(preemptions = 2)]
-fn a_waiter_racing_the_last_workers_expiry_has_one_started() {
+fn a_waiter_racing_the_last_workers_expiry_starts_a_worker() {
     let clock = ManualClock::new();
     let each = Pool::builder().capacity(1).keep_alive(SECOND);
     let builder = MultiPool::builder(each.clock(clock.clone())).pools(1);
@@ -255,9 +256,9 @@ fn a_waiter_racing_the_last_workers_expiry_has_one_started() {
     end(&pool);
 }
 
-/// A release against a reboot: both pools are open afterwards, or both are released.
+/// A release against a reboot: in the end both pools are open, or both are released.
 #[testkit::model(preemptions = 3)]
-fn a_release_racing_a_reboot_leaves_both_pools_alike() {
+fn a_release_racing_a_reboot_leaves_both_pools_in_one_state() {
     let pool = pair(untimed());
     pool.release();
     let rebooter = {
@@ -271,9 +272,9 @@ fn a_release_racing_a_reboot_leaves_both_pools_alike() {
     end(&pool);
 }
 
-/// Two that come to a full multi-pool that lets one wait: one waits, the other is refused.
+/// Two submitters at a full multi-pool in which one may wait: one waits, the other is refused.
 #[testkit::model(preemptions = 2)]
-fn two_waiters_racing_for_the_only_place_take_it_once() {
+fn one_of_two_waiters_gets_the_only_place_in_the_wait_queue() {
     let each = untimed().max_waiting(1);
     let pool = MultiPool::builder(each).pools(1).build().unwrap();
     let gate = Parker::new();
@@ -298,9 +299,9 @@ fn two_waiters_racing_for_the_only_place_take_it_once() {
     have_room_and_end_of(&pool, 1);
 }
 
-/// Two tunings: whichever comes last, all pools have the same capacity.
+/// Two concurrent tunes: in the end all pools have the same capacity.
 #[testkit::model(preemptions = 3)]
-fn two_tunings_racing_leave_both_pools_alike() {
+fn two_racing_tunes_leave_both_pools_with_one_capacity() {
     let pool = pair(untimed());
     let tuner = {
         let pool = pool.clone();
@@ -313,7 +314,7 @@ fn two_tunings_racing_leave_both_pools_alike() {
     end(&pool);
 }
 
-/// Chooses one pool always.
+/// Always chooses the same pool.
 struct Always(usize);
 
 impl Strategy for Always {
@@ -322,10 +323,10 @@ impl Strategy for Always {
     }
 }
 
-/// A submit that does not wait, against the end of a task in the pool that is chosen: that one or
-/// the other, which lies before it, has room.
+/// A `try_submit` against the end of a task in the chosen pool: it finds room there or in the pool
+/// before it.
 #[testkit::model(preemptions = 2)]
-fn a_try_racing_a_completion_finds_the_room_in_any_pool() {
+fn a_try_submit_racing_a_completion_finds_the_room_in_any_pool() {
     let builder = MultiPool::builder(untimed()).pools(2);
     let pool = builder.strategy(Always(1)).build().unwrap();
     pool.submit(|| {}).unwrap();
@@ -333,14 +334,14 @@ fn a_try_racing_a_completion_finds_the_room_in_any_pool() {
     have_room_and_end(&pool);
 }
 
-/// A waiter that stands in the wait queue of a pool without a worker, since the system refused to start
-/// one, against the submit that gets it started: the waiter is served first. The task that holds
-/// the other pool ends only when the waiter's has run.
+/// A waiter in the wait queue of a pool without workers, whose first start was refused, against the
+/// submit that has it started: the waiter gets room first. The task that holds the other pool ends
+/// only after the waiter's task has run.
 #[testkit::model(preemptions = 1)]
-fn a_waiter_racing_a_late_first_worker_is_served_by_it() {
+fn a_waiter_racing_a_late_first_worker_is_admitted_first() {
     let starts = AtomicUsize::new(0);
     let each = untimed().thread_gate(move || {
-        // The second start is refused: that of the waiter, at the second pool.
+        // The second start is refused: the waiter's, at the second pool.
         if starts.fetch_add(1, Relaxed) == 1 {
             Err(io::Error::from(io::ErrorKind::WouldBlock))
         } else {
@@ -357,7 +358,7 @@ fn a_waiter_racing_a_late_first_worker_is_served_by_it() {
         gate.unpark();
     }));
     let mut context = Context::from_waker(Waker::noop());
-    // Discarded: it may have entered at once, or wait; either way its task is counted below.
+    // Ignored: the task is accepted or waits, and is counted below.
     let _ = future.as_mut().poll(&mut context);
     let late = {
         let (pool, task) = (pool.clone(), runs.task());
@@ -369,8 +370,8 @@ fn a_waiter_racing_a_late_first_worker_is_served_by_it() {
     end(&pool);
 }
 
-/// Cancel against the worker that pops the entry, in a pool that is not the first: one of them has
-/// the task, and that pool's room is given back once.
+/// Cancel against the worker that pops the entry, in the second pool: one of them takes the task,
+/// and that pool's room is freed once.
 #[testkit::model(preemptions = 2)]
 fn a_cancel_racing_the_worker_of_the_other_pool_frees_its_room_once() {
     let runs = Runs::new();
@@ -394,10 +395,10 @@ fn a_cancel_racing_the_worker_of_the_other_pool_frees_its_room_once() {
     assert_eq!(stats.submitted, stats.completed + cancelled);
 }
 
-/// A waiter for a permit of both pools, against the two permits that are dropped: it has the room of
-/// one of them, once, and no place is left behind.
+/// A waiter for a permit of either pool against two permits that are dropped: it gets the room of
+/// one of them, and no entry is left in a wait queue.
 #[testkit::model(preemptions = 2)]
-fn a_reservation_of_two_pools_racing_a_dropped_permit_has_its_room_once() {
+fn a_reservation_of_two_pools_racing_a_dropped_permit_gets_its_room_once() {
     let pool = pair(untimed());
     let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
     let other = spawn(move || drop(permits));
@@ -410,8 +411,8 @@ fn a_reservation_of_two_pools_racing_a_dropped_permit_has_its_room_once() {
     have_room_and_end(&pool);
 }
 
-/// A future that waits for a permit of both pools, dropped, against the hand-over: the room of
-/// neither is lost.
+/// The drop of a future that waits for a permit of either pool, against the hand-over of room: no
+/// room is lost.
 #[testkit::model(preemptions = 2)]
 fn a_dropped_reservation_of_two_pools_racing_the_hand_over_loses_no_room() {
     let pool = pair(untimed());
@@ -420,7 +421,7 @@ fn a_dropped_reservation_of_two_pools_racing_the_hand_over_loses_no_room() {
     {
         let mut future = pin!(pool.reserve_async());
         let mut context = Context::from_waker(Waker::noop());
-        // Discarded: it waits, or has its permit.
+        // Ignored: it waits or has its permit.
         let _ = future.as_mut().poll(&mut context);
     }
     other.join().unwrap();

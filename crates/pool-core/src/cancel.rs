@@ -29,7 +29,7 @@ use sync_shim::{Clock, Mutex, MutexGuard, Parker, Process, Timeout};
 use crate::config::default_clock;
 use crate::foreign::drop_quietly;
 
-/// A token that requests its holders to stop. Clones are the same token.
+/// A token that asks tasks to stop. Clones refer to the same token.
 ///
 /// Cancellation is cooperative: a task checks its token (or [`current`](crate::current)`().is_cancelled()`), or
 /// waits for it instead of sleeping, and returns. A task that has not started is not run.
@@ -51,7 +51,7 @@ use crate::foreign::drop_quietly;
 ///     rounds
 /// })?;
 /// token.cancel();
-/// // Taken back unrun, or it has seen the request.
+/// // The task was not started, or has seen the request.
 /// match rounds.join() {
 ///     Ok(_) | Err(pool_core::JoinError::Cancelled) => {}
 ///     Err(other) => return Err(other.into()),
@@ -137,7 +137,7 @@ impl CancelToken {
         }
     }
 
-    /// Cancels the token and its children. Returns `false` if it was cancelled before. May call the wakers of waiting
+    /// Cancels the token and its children. Returns `false` if it was already cancelled. May call the wakers of waiting
     /// futures.
     ///
     /// ```
@@ -145,7 +145,7 @@ impl CancelToken {
     ///
     /// let token = CancelToken::new();
     /// assert!(token.cancel());
-    /// assert!(!token.cancel()); // It was done before.
+    /// assert!(!token.cancel()); // Already cancelled.
     /// assert!(token.clone().is_cancelled());
     /// ```
     pub fn cancel(&self) -> bool {
@@ -195,15 +195,15 @@ impl CancelToken {
         true
     }
 
-    /// Blocks until the token is cancelled (`true`), or until the time limit has passed by the monotonic clock: a sleep that
-    /// can be interrupted.
+    /// Blocks until the token is cancelled (`true`), or until the time limit has passed (`false`), by the monotonic clock.
+    /// Can be used as an interruptible sleep.
     ///
     /// ```
     /// use pool_core::CancelToken;
     /// use std::time::Duration;
     ///
     /// let token = CancelToken::new();
-    /// assert!(!token.wait_timeout(Duration::from_millis(1))); // The time was up.
+    /// assert!(!token.wait_timeout(Duration::from_millis(1))); // Timed out.
     /// token.cancel();
     /// assert!(token.wait_timeout(Duration::from_secs(3600))); // Returns at once.
     /// ```

@@ -204,7 +204,7 @@ impl Config {
 
 /// Maximum number of live workers.
 ///
-/// "Unlimited" is a value of its own, not a very large number: an unlimited pool is never full.
+/// "Unlimited" is a separate variant, not a large number: an unlimited pool is never full.
 ///
 /// ```
 /// use pool_core::{Capacity, Pool};
@@ -239,8 +239,8 @@ pub enum QueueDepth {
     /// be started.
     Limited(usize),
     /// No limit: a submit neither waits nor is refused, and memory is the only bound. When the
-    /// backlog is done and a worker goes to sleep, its memory is freed except for that of 5,000
-    /// tasks (64 bytes each, or an argument's size in a [`FuncPool`](crate::FuncPool)).
+    /// queue is empty and a worker goes to sleep, the queue's memory is freed, except for that of
+    /// 5,000 tasks (64 bytes each, or an argument's size in a [`FuncPool`](crate::FuncPool)).
     Unlimited,
 }
 
@@ -264,7 +264,7 @@ impl Capacity {
         }
     }
 
-    /// The limit, or `None` if unlimited.
+    /// Returns the limit, or `None` if unlimited.
     pub fn limit(self) -> Option<usize> {
         match self {
             Self::Limited(most) => Some(most),
@@ -272,7 +272,7 @@ impl Capacity {
         }
     }
 
-    /// The capacity of two pools together. Unlimited if either is, or if the sum overflows.
+    /// Returns the capacity of two pools together. Unlimited if either is, or if the sum overflows.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self::from_bound(self.bound().saturating_add(other.bound()))
@@ -295,7 +295,7 @@ impl QueueDepth {
         }
     }
 
-    /// The limit, or `None` if unlimited.
+    /// Returns the limit, or `None` if unlimited.
     pub fn limit(self) -> Option<usize> {
         match self {
             Self::Limited(most) => Some(most),

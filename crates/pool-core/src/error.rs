@@ -1,4 +1,4 @@
-//! Error types. Errors of submitting contain the refused task.
+//! Error types. A [`SubmitError`] contains the refused task.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -14,11 +14,10 @@ use crate::foreign::Payload;
 
 /// Error of a submit: the task was not accepted. It is returned, not run.
 ///
-/// The error contains the task, so it can be shared between threads only if everything the task captures can.
-/// A boxed error that is `Send + Sync`, such as `anyhow::Error`, requires that: `?` does not compile if a
-/// capture is `Send` but not `Sync` (a `Cell`, a `Receiver`, most database connections).
-/// [`without_task`](Self::without_task) drops the task and leaves the reason, which is always `Send`,
-/// `Sync` and `'static`. That is the type `SubmitError` without a parameter.
+/// The error contains the task, so it is `Sync` only if all captures of the task are. A boxed error that is
+/// `Send + Sync`, such as `anyhow::Error`, requires that: `?` does not compile if a capture is not `Sync` (a
+/// `Cell`, a `Receiver`, most database connections). [`without_task`](Self::without_task) drops the task and
+/// returns the reason as a `SubmitError<()>`, which is always `Send`, `Sync` and `'static`.
 ///
 /// ```
 /// use pool_core::{Pool, SubmitError};
@@ -150,12 +149,12 @@ impl<T> SubmitError<T> {
         (reason.with(()), task)
     }
 
-    /// Whether a retry can succeed: the pool had no room.
+    /// Returns whether a retry can succeed: the pool had no room.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_) | Self::TimedOut(_))
     }
 
-    /// Whether the pool is released.
+    /// Returns whether the pool is released.
     pub fn is_released(&self) -> bool {
         matches!(self, Self::Released(_))
     }
@@ -235,7 +234,7 @@ impl<T> error::Error for SubmitError<T> {
 /// use pool_core::WaitError;
 ///
 /// let inner = pool.clone();
-/// let within = pool.spawn(move || inner.wait_idle())?.join()?; // It would wait for itself.
+/// let within = pool.spawn(move || inner.wait_idle())?.join()?; // The task would wait for itself.
 /// assert_eq!(within, Err(WaitError::WouldDeadlock));
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
@@ -257,7 +256,7 @@ pub enum WaitError {
 impl fmt::Display for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TimedOut => "timed out",
+            Self::TimedOut => "timed out waiting for the pool",
             Self::WouldDeadlock => "deadlock: the caller would wait for itself",
             Self::Rebooted => "the pool was rebooted during the wait",
             Self::Forked => "the pool belongs to the parent process (this one was forked)",

@@ -7,14 +7,14 @@
 //! or it is refused and returns the task in the error. Workers start on demand, park when there is
 //! no work, and end after the keep-alive. The pool has no service threads.
 //!
-//! Mapping iterators, scopes for borrowing tasks, task groups and first success are in `pool-util`,
-//! as an extension trait; its documentation lists their costs.
+//! The extension trait of `pool-util` adds maps over iterators, scopes for borrowing tasks, and task
+//! groups.
 //!
 //! # When not to use it
-//! - Data-parallel computation: rayon splits and balances it.
-//! - Input and output of an async runtime: a task holds a thread while it waits.
-//! - Millions of tasks of less than a microsecond: each costs two short sections of a lock. Put
-//!   several into one.
+//! - For data-parallel computation: rayon splits and balances it.
+//! - For asynchronous I/O: a task holds a thread while it waits. Use an async runtime.
+//! - For millions of tasks of less than a microsecond: each takes a lock twice. Combine several into
+//!   one.
 //!
 //! # Example
 //! ```
@@ -57,7 +57,8 @@
 //! # Calls that wait
 //! A call that waits has four forms. A `_timeout` takes a [`Duration`](std::time::Duration) or an
 //! [`Instant`](std::time::Instant), by the pool's clock. An async call returns a future for any
-//! runtime. Multi-pools have the same calls.
+//! runtime. Where there is no such call, the table says what to use instead. Multi-pools have the
+//! same calls.
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|
@@ -69,7 +70,7 @@
 //! | [`keyed()`](WorkerPool::keyed)'s [`submit`](Keyed::submit), [`spawn`](Keyed::spawn) | [`try_submit`](Keyed::try_submit), [`try_spawn`](Keyed::try_spawn) | [`submit_timeout`](Keyed::submit_timeout), [`spawn_timeout`](Keyed::spawn_timeout) | [`submit_async`](Keyed::submit_async), [`spawn_async`](Keyed::spawn_async) |
 //! | [`wait_idle`](WorkerPool::wait_idle) | [`in_flight`](WorkerPool::in_flight) is 0 | [`wait_idle_timeout`](WorkerPool::wait_idle_timeout) | [`wait_idle_async`](WorkerPool::wait_idle_async) |
 //! | [`wait_released`](WorkerPool::wait_released) | [`is_released`](WorkerPool::is_released), and `running` and `ending` of [`stats`](WorkerPool::stats) are 0 | [`wait_released_timeout`](WorkerPool::wait_released_timeout) | [`wait_released_async`](WorkerPool::wait_released_async) |
-//! | `release`, then `wait_released` | [`release`](WorkerPool::release) | [`release_timeout`](WorkerPool::release_timeout) | [`release_async`](WorkerPool::release_async) |
+//! | [`release`](WorkerPool::release), then `wait_released` | `release` alone | [`release_timeout`](WorkerPool::release_timeout) | [`release_async`](WorkerPool::release_async), [`release_timeout_async`](WorkerPool::release_timeout_async) |
 //! | [`JoinHandle::join`] | [`try_join`](JoinHandle::try_join), [`is_finished`](JoinHandle::is_finished) | [`join_timeout`](JoinHandle::join_timeout) | the handle is a future |
 //! | [`CancelToken::wait`] | [`is_cancelled`](CancelToken::is_cancelled) | [`wait_timeout`](CancelToken::wait_timeout) | [`cancelled`](CancelToken::cancelled) |
 //!

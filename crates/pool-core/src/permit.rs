@@ -21,7 +21,7 @@ use crate::sister::pool_handle::PoolHandle;
 use crate::task::handle::{JoinHandle, Open, PoolRef};
 use crate::task::options::WaitLimits;
 
-/// Room in a pool, held for one task. Handing over the task cannot fail.
+/// Room in a pool, held for one task. Submitting the task cannot fail.
 ///
 /// ```
 /// use pool_core::{Pool, SubmitError};
@@ -32,9 +32,9 @@ use crate::task::options::WaitLimits;
 /// assert_eq!(pool.stats().reserved, 2);
 ///
 /// drop(second); // The room is free again.
-/// let message = String::from("made only once there was room for it");
+/// let message = String::from("created only after there was room for it");
 /// let length = first.spawn(move || message.len()); // No error to handle.
-/// assert_eq!(length.join()?, 36);
+/// assert_eq!(length.join()?, 40);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -49,14 +49,14 @@ use crate::task::options::WaitLimits;
 /// - **The pool**, as a handle does: the pool counts as having a handle until all permits are gone.
 ///   So a struct with a pool and its permit can drop them in any order, under any
 ///   [`DropPolicy`](crate::DropPolicy). If a permit is the last handle, the pool ends according to
-///   the policy once the permit is dropped, or its task has been handed over.
+///   the policy once the permit is dropped or used.
 ///
 /// # Interaction with other calls
 /// | call | while a permit is held |
 /// |---|---|
 /// | `release` | no more permits are given; the task of this one is accepted and runs |
 /// | `wait_released` | waits until the permit is used or dropped; on the thread that holds it, forever |
-/// | `release_now` | removes tasks, not permits; a task handed over afterwards runs |
+/// | `release_now` | removes tasks, not permits; a task submitted with the permit afterwards runs |
 /// | `reboot` | the permit belongs to the new generation, and holds room there |
 /// | `wait_idle` | does not wait for the permit, which is not a task |
 /// | `tune` | permits and tasks above the new limit keep their room; new ones wait until they fit |
@@ -94,9 +94,9 @@ impl<R: Runner> Permit<R> {
         }
     }
 
-    /// Hands over a task without a handle. Never waits for room. Like any submit it may have to
-    /// start a thread or ask the [thread gate](crate::Builder::thread_gate). If the start is
-    /// refused, the task is left to the existing workers.
+    /// Submits a task without a handle. Never waits for room. Like any submit, it may have to
+    /// start a thread or call the [thread gate](crate::Builder::thread_gate). If the thread cannot be
+    /// started, an existing worker runs the task.
     ///
     /// In a forked child the task is dropped, not run.
     pub fn submit<T>(self, task: T)
@@ -107,14 +107,14 @@ impl<R: Runner> Permit<R> {
         self.use_for(job);
     }
 
-    /// As [`submit`](Self::submit), and returns a handle to the task's value.
+    /// Like [`submit`](Self::submit), and returns a handle to the task's value.
     ///
     /// ```
     /// use pool_core::Pool;
     ///
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let permit = pool.reserve()?;
-    /// assert_eq!(permit.spawn(|| 6 * 7).join()?, 42); // A permit is not refused.
+    /// assert_eq!(permit.spawn(|| 6 * 7).join()?, 42);
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn spawn<T>(self, task: T) -> JoinHandle<R::Value>

@@ -1,13 +1,14 @@
-//! Public snapshot of a pool's figures.
+//! Public snapshot of a pool's statistics.
 
 use crate::config::Capacity;
 use crate::sched::state::State;
 
-/// Snapshot of a pool's figures at one instant.
+/// Snapshot of a pool's statistics at one instant.
 ///
-/// At rest, `submitted = completed + panicked + cancelled + expired + released + discarded`. While
-/// tasks are in flight the left side is larger. `refused` is not part of the equation: refused
-/// tasks were returned to their callers.
+/// When no task is in flight,
+/// `submitted = completed + panicked + cancelled + expired + released + discarded`. While tasks are in
+/// flight the left side is larger. `refused` is not part of the equation, because refused tasks were
+/// returned to their callers.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -61,9 +62,8 @@ pub struct Stats {
     pub released: u64,
     /// Tasks that a full pool discarded, see [`OnFull`](crate::OnFull).
     pub discarded: u64,
-    /// Calls that were refused: their task was returned, or no permit was given. A full pool
-    /// refuses without the lock, so only this figure can be of a slightly later moment than the
-    /// rest.
+    /// Calls that were refused: their task was returned, or they got no permit. A full pool refuses
+    /// without the lock, so this counter may be slightly newer than the other fields.
     pub refused: u64,
     /// Threads started since the pool was built.
     pub threads_started: u64,
@@ -78,7 +78,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Sums the figures of two pools.
+    /// Sums the statistics of two pools.
     ///
     /// The snapshots are of different instants, so the sum is exact only at rest. `peak_live` is an
     /// upper bound, because the pools may have had their peaks at different times.

@@ -1,4 +1,4 @@
-//! What a task costs in allocations. A binary of its own, for an allocator of its own.
+//! Allocations per task. A separate binary, because it replaces the global allocator.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use pool_core::{FuncPool, Pool, QueueDepth};
 use testkit::{Gate, LIMIT, watchdog};
 
-/// The system's allocator; counts what is allocated on the threads that are looked at, and the
-/// bytes that are in use on all.
+/// The system's allocator. Counts the allocations of the observed threads, and the bytes in use on
+/// all threads.
 struct Counting;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -22,20 +22,20 @@ static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local!(static LOOKED_AT: Cell<bool> = const { Cell::new(false) });
 
-// SAFETY: the system's allocator with a counter beside it, which allocates nothing.
+// SAFETY: forwards to the system's allocator. The counters do not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if LOOKED_AT.get() {
             COUNT.fetch_add(1, SeqCst);
         }
         IN_USE.fetch_add(layout.size(), SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size(), SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(memory, layout) };
     }
 
@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Counting {
         }
         IN_USE.fetch_add(size, SeqCst);
         IN_USE.fetch_sub(layout.size(), SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
@@ -53,26 +53,27 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A test that may hang; one counts at a time.
+/// Runs one test at a time, under a watchdog.
 fn alone(test: impl FnOnce()) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     watchdog(LIMIT, test);
 }
 
-/// Has the calling thread looked at: a worker from its start, a test's own during a call.
+/// Observes the calling thread from now on: a worker from its start, a test during a call.
 fn look() {
     LOOKED_AT.set(true);
 }
 
-/// Two workers that stay, each looked at.
+/// Two observed workers that do not expire.
 fn pool(depth: impl Into<QueueDepth>) -> Pool {
     let pool = Pool::builder().capacity(2).min_workers(2);
     let pool = pool.queue_depth(depth).start_hook(look);
     pool.build().unwrap()
 }
 
-/// What it costs to hand a backlog over, while `hold` keeps both workers at a gate, and to run it.
+/// Allocations for submitting a backlog while `hold` keeps both workers at a gate, and for running
+/// it.
 fn cost(hold: impl Fn(Gate), hand_over: impl Fn(), wait: impl Fn()) -> usize {
     let gate = Gate::new();
     for _ in 0..2 {
@@ -88,13 +89,13 @@ fn cost(hold: impl Fn(Gate), hand_over: impl Fn(), wait: impl Fn()) -> usize {
     COUNT.load(SeqCst) - before
 }
 
-/// The least of several rounds: a worker's first park, which makes room among the idle, may fall
-/// into any of them, but only into one.
+/// The minimum of several rounds. A worker's first park allocates, and may fall into any one of the
+/// rounds.
 fn when_warm(cost: impl Fn() -> usize) -> usize {
     (0..5).map(|_| cost()).min().unwrap()
 }
 
-/// The cost for a pool of closures that has seen such a backlog before.
+/// The allocations of a pool of closures that has already held such a backlog.
 fn cost_when_warm(pool: &Pool, hand_over: impl Fn()) -> usize {
     when_warm(|| {
         let hold = |gate: Gate| pool.submit(move || gate.wait()).unwrap();
@@ -131,7 +132,7 @@ fn submitting_a_large_closure_allocates_once() {
 }
 
 #[test]
-fn a_small_argument_allocates_nothing_and_a_large_one_once() {
+fn a_small_argument_allocates_nothing_and_a_large_argument_allocates_once() {
     fn allocations<const SIZE: usize>() -> usize {
         let pool = FuncPool::builder(|(bytes, gate): ([u8; SIZE], Option<Gate>)| {
             assert_eq!(bytes[SIZE - 1], 1);
@@ -181,7 +182,7 @@ fn spawning_and_joining_allocates_once() {
 }
 
 #[test]
-fn cancelling_allocates_nothing_more() {
+fn cancelling_does_not_allocate() {
     alone(|| {
         let pool = pool(500);
         let count = cost_when_warm(&pool, || {
@@ -216,7 +217,7 @@ fn a_spawn_that_a_full_pool_refuses_allocates_nothing() {
 }
 
 #[test]
-fn the_memory_of_a_backlog_is_given_back_when_a_worker_sleeps_up_to_a_bound() {
+fn a_worker_that_sleeps_frees_the_memory_of_a_backlog_down_to_a_bound() {
     alone(|| {
         let pool = pool(QueueDepth::Unlimited);
         let backlog = |tasks: usize| {

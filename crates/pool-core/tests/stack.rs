@@ -1,9 +1,10 @@
-//! How deep below the top of a worker's stack a task begins.
+//! How far below the top of a worker's stack a task begins.
 //!
-//! An idle worker keeps every page that its stack has ever touched, and two pages are what the thread's
-//! own start and a short task need. `docs/decisions/idle-memory.md` has the figures.
+//! An idle worker keeps every page that its stack has ever used. The thread's start and a short
+//! task need two pages. `docs/decisions/idle-memory.md` has the measurements.
 //!
-//! A binary of its own, because it is about optimized frames: `cargo xtask ci --only stack` builds it so.
+//! A separate binary, because it measures optimized frames: `cargo xtask ci --only stack` builds
+//! it.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(anthill_loom)))]
 #![expect(
     clippy::unwrap_used,
@@ -19,11 +20,12 @@ use std::thread;
 
 use pool_core::{FuncPool, Pool};
 
-/// Bytes of stack between a thread's first function and a task. That function begins about 5,080 bytes below the
-/// top, so a task begins about 6 KiB below it. A frame with a job in it grows by 64 bytes at a time.
+/// Bytes of stack between a thread's first function and a task. That function begins about 5,080
+/// bytes below the top, so a task begins about 6 KiB below it. A frame that contains a job grows in
+/// steps of 64 bytes.
 const MOST: usize = 1_200;
 
-/// How far below the top of the calling thread's stack the caller's frame ends.
+/// The distance from the top of the calling thread's stack to the caller's frame.
 #[inline(never)]
 fn depth() -> usize {
     let here = 0_u8;
@@ -32,20 +34,20 @@ fn depth() -> usize {
 
 /// The address after the calling thread's stack.
 fn top() -> usize {
-    // SAFETY: it has no preconditions.
+    // SAFETY: `pthread_self` has no preconditions.
     let this = unsafe { libc::pthread_self() };
     let mut attributes = MaybeUninit::uninit();
-    // SAFETY: `this` is the calling thread, which lives; `attributes` is of the type that is filled.
+    // SAFETY: `this` is the calling thread, which is alive. `attributes` is valid for writes.
     let got = unsafe { libc::pthread_getattr_np(this, attributes.as_mut_ptr()) };
     assert_eq!(got, 0);
-    // SAFETY: they were just filled.
+    // SAFETY: the call above succeeded and has initialized `attributes`.
     let mut attributes = unsafe { attributes.assume_init() };
     let (mut lowest, mut size) = (ptr::null_mut(), 0);
     let (to_lowest, to_size) = (&raw mut lowest, &raw mut size);
-    // SAFETY: all three are valid for the call.
+    // SAFETY: all three pointers are valid during the call.
     let got = unsafe { libc::pthread_attr_getstack(&raw const attributes, to_lowest, to_size) };
     assert_eq!(got, 0);
-    // SAFETY: they are not used again.
+    // SAFETY: `attributes` is initialized and not used again.
     unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
     lowest.addr() + size
 }

@@ -1,4 +1,4 @@
-//! Error of mappings, and of other calls that run several tasks that may fail.
+//! The error of mappings and other calls that run several tasks.
 
 use std::convert::Infallible;
 use std::{error, fmt};

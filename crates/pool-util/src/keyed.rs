@@ -122,7 +122,7 @@ pub struct Keyed<K, S = RandomState, P: PoolExt = WorkerPool<Closures>> {
 type Refused<K, F> = SubmitError<(K, F)>;
 
 impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
-    /// As [`PoolExt::keyed`], with a custom hasher.
+    /// Like [`PoolExt::keyed`], with a custom hasher.
     pub fn with_hasher(pool: &P, hasher: S) -> Self {
         Self {
             pool: Arc::new(pool.clone()),
@@ -157,24 +157,24 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         Self { shards, ..self }
     }
 
-    /// The pool that runs the tasks.
+    /// Returns the pool that runs the tasks.
     pub fn pool(&self) -> &P {
         &self.pool
     }
 
-    /// Number of keys with an unfinished task.
+    /// Returns the number of keys with an unfinished task.
     pub fn keys(&self) -> usize {
         self.shards.iter().map(|shard| shard.keys()).sum()
     }
 
-    /// Index of the member to which a key of a multi-pool belongs, for its figures (`MultiPoolExt::stats_of`). 0 for
+    /// Returns the index of the member to which a key of a multi-pool belongs, for its figures (`MultiPoolExt::stats_of`). 0 for
     /// a single pool.
     pub fn member_of(&self, key: &K) -> usize {
         self.shard_of(KeyHash::new(self.hasher.hash_one(key))) / SHARDS
     }
 
-    /// Hands over a task without a handle, to run after earlier tasks of its key. Waits while the
-    /// pool is full, as [`WorkerPool::submit`] does.
+    /// Submits a task, which starts after the earlier tasks of its key. Waits while the pool is full, as
+    /// [`WorkerPool::submit`] does.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.
@@ -186,7 +186,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         self.submit_with(key, task, self.pool.admit().on_full())
     }
 
-    /// As [`submit`](Self::submit), but refuses at a full pool.
+    /// Like [`submit`](Self::submit), but refuses at a full pool.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.
@@ -198,7 +198,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         self.submit_with(key, task, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most for a timeout or until a deadline.
+    /// Like [`submit`](Self::submit), but waits for at most a duration, or until an instant.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.
@@ -238,8 +238,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         }
     }
 
-    /// Hands over a task, to run after earlier tasks of its key, and returns a handle to its value.
-    /// Waits as [`submit`](Self::submit) does.
+    /// Submits a task, which starts after the earlier tasks of its key, and returns a handle to its
+    /// value. Waits as [`submit`](Self::submit) does.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -261,7 +261,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         self.spawn_with(key, task, self.pool.admit().on_full())
     }
 
-    /// As [`spawn`](Self::spawn), but refuses at a full pool.
+    /// Like [`spawn`](Self::spawn), but refuses at a full pool.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.
@@ -273,7 +273,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         self.spawn_with(key, task, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most for a timeout or until a deadline.
+    /// Like [`spawn`](Self::spawn), but waits for at most a duration, or until an instant.
     ///
     /// # Errors
     /// [`SubmitError`], which returns the key and the task.

@@ -1,8 +1,5 @@
-//! Parallel maps, scoped tasks, task groups and first success for the pools of [`pool_core`] and
-//! `multi_pool`, as one extension trait: [`PoolExt`].
-//!
-//! The pool itself bounds and runs single tasks. This crate contains the calls that are built on that,
-//! so programs that do not use them need not compile them.
+//! Parallel maps, scoped tasks and task groups for the pools of [`pool_core`] and `multi_pool`, as an
+//! extension trait: [`PoolExt`].
 //!
 //! ```
 //! use pool_core::Pool;
@@ -25,12 +22,13 @@
 //! |---|---|---|
 //! | a mapping's `next`, `for_each`, `try_for_each` | until the next result is ready; an own worker runs items itself | one section per item, shared with the previous one if possible |
 //! | `scope`, `ScopedJoinHandle::join` | until its tasks have ended; the caller runs those that have not started | one or two allocations per task |
-//! | `TaskGroup::next`, `wait`, `try_wait`, `invoke_any` | until one task, or all, have ended; an own worker runs those that have not started | one section of the group's own lock at each task's end |
+//! | `TaskGroup::next`, `wait`, `wait_ok`, `invoke_any` | until one task, or all, have ended; an own worker runs those that have not started | one section of the group's own lock at each task's end |
 //!
 //! # Calls that wait
 //! A `_timeout` takes a [`Duration`](std::time::Duration) or an [`Instant`](std::time::Instant), by
-//! the pool's clock. An async call returns a future for any runtime. Where a form would make no
-//! sense, the table says what to use instead.
+//! the pool's clock. An async call returns a future for any runtime. Where a form does not exist, the
+//! table names an alternative. The `try_` in `try_map` and `try_for_each` is that of [`Iterator::try_for_each`]:
+//! their closures may fail.
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|
@@ -38,7 +36,7 @@
 //! | a group's [`task()`](TaskGroup::task)'s [`submit`](pool_core::TaskBuilder::submit), [`spawn`](pool_core::TaskBuilder::spawn) | [`try_submit`](pool_core::TaskBuilder::try_submit), [`try_spawn`](pool_core::TaskBuilder::try_spawn) | [`submit_timeout`](pool_core::TaskBuilder::submit_timeout), [`spawn_timeout`](pool_core::TaskBuilder::spawn_timeout) | [`submit_async`](pool_core::TaskBuilder::submit_async), [`spawn_async`](pool_core::TaskBuilder::spawn_async) |
 //! | [`TaskGroup::next`] | [`try_next`](TaskGroup::try_next) | [`next_timeout`](TaskGroup::next_timeout) | [`next_async`](TaskGroup::next_async) |
 //! | [`TaskGroup::wait`] | [`is_empty`](TaskGroup::is_empty), after `try_next` | [`wait_timeout`](TaskGroup::wait_timeout) | [`wait_async`](TaskGroup::wait_async) |
-//! | [`TaskGroup::try_wait`] (of tasks that may fail) | as for `wait` | [`cancel_at`](TaskGroup::cancel_at), when the group is made | [`try_wait_async`](TaskGroup::try_wait_async) |
+//! | [`TaskGroup::wait_ok`] (of tasks that return a `Result`) | as for `wait` | [`cancel_at`](TaskGroup::cancel_at), when the group is made; `next_timeout`, in a loop | [`wait_ok_async`](TaskGroup::wait_ok_async) |
 //! | [`Map`]'s `next` | [`ready`](Map::ready) is not 0 | [`MapCanceller::cancel`], from another thread | `into_stream`, with the feature `stream` |
 //! | [`for_each`](PoolExt::for_each), [`try_for_each`](PoolExt::try_for_each) | `submit_batch` and a group | `try_for_each`: the first error ends it | `into_stream` of a [`map`](PoolExt::map) |
 //! | [`scope`](PoolExt::scope) | a group: a scope's tasks borrow, so it has to wait for them | [`start_before`](pool_core::TaskBuilder::start_before), [`cancelled_by`](pool_core::TaskBuilder::cancelled_by), for each task | a group |

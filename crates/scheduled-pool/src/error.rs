@@ -2,10 +2,10 @@
 
 use std::{error, fmt, io};
 
-/// The task was not scheduled. The error contains it, not run.
+/// Error of scheduling a task. Contains the unrun task.
 ///
-/// [`without_task`](Self::without_task) drops the task and keeps the reason, for `?` with tasks whose
-/// captures are `Send` but not `Sync`.
+/// [`without_task`](Self::without_task) drops the task and returns the reason, for `?` with tasks whose
+/// captures are not `Sync`.
 #[non_exhaustive]
 pub enum ScheduleError<F = ()> {
     /// The scheduled pool, or the pool under it, is released.
@@ -14,8 +14,7 @@ pub enum ScheduleError<F = ()> {
     ZeroPeriod(F),
     /// The timer thread could not be started.
     NoThread(F, io::Error),
-    /// The process is a forked child of the process that built the pool. The pool's threads do not exist in
-    /// the child.
+    /// This process is a fork of the one that built the pool, and has no workers.
     Forked(F),
     /// About 2^32 schedules have not ended, so no id is left.
     TooMany(F),
@@ -54,8 +53,7 @@ impl<F> ScheduleError<F> {
         }
     }
 
-    /// Drops the task on this thread and returns the reason, which is `Send`, `Sync` and `'static` whatever
-    /// the task captures.
+    /// Drops the task on this thread and returns the reason, which is always `Send`, `Sync` and `'static`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -101,7 +99,7 @@ impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Released(_) => f.write_str("the scheduled pool is released"),
-            Self::ZeroPeriod(_) => f.write_str("a series needs a period longer than 0"),
+            Self::ZeroPeriod(_) => f.write_str("the period of a series must be longer than zero"),
             Self::NoThread(_, refused) => {
                 write!(f, "the timer thread could not be started: {refused}")
             }
@@ -122,7 +120,7 @@ impl<F> error::Error for ScheduleError<F> {
     }
 }
 
-/// The next run was not moved to another time.
+/// Error of moving a run to another time. The schedule is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResetError {
@@ -132,7 +130,7 @@ pub enum ResetError {
     Ended,
     /// The scheduled pool, or the pool under it, is released.
     Released,
-    /// The process is a forked child of the process that built the pool.
+    /// This process is a fork of the one that built the pool, and has no workers.
     Forked,
 }
 

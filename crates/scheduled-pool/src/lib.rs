@@ -28,8 +28,7 @@
 //! ```
 //!
 //! # When not to use it
-//! - For calendars ("every Monday at nine"): due times are monotonic and do not follow changes of the wall
-//!   clock.
+//! - For calendars ("every Monday at nine"): due times are monotonic. Use `durable-queue` with cron patterns.
 //! - For values that become due, rather than tasks: use `delay-queue`.
 //! - For schedules that survive a restart: all state is in memory. Use `durable-queue`.
 //!
@@ -49,6 +48,17 @@
 //! it is **due**; then it waits for room or runs. The runs of a series at a fixed rate are due at
 //! **ticks**; a tick is **missed** if the previous run is still waiting or running. For other terms
 //! see [`pool_core`].
+//!
+//! # Calls that wait
+//! A `_timeout` takes a `Duration` or an `Instant`, by the pool's clock. An async call returns a future for any
+//! runtime.
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`join`](ScheduledHandle::join) | [`try_join`](ScheduledHandle::try_join) | [`join_timeout`](ScheduledHandle::join_timeout) | the handle is a future |
+//! | [`wait_idle`](ScheduledPool::wait_idle) | `unended` and `pending` of [`stats`](ScheduledPool::stats) are equal | [`wait_idle_timeout`](ScheduledPool::wait_idle_timeout) | [`wait_idle_async`](ScheduledPool::wait_idle_async) |
+//! | [`wait_released`](ScheduledPool::wait_released) | [`is_released`](ScheduledPool::is_released), and `unended` of `stats` is 0 | [`wait_released_timeout`](ScheduledPool::wait_released_timeout) | [`wait_released_async`](ScheduledPool::wait_released_async) |
+//! | [`release`](ScheduledPool::release), then `wait_released` | `release` alone | `release`, then `wait_released_timeout` | [`release_async`](ScheduledPool::release_async), [`release_timeout_async`](ScheduledPool::release_timeout_async) |
 //!
 //! # Blocking and cost
 //! | call | blocks | costs |
@@ -75,7 +85,7 @@
 //! # When another handle releases the pool
 //! A release of the pool also releases the scheduled pool. The releasing thread ends the schedules that
 //! are pending or wait for room with [`Released`](pool_core::JoinError::Released). Tasks that the pool has
-//! accepted still run, except a task that the timer is handing over at that moment. A reboot of the pool
+//! accepted still run, except a task that the timer is submitting at that moment. A reboot of the pool
 //! does not reopen the scheduled pool: build another one. The old scheduled pool neither releases the
 //! rebooted pool nor waits for its end.
 //!

@@ -55,13 +55,13 @@ impl Series {
         }
     }
 
-    /// A series with one run per period. Periods count from due times, so a late run does not shift later
+    /// Returns a series with one run per period. Periods count from due times, so a late run does not shift later
     /// ones.
     pub fn at_fixed_rate(period: Duration) -> Self {
         Self::new(Rhythm::FixedRate(period))
     }
 
-    /// A series whose next run is due `delay` after the previous run has ended.
+    /// Returns a series whose next run is due `delay` after the previous run has ended.
     pub fn with_fixed_delay(delay: Duration) -> Self {
         Self::new(Rhythm::FixedDelay(delay))
     }

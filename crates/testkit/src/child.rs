@@ -1,22 +1,22 @@
-//! Tests whose subject is the end of a process: they run in one of their own.
+//! Tests that run in a process of their own, because they end it.
 
 use std::process::{Command, Output};
 
-/// Set in the child, to the test's name.
+/// The environment variable of a child. Contains the test's name.
 const CHILD: &str = "ANTHILL_TEST_CHILD";
 
-/// What a child exits with whose body returned. Not 0: with that libtest ends when its filter
+/// The exit code of a child whose body returned. Not 0, because libtest exits with 0 if its filter
 /// matches no test.
 const RETURNED: i32 = 77;
 
-/// Runs `body` in a fresh process, and waits for it.
+/// Runs `body` in a new process and waits for it.
 ///
-/// `test` is the calling test's full path as libtest prints it (`module::name`): the child is
-/// this test binary, run with that test alone, in which this same call runs `body` and exits.
+/// `test` is the full path of the calling test as libtest prints it (`module::name`). The child is
+/// this test binary, and runs only that test, in which this same call runs `body` and exits.
 ///
 /// # Errors
-/// What the process left behind, if it ended in any other way than by `body` returning: by a
-/// panic (libtest's failure code), an abort, a signal.
+/// The output of the child, if it ended otherwise than by returning from `body`: by a panic
+/// (libtest's failure code), an abort, or a signal.
 ///
 /// # Panics
 /// If no process can be started, or there is no such test.

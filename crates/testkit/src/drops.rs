@@ -4,7 +4,7 @@ use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
 
-/// Hands out [`Counted`] values and knows how many of them are gone. Clones count together.
+/// Creates [`Counted`] values, and counts their drops. Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub struct DropCounter(Arc<Counts>);
 
@@ -14,28 +14,28 @@ struct Counts {
     dropped: AtomicUsize,
 }
 
-/// A value that counts its own drop. Put it into a closure's captures.
+/// A value that counts its own drop, for example as a capture.
 #[derive(Debug)]
 pub struct Counted(DropCounter);
 
 impl DropCounter {
-    /// Nothing handed out yet.
+    /// Creates a counter at zero.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more value to be dropped.
+    /// Creates a value that counts its drop.
     pub fn token(&self) -> Counted {
         self.0.made.fetch_add(1, Release);
         Counted(self.clone())
     }
 
-    /// How many have been dropped. What happened before a drop is visible to a reader that counts it.
+    /// Returns the number of dropped values. Synchronizes with the drops that it counts.
     pub fn dropped(&self) -> usize {
         self.0.dropped.load(Acquire) // Pairs with the Release in `Counted::drop`.
     }
 
-    /// How many have been handed out and not been dropped.
+    /// Returns the number of live values.
     pub fn alive(&self) -> usize {
         let dropped = self.dropped(); // First, so that the difference is never negative.
         self.0.made.load(Acquire) - dropped // Pairs with the Release in `token`.
@@ -50,18 +50,18 @@ impl Drop for Counted {
 
 /// A value that panics when it is dropped, with a payload that does the same, and so on.
 ///
-/// It stays quiet while its thread is already unwinding: a second panic there aborts the process
-/// by Rust's own rules, whatever the code under test does.
+/// It does not panic while its thread is unwinding, because a second panic would abort the process.
 #[derive(Debug)]
 pub struct PanicOnDrop(usize);
 
 impl PanicOnDrop {
-    /// Panics on its drop, with an ordinary payload.
+    /// Creates a value whose drop panics with an ordinary payload.
     pub fn new() -> Self {
         Self::nested(1)
     }
 
-    /// Panics on its drop; so do the next `levels - 1` payloads. `nested(0)` is harmless.
+    /// Creates a value whose drop panics, and so do those of the next `levels - 1` payloads.
+    /// `nested(0)` does not panic.
     pub fn nested(levels: usize) -> Self {
         Self(levels)
     }

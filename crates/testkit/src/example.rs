@@ -1,4 +1,4 @@
-//! Examples run as processes: which program that is, and a child that does not outlive its test.
+//! Example programs as processes: finds the program, and kills a child that would outlive its test.
 
 use std::fs;
 use std::io;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
 
-/// The program of an example, which lies beside the calling test's. Cargo builds it with all tests,
-/// but not with `--test NAME` alone: then it may be missing, or older than its source.
+/// Returns the path of the program of an example. Cargo builds it with all tests, but not with
+/// `--test NAME` alone: then it may be missing, or older than its source.
 ///
 /// # Panics
-/// If so, with how to build it.
+/// If it is missing or older. The message says how to build it.
 pub fn example(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a test knows its own program");
     let profile = this.ancestors().nth(2).expect("it lies in PROFILE/deps");
@@ -33,7 +33,7 @@ pub fn example(name: &str) -> PathBuf {
     program
 }
 
-/// The files that cargo's dependency file names, `PROGRAM: SOURCE SOURCE..`.
+/// The files named by cargo's dependency file, `PROGRAM: SOURCE SOURCE..`.
 fn sources(dependencies: &Path) -> Vec<PathBuf> {
     let rule = fs::read_to_string(dependencies).expect("cargo writes it beside the program");
     let (_, sources) = rule.split_once(": ").expect("a rule of make");
@@ -44,13 +44,13 @@ fn sources(dependencies: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A child that is killed if its test fails before it has ended.
+/// A child process that is killed if its test fails first.
 #[derive(Debug)]
 pub struct Running(pub Child);
 
 impl Running {
-    /// Starts `command`, its stderr in a pipe: shared with this process, a child that outlived
-    /// it would keep a reader of this process's output waiting.
+    /// Starts `command`, with its stderr in a pipe. A child that shared stderr with this process
+    /// and outlived it would keep a reader of the output waiting.
     ///
     /// # Panics
     /// If it does not start.
@@ -70,10 +70,10 @@ impl Running {
         assert!(sent.expect("kill runs").success());
     }
 
-    /// Waits for the end: the exit code, or minus the signal that killed it.
+    /// Waits for the end. Returns the exit code, or minus the signal that killed the child.
     ///
     /// # Panics
-    /// If it is neither.
+    /// If there is neither.
     pub fn end(&mut self) -> i32 {
         let status = self.0.wait().expect("a child can be waited for");
         #[cfg(unix)]
@@ -86,10 +86,10 @@ impl Running {
             .expect("it exited or was killed")
     }
 
-    /// Everything that it writes to stderr.
+    /// Returns all output to stderr.
     ///
     /// # Panics
-    /// If that is not UTF-8, or was asked for before.
+    /// If it is not UTF-8, or was read before.
     pub fn stderr(&mut self) -> String {
         let stderr = self.0.stderr.take().expect("it is read once");
         io::read_to_string(stderr).expect("UTF-8")
@@ -98,7 +98,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail when it has ended, as it should have.
+        // Both fail if the child has ended, as it should have.
         self.0.kill().ok();
         self.0.wait().ok();
     }

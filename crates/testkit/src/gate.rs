@@ -1,12 +1,12 @@
-//! A gate that holds threads until a test lets them through.
+//! A gate that holds threads until a test opens it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Closed at first; opened once, for good. Clones are the same gate.
+/// Closed at first, and opened once. Clones are the same gate.
 ///
-/// A test parks tasks at [`wait`](Gate::wait), learns by
-/// [`wait_for_arrivals`](Gate::wait_for_arrivals) that they are there, makes its assertions, and
-/// opens. So events are ordered without sleeping.
+/// A test holds tasks at [`wait`](Gate::wait), waits for them by
+/// [`wait_for_arrivals`](Gate::wait_for_arrivals), makes its assertions, and opens the gate. So it
+/// orders events without sleeping.
 #[derive(Clone, Debug, Default)]
 pub struct Gate(Arc<Shared>);
 
@@ -23,12 +23,12 @@ struct State {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Creates a closed gate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts as an arrival, then blocks until the gate is open.
+    /// Counts an arrival, then blocks until the gate is open.
     pub fn wait(&self) {
         let mut state = self.lock();
         state.arrivals += 1;
@@ -38,23 +38,23 @@ impl Gate {
         }
     }
 
-    /// Lets all threads through, now and later.
+    /// Opens the gate. All current and later waits return.
     pub fn open(&self) {
         self.lock().open = true;
         self.0.changed.notify_all();
     }
 
-    /// Whether it has been opened.
+    /// Whether the gate is open.
     pub fn is_open(&self) -> bool {
         self.lock().open
     }
 
-    /// How many have come so far, those let through included.
+    /// Returns the number of arrivals, including those that have passed.
     pub fn arrivals(&self) -> usize {
         self.lock().arrivals
     }
 
-    /// Blocks until `count` have come.
+    /// Blocks until there are `count` arrivals.
     pub fn wait_for_arrivals(&self, count: usize) {
         let mut state = self.lock();
         while state.arrivals < count {
@@ -63,7 +63,8 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under the lock; a poisoned gate would only hide the first failure.
+        // Nothing panics under the lock. If another test failed, poisoning would only hide that
+        // failure.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

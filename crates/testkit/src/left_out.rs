@@ -1,4 +1,4 @@
-//! What a machine cannot test, said once.
+//! Reports of tests that the machine cannot run.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -7,11 +7,13 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Names a file that gets a line for each part that was left out. `cargo xtask test` sets it.
+/// The environment variable with the path of a file that gets a line for each report. `cargo xtask
+/// test` sets it.
 const FILE: &str = "TESTKIT_LEFT_OUT";
 
-/// Says that tests pass without having run: what was left out, and what is missing. Each pair is said once
-/// per process, on stderr, or in the file that the environment variable `TESTKIT_LEFT_OUT` names.
+/// Reports that a test passes without having run: the part that was left out, and the reason. Each pair
+/// is reported once per process, on stderr or in the file that the environment variable
+/// `TESTKIT_LEFT_OUT` names.
 ///
 /// # Panics
 /// If the line cannot be written.
@@ -24,13 +26,13 @@ pub fn left_out(what: &str, why: &str) {
     }
     let written = match env::var_os(FILE) {
         Some(file) => append(Path::new(&file), &line),
-        // Past the harness, which shows what a test prints only if it fails.
+        // Writes past the harness, which prints the output of a test only if it fails.
         None => io::stderr().write_all(format!("\nleft out: {line}\n").as_bytes()),
     };
     written.expect("the line can be written");
 }
 
-/// In one call, so that lines of several processes do not mix.
+/// One write call, so that lines of several processes do not mix.
 fn append(file: &Path, line: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).open(file)?;
     file.write_all(format!("{line}\n").as_bytes())

@@ -1,12 +1,13 @@
-//! Helpers for the tests of this workspace: values that count or refuse their drops, seeded
-//! random numbers, a gate, a watchdog, wakers, child processes.
+//! Helpers for the tests of this workspace: values with counted or panicking drops, seeded random
+//! numbers, a gate, a watchdog, wakers, child processes.
 //!
-//! Not for: product code, and not for models (everything here is std's, loom sees none of it).
+//! Not for product code, and not for models: the helpers use std's primitives, which loom does not
+//! see.
 //!
-//! # What always holds
-//! 1. Nothing here makes a test pass by waiting: a gate waits for events, and the watchdog only
-//!    turns a hang into a failure.
-//! 2. Nothing here depends on the crates under test, so it can be a dev-dependency of each.
+//! # Invariants
+//! 1. No helper makes a test pass by waiting for a duration. A gate waits for events, and the
+//!    watchdog only turns a hang into a failure.
+//! 2. No helper depends on the crates under test, so each crate can use them as a dev-dependency.
 
 mod allocator;
 mod child;

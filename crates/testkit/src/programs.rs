@@ -1,4 +1,4 @@
-//! Random programs, each walked beside a model, shrunk to the shortest that fails.
+//! Random programs, each run on a subject and a model, and shrunk to the shortest that fails.
 
 use std::fmt::{Debug, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,12 +9,13 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 
 use crate::Rng;
 
-/// Walks random programs of up to `longest` steps: at least `cases`, and as many as
-/// `PROPTEST_CASES` says; `ANTHILL_SEED` says which. A program is `HEAD` bytes of settings and
-/// `STEP` bytes a step, so that a fuzzer can make it too.
+/// Runs random programs of up to `longest` steps: at least `cases`, or as many as `PROPTEST_CASES`
+/// says. `ANTHILL_SEED` sets the seed. A program is `HEAD` bytes of settings and `STEP` bytes per
+/// step, so that a fuzzer can generate it too.
 ///
 /// # Panics
-/// If `walk` panics for some program: with its message and the shortest such program found.
+/// If `walk` panics for a program. The message contains the panic message and the shortest such
+/// program that was found.
 pub fn walk_programs<const HEAD: usize, const STEP: usize, S: Copy + Debug, O: Debug>(
     cases: u32,
     longest: usize,
@@ -24,7 +25,7 @@ pub fn walk_programs<const HEAD: usize, const STEP: usize, S: Copy + Debug, O: D
     let seed = Rng::from_env().next_u64();
     let mut runner = TestRunner::new_with_rng(
         Config {
-            failure_persistence: None, // The seed is printed, the shortest program too.
+            failure_persistence: None, // The seed and the shortest program are printed.
             max_shrink_time: 120_000,
             cases: Config::default().cases.max(cases),
             ..Config::default()
@@ -41,7 +42,7 @@ pub fn walk_programs<const HEAD: usize, const STEP: usize, S: Copy + Debug, O: D
                 .map_or("see above", |text| text);
             let mut program = format!("{settings:?}");
             for op in &ops {
-                _ = write!(program, "\n    {op:?}"); // A string takes everything.
+                _ = write!(program, "\n    {op:?}"); // Writing to a string cannot fail.
             }
             TestCaseError::fail(format!("{why}\nprogram: {program}"))
         })

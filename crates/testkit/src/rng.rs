@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-/// The environment variable that gives a seed back to a test.
+/// The environment variable that sets the seed of a test.
 const SEED: &str = "ANTHILL_SEED";
 
 /// A generator with one word of state. Not for anything that must be unpredictable.
@@ -10,26 +10,26 @@ const SEED: &str = "ANTHILL_SEED";
 pub struct Rng(u64);
 
 impl Rng {
-    /// The generator of this seed: the same numbers each time.
+    /// Creates the generator of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Takes the seed from `ANTHILL_SEED`, or a fresh one, and prints it, so that the output of a
-    /// failed test says how to have it again.
+    /// Takes the seed from `ANTHILL_SEED`, or a random one, and prints it, so that the output of a
+    /// failed test tells how to repeat it.
     ///
     /// # Panics
-    /// If the variable holds something else than a number.
+    /// If the variable is not a number.
     pub fn from_env() -> Self {
         let seed = match std::env::var(SEED) {
             Ok(text) => text.parse().expect("ANTHILL_SEED is a decimal number"),
-            Err(_) => RandomState::new().hash_one(0), // Its keys are the process's randomness.
+            Err(_) => RandomState::new().hash_one(0), // The random keys of the process.
         };
         println!("{SEED}={seed}");
         Self::new(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -38,7 +38,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from `0..limit`, as good as evenly (limits far below 2^64 are meant).
+    /// Returns a nearly uniform number of `0..limit`, for limits far below 2^64.
     ///
     /// # Panics
     /// If `limit` is 0.
@@ -48,7 +48,7 @@ impl Rng {
         usize::try_from(self.next_u64() % limit).expect("below a usize")
     }
 
-    /// `true` once in `one_in` times.
+    /// Returns `true` with a probability of 1 to `one_in`.
     ///
     /// # Panics
     /// If `one_in` is 0.
@@ -56,7 +56,7 @@ impl Rng {
         self.below(one_in) == 0
     }
 
-    /// A generator for another thread, with numbers of its own.
+    /// Creates an independent generator for another thread.
     pub fn split(&mut self) -> Self {
         Self(self.next_u64())
     }

@@ -1,4 +1,4 @@
-//! Wakers that count, that call back, and that block a thread.
+//! Wakers that count, call back, or unpark a thread.
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-/// Counts how often its wakers were woken. Clones count together.
+/// Counts the wake-ups of its wakers. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub struct CountingWaker(Arc<Counter>);
 
@@ -17,27 +17,27 @@ struct Counter {
 }
 
 impl CountingWaker {
-    /// Not woken yet.
+    /// Creates a counter at zero.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A waker that counts here.
+    /// Creates a waker that this counter counts.
     pub fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.0))
     }
 
-    /// How often its wakers were woken.
+    /// Returns the number of wake-ups.
     pub fn wakes(&self) -> usize {
         *self.0.wakes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many wakers are alive, clones included.
+    /// Returns the number of live wakers, including clones.
     pub fn wakers(&self) -> usize {
         Arc::strong_count(&self.0) - 1
     }
 
-    /// Blocks until its wakers were woken `count` times in all.
+    /// Blocks until there have been `count` wake-ups.
     pub fn wait_for_wakes(&self, count: usize) {
         let mut wakes = self.0.wakes.lock().unwrap_or_else(PoisonError::into_inner);
         while *wakes < count {
@@ -54,8 +54,8 @@ impl Wake for Counter {
     }
 }
 
-/// A waker that calls `wake`: to call back into the code under test, or to panic. What `wake`
-/// captured is dropped with the last clone, so its drop can call back too.
+/// Creates a waker that calls `wake`, which may call back into the code under test or panic. The
+/// captures of `wake` are dropped with the last clone, so their drops can call back too.
 pub fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     struct Call<F>(F);
     impl<F: Fn() + Send + Sync + 'static> Wake for Call<F> {
@@ -66,27 +66,27 @@ pub fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Call(wake)))
 }
 
-/// A waker whose clone panics. Its wake and drop do nothing.
+/// Creates a waker whose clone panics. Its wake and drop do nothing.
 pub fn waker_whose_clone_panics() -> Waker {
     const TABLE: RawWakerVTable =
         RawWakerVTable::new(|_| panic!("a waker's clone"), |_| (), |_| (), |_| ());
-    // SAFETY: the pointer is never looked at, and the functions keep nothing.
+    // SAFETY: the functions of the table do not use the pointer.
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &TABLE)) }
 }
 
-/// A waker whose clones are what `clone` returns, so that a clone can call back into the code under
-/// test. Its wake does nothing.
+/// Creates a waker whose `clone` calls the closure, which may call back into the code under test.
+/// Its wake does nothing.
 pub fn waker_cloned_by(clone: impl Fn() -> Waker + Send + Sync + 'static) -> Waker {
     type Cloned = Box<dyn Fn() -> Waker + Send + Sync>;
     /// # Safety
-    /// `data` is that of the waker below, which is consumed.
+    /// `data` belongs to the waker below, which is consumed.
     unsafe fn free(data: *const ()) {
-        // SAFETY: it was made by `Box::into_raw` below, and the waker is dropped once.
+        // SAFETY: the pointer comes from `Box::into_raw` below, and a waker is dropped once.
         drop(unsafe { Box::from_raw(data.cast::<Cloned>().cast_mut()) });
     }
     const TABLE: RawWakerVTable = RawWakerVTable::new(
         |data| {
-            // SAFETY: the waker is borrowed, so the closure is there.
+            // SAFETY: the waker is borrowed, so the closure is alive.
             let clone = unsafe { &*data.cast::<Cloned>() };
             let clone = ManuallyDrop::new(clone());
             RawWaker::new(clone.data(), clone.vtable())
@@ -99,7 +99,8 @@ pub fn waker_cloned_by(clone: impl Fn() -> Waker + Send + Sync + 'static) -> Wak
     );
     let clone: Cloned = Box::new(clone);
     let data = Box::into_raw(Box::new(clone));
-    // SAFETY: the closure may be called and dropped by any thread, and the table is for its pointer.
+    // SAFETY: any thread may call and drop the closure, and the table's functions expect this
+    // pointer type.
     unsafe { Waker::from_raw(RawWaker::new(data.cast_const().cast(), &TABLE)) }
 }
 
@@ -138,7 +139,7 @@ mod tests {
         }
     }
 
-    /// A waker whose clone makes another one of its kind, clones and wakes that, and returns it.
+    /// Creates a waker whose clone creates a nested waker, clones and wakes it, and returns it.
     fn nested(depth: usize, drops: &DropCounter) -> Waker {
         let (counter, held): (_, Counted) = (drops.clone(), drops.token());
         waker_cloned_by(move || {

@@ -1,4 +1,4 @@
-//! A safety net under tests that may hang.
+//! A watchdog for tests that may hang.
 
 use std::env;
 use std::io::Write;
@@ -6,35 +6,36 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The limit for a test that has no reason for another one.
+/// The default limit of a test.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// By how much a tool that watches each access makes tests slower: limits are this many times as long.
+/// The environment variable with a factor for all limits, for tools that slow tests down.
 const SLOWDOWN: &str = "TESTKIT_SLOWDOWN";
 
-/// Runs `test` on this thread; if it has not ended after `limit`, says so and aborts the process.
-/// The limit is longer where the environment names a `SLOWDOWN`.
+/// Runs `test` on this thread. If it has not ended after `limit`, prints a message and aborts the
+/// process. `TESTKIT_SLOWDOWN` multiplies the limit.
 ///
-/// Only a net: a test must be able to fail without it.
+/// A test must be able to fail without the watchdog.
 pub fn watchdog<R>(limit: Duration, test: impl FnOnce() -> R) -> R {
     let _watchdog = Watchdog::start(thread::current().name().unwrap_or("unnamed"), limit);
     test()
 }
 
-/// Aborts the process unless it is dropped in time: what [`test`](macro@crate::test) puts around a test.
+/// Aborts the process unless it is dropped in time. The attribute [`test`](macro@crate::test)
+/// creates one per test.
 #[derive(Debug)]
 pub struct Watchdog {
-    /// Dropped to call the thread off, by a test that returns and by one that panics.
+    /// Dropped to stop the thread, whether the test returns or panics.
     running: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
-    /// Starts a thread that aborts the process after `limit`, in the name of the test `name`. The limit is longer
-    /// where the environment variable `TESTKIT_SLOWDOWN` says how many times.
+    /// Starts a thread that aborts the process after `limit` and prints the name of the test. The
+    /// environment variable `TESTKIT_SLOWDOWN` multiplies the limit.
     ///
     /// # Panics
-    /// If the machine has no thread left.
+    /// If no thread can be started.
     pub fn start(name: &str, limit: Duration) -> Self {
         let slowdown = env::var(SLOWDOWN).ok().and_then(|it| it.parse().ok());
         let limit = limit.saturating_mul(slowdown.unwrap_or(1));
@@ -44,8 +45,9 @@ impl Watchdog {
             .name("watchdog".to_owned())
             .spawn(move || {
                 if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                    // Straight to the stream: the test harness captures what the macros print, and the
-                    // abort would swallow it. If it cannot be written, the abort still speaks.
+                    // Writes to the stream directly, because the test harness captures the output
+                    // of the macros, and the abort would lose it. If the write fails, the abort is
+                    // still visible.
                     let _ = writeln!(std::io::stderr(), "{farewell}");
                     std::process::abort();
                 }
@@ -60,7 +62,8 @@ impl Watchdog {
 impl Drop for Watchdog {
     fn drop(&mut self) {
         drop(self.running.take());
-        // A thread that is still ending as the process exits would count as a leak.
+        // Joined, because a thread that is still ending when the process exits would count as a
+        // leak.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,23 +1,25 @@
 //! Containers of idle workers in order of age, for elastic pools: they find the worker to reuse
 //! next and the workers that have been idle too long.
 //!
-//! An elastic pool needs two operations on its idle workers: take one to reuse, for every task, and
-//! from time to time remove all workers unused since a given moment. Both containers do the first
-//! in constant time and the second by binary search. They differ in the worker that they reuse.
+//! An elastic pool needs two operations on its idle workers: taking one to reuse, and removing all
+//! workers unused since a given time. The containers do the first in constant time and the second
+//! by binary search. They differ in the worker that they reuse.
 //!
 //! | | [`Stack`] | [`LoopQueue`] |
 //! |---|---|---|
 //! | reuses | the newest (LIFO) | the oldest (FIFO) |
 //! | memory | grows on demand | slots allocated once |
 //! | full | never | when every slot is taken |
-//! | under light traffic | a few workers stay hot, the others expire | every worker stays young, so few expire |
+//! | under light traffic | a few workers stay hot, the others expire | workers are used in turn, so few expire |
 //!
-//! Both are [`IdleQueue`] with the reused end fixed in the type. `IdleQueue` by itself is either of
-//! them, chosen at run time, and has the methods of both.
+//! Both are aliases of [`IdleQueue`] with the reused end fixed in the type. `IdleQueue` can also
+//! choose the end at run time, and has the methods of both.
 //!
-//! Not for: sharing between threads without a lock (methods take `&mut self`; put the container
-//! under the lock that guards the rest of your bookkeeping), tasks (no method waits or wakes), and
-//! timers (entries expire in the order in which they were added, not at individual times).
+//! # When not to use it
+//! - From several threads without a lock: methods take `&mut self`. Keep the container under the
+//!   lock that protects the rest of the pool's state.
+//! - For queues of tasks: no method waits or wakes.
+//! - For timers: entries expire in the order in which they were added, not at individual times.
 //!
 //! # Guarantees
 //! 1. Stamps never decrease from the oldest entry to the newest: [`push`](IdleQueue::push) raises a

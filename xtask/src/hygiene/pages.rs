@@ -1,4 +1,4 @@
-//! The rules for Markdown pages.
+//! Rules for Markdown pages.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -6,16 +6,20 @@ use std::path::Path;
 use anyhow::Result;
 use pulldown_cmark::{Event, Parser, Tag};
 
+use crate::cmutants;
 use crate::workspace::Workspace;
 
-/// Each promise of an ancestor, with the tests that keep it in the last column.
+/// Pages about the libraries that inspired the crates. Tests of each promise are in the last
+/// column.
 const PROMISES: [&str; 3] = ["docs/ants.md", "docs/client-go.md", "docs/java-delay.md"];
-/// Cites tests, and names files as well.
+/// Cites tests, and files as well.
 const PROOFS: &str = "docs/testing.md";
-/// Folders of one particular machine.
+/// Has a row per model.
+const MODELS: &str = "docs/models.tsv";
+/// Folders that exist only on some machines.
 const MACHINE: [&str; 3] = ["/home/", "/root/", "/tmp/"];
 
-/// Names the offences in all pages.
+/// Returns the offences in all pages.
 pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut offences = Vec::new();
     let mut functions = HashSet::new();
@@ -36,7 +40,39 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
             .filter(|(_, test)| !functions.contains(test));
         offences.extend(missing.map(|(line, test)| format!("{page}:{line}: no test `{test}`")));
     }
+    for (place, part) in recorded_tests(workspace)? {
+        if !functions.iter().any(|function| function.contains(&part)) {
+            offences.push(format!("{place}: no test `{part}`"));
+        }
+    }
     Ok(offences)
+}
+
+/// The tests that mutants, their fates and the list of models name, or parts of their names.
+fn recorded_tests(workspace: &Workspace) -> Result<Vec<(String, String)>> {
+    let mut tests = Vec::new();
+    for mutant in cmutants::load(workspace)? {
+        let filters = mutant.tests.iter().map(|filter| &filter.part);
+        for filter in filters.chain(&mutant.models) {
+            tests.push((format!("mutant {}", mutant.id), own_name(filter)));
+        }
+    }
+    for (id, fate) in cmutants::recorded(workspace)? {
+        if fate.contains("::") {
+            tests.push((format!("fate of {id}"), own_name(&fate)));
+        }
+    }
+    for line in workspace.read(MODELS)?.lines().skip(1) {
+        tests.push((MODELS.to_owned(), own_name(line)));
+    }
+    Ok(tests)
+}
+
+/// The last part of a test's path, without the following remark or columns.
+fn own_name(path: &str) -> String {
+    let path = path.strip_prefix("test ").unwrap_or(path);
+    let path = path.split([' ', '\t']).next().unwrap_or(path);
+    path.rsplit("::").next().unwrap_or(path).to_owned()
 }
 
 fn check_page(root: &Path, path: &Path, text: &str) -> Vec<String> {
@@ -44,7 +80,10 @@ fn check_page(root: &Path, path: &Path, text: &str) -> Vec<String> {
     for (index, line) in text.lines().enumerate() {
         if MACHINE.iter().any(|folder| begins_a_path(line, folder)) {
             let line = index + 1;
-            offences.push(format!("{}:{line}: a path of some machine", path.display()));
+            offences.push(format!(
+                "{}:{line}: a path of a particular machine",
+                path.display()
+            ));
         }
     }
     let folder = root.join(path).parent().unwrap_or(root).to_owned();
@@ -64,7 +103,7 @@ fn begins_a_path(line: &str, folder: &str) -> bool {
     })
 }
 
-/// The files that a page links to, or defines a link to, without their fragments.
+/// The files in links and link definitions of a page, without their fragments.
 fn links(text: &str) -> Vec<(usize, String)> {
     let parser = Parser::new(text);
     let definitions = parser.reference_definitions().iter();
@@ -80,13 +119,13 @@ fn links(text: &str) -> Vec<(usize, String)> {
         let elsewhere = file.is_empty()
             || file.contains("://")
             || file.starts_with("mailto:")
-            || file.starts_with("crate::"); // A page of rustdoc's, which follows it.
+            || file.starts_with("crate::"); // A page of rustdoc, which rustdoc checks.
         (!elsewhere).then(|| (offset, file.to_owned()))
     });
     files.collect()
 }
 
-/// The tests in the last column of the page's tables, with their lines.
+/// The tests in the last column of the page's tables, with their line numbers.
 fn cited_tests(text: &str) -> Vec<(usize, String)> {
     let mut tests = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -132,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_to_files_are_found_and_others_are_not() {
+    fn only_links_to_files_are_checked() {
         let files = |text| -> Vec<String> { links(text).into_iter().map(|link| link.1).collect() };
         assert_eq!(
             files("see [a](a.md), [b](../b.md#part) and ![c](<x y>)"),
@@ -176,10 +215,22 @@ mod tests {
     }
 
     #[test]
-    fn cited_tests_stand_in_the_last_column() {
+    fn cited_tests_are_in_the_last_column() {
         let page = "| promise | test |\n|---|---|\n| `Pool` runs | `a_test`, `it::b_test` |\n`c`";
         let expected = [(3, "a_test".to_owned()), (3, "b_test".to_owned())];
         assert_eq!(cited_tests(page), expected);
+    }
+
+    #[test]
+    fn recorded_tests_are_known_by_the_last_parts_of_their_paths() {
+        for path in [
+            "name",
+            "a::b::name",
+            "test a::name (assertion)",
+            "name (two locks)\t2\t9",
+        ] {
+            assert_eq!(own_name(path), "name");
+        }
     }
 
     #[test]

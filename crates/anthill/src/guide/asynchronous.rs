@@ -11,9 +11,8 @@
 //! | `DedupQueue::get`, `drain` | `get_async`, `drain_async`; a `Stream` | no key is taken; the next drain continues |
 //! | `ScheduledHandle::join` | `handle.await` | the task still runs |
 //!
-//! The futures need no runtime: the thread that frees room or ends the task calls the waker. So they work
-//! under tokio, smol and any other executor. Threads and futures wait in the same queue, first come, first
-//! served.
+//! The futures work under tokio, smol and any other executor: the thread that frees room or ends the task calls
+//! the waker. Threads and futures wait in the same queue, first come, first served.
 //!
 //! ```
 //! use anthill::Pool;
@@ -36,7 +35,7 @@
 //!         assert!(length?? > 0);
 //!     }
 //!
-//!     disk.release_async(None).await?;
+//!     disk.release_async().await?;
 //!     Ok(())
 //! }
 //! ```
@@ -47,10 +46,10 @@
 //! - **Workers are not runtime threads.** A task that needs a runtime gets a `Handle` and calls
 //!   `handle.block_on(..)`, which blocks the worker.
 //! - **`select!` and time-outs drop futures**, with the effects in the table. Dropping a handle loses its
-//!   value: send values that must not be lost through a channel.
+//!   value; send values that must not be lost through a channel.
 //! - **Dropping a handle does not stop its task.** `cancel` removes a task that has not started. A running
 //!   task has to check whether it was [asked to stop](super::cancelling).
-//! - **A ready future does not yield.** A loop over `get_async` or `take_async` that always finds a value
-//!   keeps its thread, so yield now and then.
-//! - **Timed futures** are woken by one helper thread of the clock, or by the runtime's timer with the
-//!   features `tokio` and `async-io`.
+//! - **A ready future does not yield.** A loop over `get_async` or `take_async` keeps its thread while values
+//!   are ready. Call the runtime's `yield_now` in such a loop.
+//! - **Futures with a time limit** are woken by a helper thread, or by the runtime's timer with the features
+//!   `tokio` and `async-io`.

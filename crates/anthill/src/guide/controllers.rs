@@ -1,18 +1,18 @@
 //! Controllers: loops that reconcile objects with their desired state.
 //!
-//! Events come in bursts, and many of them concern the same object. A controller queues the key of the object,
-//! not the event. A worker reads the object, compares it with the desired state, and corrects it (a
-//! *reconcile loop*). Two workers must not reconcile one object at a time, and an event that arrives meanwhile
-//! must not be lost. A [`DedupQueue`](crate::dedup_queue::DedupQueue) is client-go's work queue for that.
+//! Events come in bursts, and many of them concern the same object. So a controller queues the object's key
+//! instead of the event. A worker reads the object, compares it with the desired state, and corrects it. Two
+//! workers must not reconcile the same object at a time, and an event that arrives during a reconciliation must
+//! not be lost. A [`DedupQueue`](crate::dedup_queue::DedupQueue) guarantees both, like client-go's work queue.
 //!
-//! # A loop
+//! # Example
 //! ```
 //! use anthill::Pool;
 //! use anthill::dedup_queue::{DedupRetryQueue, ManualClock};
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicU32, Ordering};
 //!
-//! let clock = ManualClock::new(); // A program has none: the machine's is the default.
+//! let clock = ManualClock::new(); // For the example. By default, the queue uses the system's clock.
 //! let queue = DedupRetryQueue::<&str>::builder().clock(clock.clone()).build();
 //! let attempts = Arc::new(AtomicU32::new(0));
 //! let reconcile = {
@@ -26,35 +26,34 @@
 //!     workers.submit(move || {
 //!         while let Ok(key) = queue.get() {
 //!             match reconcile(*key) {
-//!                 true => key.succeed(),     // Its failures are forgotten.
-//!                 false => _ = key.retry(),  // Counted, and tried again after a while.
-//!             } // A panic in between drops the guard: the key is done, and can be added again.
+//!                 true => key.succeed(),     // Resets the failure count.
+//!                 false => _ = key.retry(),  // Counts the failure and retries after a back-off.
+//!             } // A panic drops the guard, so the key can be added again.
 //!         }
 //!     })?;
 //! }
 //!
 //! queue.add("volume-7")?;
-//! queue.add("volume-7")?; // Collapses into the first, or is one more look after it.
+//! queue.add("volume-7")?; // Merged with the first add, or delivered once more if that one has started.
 //! while attempts.load(Ordering::Relaxed) < 2 {
 //!     clock.advance(std::time::Duration::from_secs(1)); // The back-off passes.
 //!     std::thread::yield_now();
 //! }
-//! let drained = queue.drain(); // Refuses adds, waits until nothing is ready and nothing held.
+//! let drained = queue.drain(); // Refuses adds, and waits until no key is ready or held.
 //! assert!(drained.leftovers.is_some_and(|left| left.is_empty()));
 //! workers.wait_idle()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What to decide
-//! - **How fast it tries again**: a limiter; the default is client-go's, an exponential back-off for
-//!   each key and a token bucket for all. Add jitter where many processes fail together.
-//! - **When it gives up**: `max_attempts` and `dead_letter`. Never, if not said.
-//! - **What `add_after` means for a key that is delayed already**: the earlier time (the default),
-//!   the later one, or a debounce, with or without a longest wait.
-//! - **What an event does to a key in back-off**: it is tried at once. If that fails it goes back to
-//!   wait for the rest of its back-off, and no failure is counted.
-//! - **How it ends**: `drain_timeout` from the signal handler's thread. It returns what was left, to
-//!   be logged or handed to a successor.
+//! # Settings
+//! - **Back-off**: a rate limiter. The default is client-go's: an exponential back-off per key and a token
+//!   bucket over all keys. Add jitter if many processes fail at the same time.
+//! - **Giving up**: `max_attempts` and `dead_letter`. By default a key is retried for ever.
+//! - **`add_after` for a key that is already delayed**: the earlier time wins (the default), the later time
+//!   wins, or the delay restarts (debounce), with or without a maximum wait.
+//! - **Shutdown**: `drain_timeout` returns the keys that are left, to be logged or handed to a successor.
 //!
-//! Coming from Go: `Done` is the guard's drop, `Forget` and `Done` together are `succeed`,
-//! `AddRateLimited` and `Done` together are `retry`.
+//! An `add` of a key in back-off delivers the key at once. If that attempt fails, the key waits for the rest of
+//! its back-off, and the failure is not counted.
+//!
+//! [`from_client_go`](super::from_client_go) maps the calls of client-go to this queue.

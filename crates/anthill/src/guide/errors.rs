@@ -1,4 +1,4 @@
-//! The errors of each call, and `?`.
+//! The error type of each call, and how the errors work with `?` and anyhow.
 //!
 //! | call | error | contents |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | `wait_idle`, `wait_released`, `release_timeout` | [`WaitError`](crate::WaitError) | the reason why the wait ended early |
 //! | items of a mapping | [`MapError<E>`](crate::MapError) | the function's error, a panic, or a refusal |
 //! | `tune` | [`TuneError`](crate::TuneError) | the reason why the capacity is unchanged |
-//! | `ScheduledPool` | `ScheduleError<F>`, `ResetError` | the refusal, and the task; the reason why a run keeps its time |
-//! | `DelayQueue` | `PushError<T>`, `TakeError` | the refusal, and the value; the reason why a take returned no value |
-//! | `DedupQueue` | `ShutDown<K>`, `GetError` | the refusal, and the key; the reason why a get returned no key |
+//! | `ScheduledPool` | `ScheduleError<F>`, `ResetError` | the reason of the refusal, and the task; the reason why a run was not rescheduled |
+//! | `DelayQueue` | `PushError<T>`, `TakeError` | the reason of the refusal, and the value; the reason why a take returned no value |
+//! | `DedupQueue` | `ShutDown<K>`, `GetError` | the refused key; the reason why a get returned no key |
 //!
 //! All are `Send`, `Sync` and `'static` if their contents are. `Display` prints one line in lower case.
 //!
@@ -27,7 +27,7 @@
 //!         .spawn(move || std::fs::read_to_string(path))
 //!         .map_err(SubmitError::without_task)
 //!         .context("no worker for the file")?;
-//!     // First whether it ran, then what it returned.
+//!     // The first `?` is for the join, the second for the task's own error.
 //!     let text = reading.join().context("the reader panicked")?.with_context(|| path)?;
 //!     Ok(text.lines().count())
 //! }
@@ -42,10 +42,9 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! A task's own error may be `anyhow::Error`, or boxed, too. Those types do not implement `Error`, so neither
-//! does a `MapError` of them. [`into_error`](crate::MapError::into_error) returns the task's own error, or a
-//! panic or refusal converted to its type. This applies to mappings, to `try_wait` of a group, and to
-//! `invoke_any`:
+//! A task may itself return `anyhow::Error` or a boxed error. These types do not implement `Error`, so neither
+//! does a `MapError` that contains them. [`into_error`](crate::MapError::into_error) returns the task's error, or
+//! converts a panic or a refusal to its type. It works for mappings, `wait_ok` of a group, and `invoke_any`:
 //!
 //! ```
 //! use anthill::{MapError, Pool};
@@ -65,7 +64,7 @@
 //!
 //!     let group = pool.group();
 //!     group.spawn(|| size("Cargo.toml"))?;
-//!     group.try_wait().map_err(MapError::into_error)?;
+//!     group.wait_ok().map_err(MapError::into_error)?;
 //!
 //!     let mirrors = ["nowhere", "Cargo.toml"].map(|path| move || size(path));
 //!     pool.invoke_any(mirrors).map_err(MapError::into_error)?.context("there is a mirror")?;
@@ -89,7 +88,7 @@
 //! # pool.submit(move || _ = held.recv()).map_err(SubmitError::without_task)?;
 //! match pool.try_submit(|| println!("a report")) {
 //!     Ok(()) => {}
-//!     Err(SubmitError::Full(task)) => task(), // Here, then.
+//!     Err(SubmitError::Full(task)) => task(), // Runs it on this thread.
 //!     Err(other) => return Err(other.without_task().into()),
 //! }
 //! # drop(hold);
@@ -97,10 +96,8 @@
 //! ```
 //!
 //! # Pitfalls
-//! - **A task's own `Result` is a value.** `submit` drops it. An error that matters goes through a
-//!   handle (`spawn`, then `join()??`), a group's
-//!   [`try_wait`](crate::TaskGroup::try_wait) (and [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure)), or [`try_map`](crate::PoolExt::try_map).
-//! - **A panic is an error at the join**, and without a handle a line on stderr, or your
-//!   [hook](super::panics).
-//! - **`Full` and `TimedOut` may pass, `Released` does not**: [`is_full`](crate::SubmitError::is_full)
-//!   and [`is_released`](crate::SubmitError::is_released) say which.
+//! - **`submit` drops the `Result` that a task returns.** To see a task's error, use a handle (`spawn`, then
+//!   `join()??`), a group's [`wait_ok`](crate::TaskGroup::wait_ok), or [`try_map`](crate::PoolExt::try_map).
+//! - **Without a handle, a panic is only printed to stderr** and passed to your [hook](super::panics).
+//! - **Retry only after `Full` and `TimedOut`** ([`is_full`](crate::SubmitError::is_full)). A released pool
+//!   ([`is_released`](crate::SubmitError::is_released)) refuses all tasks until it is rebooted.

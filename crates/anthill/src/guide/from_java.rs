@@ -1,20 +1,20 @@
-//! Coming from Java's executors.
+//! Migrating from Java's executors.
 //!
 //! # `ThreadPoolExecutor`
-//! | Java | here |
+//! | Java | anthill |
 //! |---|---|
-//! | `maximumPoolSize`, `corePoolSize` | `capacity(n)`; `min_workers(n)` are kept |
+//! | `maximumPoolSize`, `corePoolSize` | `capacity(n)`, `min_workers(n)` |
 //! | a bounded `workQueue`; `SynchronousQueue` | `queue_depth(n)`; `queue_depth(0)` |
 //! | `keepAliveTime`, `prestartAllCoreThreads` | `keep_alive(d)`, `prestart(n)` |
 //! | `setMaximumPoolSize` | [`tune`](crate::WorkerPool::tune) |
-//! | `execute`, `submit` | `try_submit`, `try_spawn`, which refuse at a full pool too; or wait with `submit`, `spawn` |
-//! | `AbortPolicy` | `on_full(OnFull::Refuse)`, or `try_submit`: the refused task is in the error |
-//! | `CallerRunsPolicy`, `DiscardOldestPolicy`, `DiscardPolicy` | [`on_full`](crate::Builder::on_full) with `RunInCaller`, `DiscardOldest`, `DiscardNewest`; a `discard_hook`, which the last two need, sees what goes |
+//! | `execute`, `submit` | `try_submit`, `try_spawn`, which return an error at a full pool; or `submit`, `spawn`, which wait |
+//! | `AbortPolicy` | `on_full(OnFull::Refuse)`, or `try_submit`: the error contains the task |
+//! | `CallerRunsPolicy`, `DiscardOldestPolicy`, `DiscardPolicy` | [`on_full`](crate::Builder::on_full) with `RunInCaller`, `DiscardOldest`, `DiscardNewest`; the last two require a `discard_hook` |
 //! | `Future.get`, `cancel(false)` | `join`, [`cancel`](crate::JoinHandle::cancel); nothing is interrupted |
 //! | `invokeAll`, `invokeAny`, `ExecutorCompletionService` | a [group](super::groups): `wait`, [`invoke_any`](crate::PoolExt::invoke_any), `next` |
-//! | `CompletableFuture.supplyAsync(f, pool)` | `spawn_async(f).await?`, and `await` in place of `thenApply` |
-//! | `shutdown`, `awaitTermination` | `release`, `wait_released`; `release_timeout` is both |
-//! | `shutdownNow` | `release_now`, which interrupts nothing; a scheduled pool's gives the schedules back |
+//! | `CompletableFuture.supplyAsync(f, pool)` | `spawn_async(f).await?`, and `.await` instead of `thenApply` |
+//! | `shutdown`, `awaitTermination` | `release`, `wait_released`; or `release_timeout` for both |
+//! | `shutdownNow` | `release_now`, which interrupts no task; on a scheduled pool it returns the schedules |
 //! | `shutdown`, `awaitTermination`, then `shutdownNow` | [a shutdown with a grace period](super::shutdown) |
 //! | `ForkJoinPool.managedBlock` | [`blocking`](crate::blocking), within the builder's `max_compensation` |
 //! | `ThreadLocal` in a pool's threads | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state) |
@@ -25,20 +25,20 @@
 //! | virtual threads | an async runtime |
 //!
 //! # `ScheduledThreadPoolExecutor`, `Timer`
-//! | Java | here |
+//! | Java | anthill |
 //! |---|---|
 //! | `schedule(task, delay)` | [`spawn_after`](crate::ScheduledPool::spawn_after), `spawn_at` |
 //! | `scheduleAtFixedRate`, `scheduleWithFixedDelay` | `spawn_at_fixed_rate`, `spawn_with_fixed_delay` |
 //! | a task that cancels its own future | `spawn_series_until`, `spawn_self_paced` |
-//! | `cancel`, with `setRemoveOnCancelPolicy(true)` | `cancel`: it always removes |
-//! | cancel, and schedule anew | `reset_after` of the handle |
+//! | `cancel`, with `setRemoveOnCancelPolicy(true)` | `cancel`, which always removes the task |
+//! | cancel, and schedule again | `reset_after` of the handle |
 //! | `setExecuteExistingDelayedTasksAfterShutdownPolicy`, `setContinueExistingPeriodicTasks..` | `run_pending`, `continue_series` of the builder |
 //! | `getDelay` | `due`, `next_due` |
 //!
 //! # `DelayQueue`
-//! | Java | here |
+//! | Java | anthill |
 //! |---|---|
-//! | elements implement `Delayed` | `push(value, delay)`: the time is beside the value |
+//! | elements implement `Delayed` | `push(value, delay)`: values of any type |
 //! | `put`, `offer` | [`push`](crate::DelayQueue::push), `try_push` |
 //! | `take`, `poll`, `poll(time)` | `take`, `try_take`, `take_timeout` |
 //! | `remove(Object)`, O(n) | `cancel(id)`, O(log n) |
@@ -64,17 +64,16 @@
 //! ```
 //!
 //! # Differences
-//! - **Threads first, then the queue.** Java queues first, and starts threads beyond `corePoolSize` only
-//!   when the queue is full: with an unbounded queue, never. A pool here starts threads up to its
-//!   capacity, and queues what comes beyond.
-//! - **Nothing is interrupted.** There is no `Thread.interrupt`: a task that is to end early looks at
-//!   [`current()`](crate::current) or a [`CancelToken`](crate::CancelToken), or its socket is closed.
-//! - **`submit` waits at a full pool**, where Java's throws. What throws is `try_submit`.
-//! - **A pool that is dropped is released**: its last handle's drop lets accepted tasks run and does not
-//!   wait for them. At the end of `main` wait yourself.
-//! - **A fixed rate that is late skips ticks**, where Java makes up for all of them: `Missed::Burst` is
-//!   Java's way.
-//! - **A task's exception** is in the `Future` or lost, in Java; a panic here is at the join, and counted,
-//!   and shown to the panic hook, too.
-//! - **`get` on a pool's own thread can hang** in Java. A join on an own worker runs the task in place or
-//!   is refused, and so is a wait for the pool's end.
+//! - **Threads start before tasks are queued.** Java queues tasks first, and starts threads beyond
+//!   `corePoolSize` only when the queue is full, so never with an unbounded queue. An anthill pool starts threads
+//!   up to its capacity, and queues tasks only then.
+//! - **Tasks are not interrupted.** There is no `Thread.interrupt`. A task that should end early checks
+//!   [`current()`](crate::current) or a [`CancelToken`](crate::CancelToken).
+//! - **`submit` waits at a full pool.** Java's `submit` throws; the equivalent is `try_submit`.
+//! - **Dropping the last handle releases the pool.** Accepted tasks still run, but the drop does not wait for
+//!   them. Call `wait_idle` at the end of `main`.
+//! - **A late fixed rate skips ticks.** Java makes up for all of them, like `Missed::Burst`.
+//! - **A panic is never lost**: it is returned by the join, counted, and passed to the panic hook. In Java, an
+//!   exception is lost if nobody calls `get`.
+//! - **A join on one of the pool's own workers does not hang**: it runs the task in place or returns an error. A
+//!   wait for the pool's end returns an error there. In Java, both can hang.

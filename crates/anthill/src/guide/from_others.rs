@@ -1,7 +1,7 @@
-//! Coming from threadpool, rayon, or tokio's `spawn_blocking`.
+//! Migrating from threadpool, rayon, or tokio's `spawn_blocking`.
 //!
 //! # threadpool
-//! | threadpool | here |
+//! | threadpool | anthill |
 //! |---|---|
 //! | `ThreadPool::new(n)` | `Pool::builder().capacity(n).queue_depth(QueueDepth::Unlimited)` |
 //! | `execute` | [`submit`](crate::Pool::submit) |
@@ -26,41 +26,42 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An unlimited queue is what threadpool has. A depth bounds it, and then submitters wait: that is
-//! what you came for. Threads are started when there is work (`prestart(n)` starts them at once),
-//! a panic leaves its worker alive, and `wait_idle` on a worker is an error, not a hang.
+//! threadpool's queue is unlimited. Replace `Unlimited` by a depth to make submitters wait at a full queue.
+//! Threads start when there is work (`prestart(n)` starts them at once), a panic does not end its worker, and
+//! `wait_idle` on a worker returns an error instead of hanging.
 //!
 //! # rayon
-//! Stay there for what rayon is for: splitting a computation over the cores (`par_iter`, `join`). Come here with what blocks, and with what must be bounded.
+//! Keep rayon for splitting a computation over the cores (`par_iter`, `join`). Use a pool for tasks that block, and
+//! for queues that must be bounded.
 //!
-//! | rayon | here |
+//! | rayon | anthill |
 //! |---|---|
 //! | `ThreadPoolBuilder::num_threads(n)` | `capacity(n)`, and `min_workers(n)` to keep them |
 //! | `pool.spawn(f)` | `submit(f)`; a panic does not abort the process |
 //! | `pool.install(f)` | `spawn(f)`, then `join` |
 //! | `current_thread_index().is_some()` | `is_own_worker()` |
-//! | `map_init`, a `thread_local!` per thread | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state): it ends with its worker |
+//! | `map_init`, a `thread_local!` per thread | [`FuncPool::builder_with_state`](crate::FuncPool::builder_with_state); the state is dropped with its worker |
 //! | `start_handler`, `exit_handler`, `panic_handler` | `start_hook`, `stop_hook`, `panic_hook` |
 //! | `scope(\|s\| s.spawn(..))` | [`scope`](super::scopes), for tasks that block |
-//! | `par_iter().map(f)` over what blocks | [`map`](super::mapping) |
-//! | `join`, splitting a computation | not offered |
+//! | `par_iter().map(f)`, if `f` blocks | [`map`](super::mapping) |
+//! | `join`, splitting a computation | not provided |
 //!
-//! A worker of rayon that waits runs other tasks meanwhile, whichever come. A worker here runs, at
-//! most, the very task it waits for. And rayon's global pool is never full; this one says so.
+//! A rayon worker that waits runs arbitrary other tasks. A worker of anthill that waits runs only the task it waits
+//! for. rayon's global pool has an unlimited queue; the default pool of anthill is bounded.
 //!
 //! # `spawn_blocking`
-//! | tokio | here |
+//! | tokio | anthill |
 //! |---|---|
 //! | `block_in_place(f)` | [`blocking(f)`](crate::blocking), within the builder's `max_compensation` |
 //! | `spawn_blocking(f).await` | `pool.spawn_async(f).await?.await` |
-//! | `max_blocking_threads(n)` (and a queue without end) | `capacity(n)`, and a queue depth |
+//! | `max_blocking_threads(n)`, with an unlimited queue | `capacity(n)`, and a queue depth |
 //! | `thread_keep_alive(d)` | `keep_alive(d)` |
 //! | `JoinHandle::abort` (before the start) | [`cancel`](crate::JoinHandle::cancel) |
 //! | `JoinError::is_panic`, `into_panic` | `JoinError::Panicked`, `into_panic` |
 //! | `Runtime::shutdown_timeout(d)` | `release_timeout(d)` |
 //!
-//! The first `await` is the back-pressure: it ends when the task is accepted. The second is for
-//! the value. Dropping the first takes the task back; dropping the second detaches it.
+//! The first `await` waits until the task is accepted, which is the backpressure; the second waits for the value.
+//! Dropping the first future withdraws the task; dropping the second detaches it.
 //!
 //! ```
 //! use anthill::Pool;
@@ -79,6 +80,6 @@
 //! #         Poll::Pending => std::thread::yield_now(),
 //! #     }
 //! # };
-//! assert_eq!(bytes, std::fs::read("Cargo.toml")?.len() as u64); // As any runtime yields it.
+//! assert_eq!(bytes, std::fs::read("Cargo.toml")?.len() as u64);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

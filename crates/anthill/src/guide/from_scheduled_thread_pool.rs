@@ -1,17 +1,17 @@
-//! Coming from the crate scheduled-thread-pool.
+//! Migrating from the crate scheduled-thread-pool.
 //!
-//! | scheduled-thread-pool | here |
+//! | scheduled-thread-pool | anthill |
 //! |---|---|
 //! | `ScheduledThreadPool::new(n)` | `ScheduledPool::new(pool)`, over a [`Pool`](crate::Pool) with `capacity(n)` |
-//! | `builder().thread_name_pattern(..)` | `Pool::builder().thread_name(\|slot\| ..)`, or `name(..)` alone; the timer's: `ScheduledPool::builder(pool).thread_name(..)` |
+//! | `builder().thread_name_pattern(..)` | `Pool::builder().name(..)`, or `thread_name(\|slot\| ..)`; for the timer thread `ScheduledPool::builder(pool).thread_name(..)` |
 //! | `execute(f)` | `scheduled.pool().submit(f)` |
 //! | `execute_after(d, f)` | [`spawn_after(d, f)`](crate::ScheduledPool::spawn_after) |
 //! | `execute_at_fixed_rate(first, rate, f)` | [`spawn_at_fixed_rate`](crate::ScheduledPool::spawn_at_fixed_rate) |
 //! | `execute_with_fixed_delay(first, delay, f)` | [`spawn_with_fixed_delay`](crate::ScheduledPool::spawn_with_fixed_delay) |
 //! | `execute_with_dynamic_delay(first, f)`; `f` returns `Some(delay)` or `None` | [`spawn_self_paced`](crate::ScheduledPool::spawn_self_paced); `Continue(delay)` or `Break(value)` |
-//! | `execute_at_dynamic_rate` | the same, less the length of the run |
+//! | `execute_at_dynamic_rate` | the same, minus the duration of the run |
 //! | `JobHandle::cancel` | `cancel` of the handle |
-//! | `OnPoolDropBehavior::CompletePendingScheduled`, `DiscardPendingScheduled` | `run_pending(true)`, which is the default; `run_pending(false)` |
+//! | `OnPoolDropBehavior::CompletePendingScheduled`, `DiscardPendingScheduled` | `run_pending(true)` (the default), `run_pending(false)` |
 //!
 //! ```
 //! use anthill::{Pool, ScheduledPool};
@@ -28,7 +28,7 @@
 //!     tries += 1;
 //!     if tries < 4 { Continue(tries * ms) } else { Break(tries) }
 //! })?;
-//! assert_eq!(poll.join()?, 4); // A handle joins, too, and is a future.
+//! assert_eq!(poll.join()?, 4); // A handle can be joined or awaited.
 //! assert!(renewals.cancel());
 //!
 //! scheduled.release();
@@ -37,13 +37,11 @@
 //! ```
 //!
 //! # Differences
-//! - **Tasks and time are apart.** There `n` threads keep the time and run the jobs, so `n` long jobs make
-//!   all others late. Here one timer thread keeps the time, and due tasks wait for room in the pool
-//!   beside everything else that the pool does. Its capacity is what makes them late.
-//! - **Workers come and go.** A pool starts threads when there is work; `min_workers(n)` keeps them.
-//! - **A late fixed rate skips ticks.** There runs follow one another until they have caught up: that is
-//!   `Missed::Burst`.
-//! - **A cancel frees at once**: the closure and its place. There the closure stays until it is due.
-//! - **A panic ends the series**, here as there; `OnPanic::Continue` goes on.
-//! - **Handles are `#[must_use]`.** Dropping one detaches, it does not cancel; for fire and forget say
-//!   `drop(scheduled.spawn_after(..)?)`.
+//! - **Timer and workers are separate.** scheduled-thread-pool's threads both keep the time and run the jobs. Here a
+//!   timer thread keeps the time, and due tasks wait for room in the pool like other tasks of the pool.
+//! - **Workers start on demand and end when idle.** `min_workers(n)` keeps n of them.
+//! - **A late fixed rate skips ticks.** scheduled-thread-pool makes up for them, like `Missed::Burst`.
+//! - **`cancel` drops the closure at once.** scheduled-thread-pool keeps it until it is due.
+//! - **A panic ends the series** in both; with `OnPanic::Continue` the series continues.
+//! - **Handles are `#[must_use]`.** Dropping a handle detaches its task and does not cancel it. To ignore a handle,
+//!   write `drop(scheduled.spawn_after(..)?)`.

@@ -1,4 +1,4 @@
-//! Groups: tasks that are joined as they end, waited for, or cancelled together.
+//! Task groups: joining tasks as they end, waiting for all of them, or cancelling them together.
 //!
 //! ```
 //! use anthill::Pool;
@@ -20,15 +20,14 @@
 //! | take the next task that ends | [`next`](crate::TaskGroup::next), [`next_timeout`](crate::TaskGroup::next_timeout), [`next_async`](crate::TaskGroup::next_async) |
 //! | wait for all tasks | [`wait`](crate::TaskGroup::wait), [`wait_timeout`](crate::TaskGroup::wait_timeout), [`wait_async`](crate::TaskGroup::wait_async) |
 //! | cancel the tasks that have not started | [`cancel`](crate::TaskGroup::cancel), or drop the group |
-//! | cancel them at the first panic; also at the first `Err` | [`cancel_on_error`](crate::TaskGroup::cancel_on_error); [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure) |
+//! | cancel them at the first panic; at the first panic or `Err` | [`cancel_on_error`](crate::TaskGroup::cancel_on_error); [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure) |
 //! | cancel them at a deadline | [`cancel_at`](crate::TaskGroup::cancel_at) |
-//! | get the first error of tasks that return a `Result` | [`try_wait`](crate::TaskGroup::try_wait), [`try_wait_async`](crate::TaskGroup::try_wait_async) |
+//! | get the first error of tasks that return a `Result` | [`wait_ok`](crate::TaskGroup::wait_ok), [`wait_ok_async`](crate::TaskGroup::wait_ok_async) |
 //! | add tasks without a value, which `next` skips unless they fail | [`submit`](crate::TaskGroup::submit), [`try_submit`](crate::TaskGroup::try_submit), [`submit_async`](crate::TaskGroup::submit_async) |
 //! | add tasks without blocking | [`spawn_async`](crate::TaskGroup::spawn_async), [`try_spawn`](crate::TaskGroup::try_spawn) |
 //! | get only the first success | [`PoolExt::invoke_any`](crate::PoolExt::invoke_any), [`invoke_any_async`](crate::PoolExt::invoke_any_async) |
 //!
-//! In a forked child, waits return [`JoinError::Forked`](crate::JoinError::Forked). A cancellation also asks
-//! tasks to stop that a worker runs in place while it waits for the group.
+//! The tasks of a group are queued like other tasks of the pool. Any thread may add tasks, including tasks of the
+//! group. To call one function with the items of an iterator, [mapping](super::mapping) is cheaper.
 //!
-//! The tasks of a group are in the pool's queue like other tasks. Any thread may add tasks, including tasks
-//! of the group. [Mapping](super::mapping) is cheaper if one function is called with the items of an iterator.
+//! In a forked child, waits return [`JoinError::Forked`](crate::JoinError::Forked).

@@ -1,8 +1,7 @@
-//! Join handles: joining, joining inside tasks, cancelling.
+//! Join handles: getting a task's value, and cancelling the task.
 //!
-//! `spawn` returns a [`JoinHandle`](crate::JoinHandle). It can be joined (`join`, `join_timeout`, `try_join`),
-//! and it is a future under any runtime. Dropping it detaches the task, which still runs; its value is dropped
-//! as a part of the task.
+//! `spawn` returns a [`JoinHandle`](crate::JoinHandle), which can be joined (`join`, `join_timeout`, `try_join`)
+//! or awaited under any runtime. Dropping the handle detaches the task: it still runs, and its value is dropped.
 //!
 //! ```
 //! use anthill::FuncPool;
@@ -14,8 +13,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! When a join returns, the pool's room and figures show the task's end already: with capacity 1,
-//! `join` and then `try_submit` succeeds.
+//! When a join returns, the pool has already freed the task's room and updated its statistics. So with capacity
+//! 1, a `try_submit` after the `join` succeeds.
 //!
 //! # Joining with a time limit
 //! A join that times out returns the handle. The task continues.
@@ -38,14 +37,14 @@
 //! ```
 //!
 //! # Joining inside a task
-//! A worker that joins an unstarted task of its own pool runs it in place. So tasks that wait for tasks they
-//! spawned need no free worker. The worker runs no *other* task meanwhile (no work stealing), so unrelated
-//! tasks do not run on its stack and under its locks. If the awaited task is running elsewhere, the join
-//! blocks. A task that is joined in place frees its room at once.
+//! A worker that joins an unstarted task of its own pool runs that task in place. So tasks can join the tasks
+//! they spawned, even if no other worker is free. The worker runs no *other* task during the join (there is no
+//! work stealing), so unrelated tasks never run on its stack or while it holds locks. If the joined task is
+//! running elsewhere, the join blocks.
 //!
 //! At the [nesting limit](super::nesting) the join returns
 //! [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock), and the task runs later. A join with a time
-//! limit runs no task in place, because it could not keep the limit.
+//! limit runs no task in place, because it could exceed the limit.
 //!
 //! ```
 //! use anthill::Pool;
@@ -59,25 +58,23 @@
 //!     fibonacci(pool, n - 2) + left.join().unwrap()
 //! }
 //!
-//! // One worker is enough: a full pool runs what its own worker spawns in place.
+//! // One worker is enough: at a full pool, a task that a worker spawns runs in place.
 //! let pool = Pool::builder().capacity(1).build()?;
 //! let inner = pool.clone();
 //! assert_eq!(pool.spawn(move || fibonacci(&inner, 10))?.join()?, 55);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Two tasks that join each other wait for ever, as two threads would. Waiting for the whole pool
-//! on one of its workers is refused: [`WouldDeadlock`](crate::WaitError::WouldDeadlock).
+//! Two tasks that join each other deadlock, as two threads would. `wait_idle` and `wait_released` on one of the
+//! pool's own workers return [`WouldDeadlock`](crate::WaitError::WouldDeadlock).
 //!
-//! A poll runs nothing in place either: it is not to block. So a task that *blocks on a future* of
-//! its own pool (`block_on(handle)`, `block_on(pool.submit_async(..))`) holds its worker meanwhile,
-//! and waits for ever if every worker does so. In a task use `join` and `submit`; or let each poll be
-//! a task of its own, as an executor on the pool does.
+//! Polling a handle runs no task in place, because a poll must not block. So a task that *blocks on a future* of
+//! its own pool (`block_on(handle)`, `block_on(pool.submit_async(..))`) holds its worker while it waits, and if
+//! all workers do so, the pool deadlocks. In tasks, use `join` and `submit`.
 //!
 //! # Cancelling
-//! A task that has not started can be taken back. Its room is free at once, and what it captured
-//! is dropped on the calling thread. A task that runs is not interrupted: it is asked to
-//! stop, and may [look](super::cancelling) whether it was.
+//! `cancel` removes a task that has not started. It frees the room at once and drops the task's captures on the
+//! calling thread. A running task is not interrupted but [asked to stop](super::cancelling).
 //!
 //! ```
 //! use anthill::{JoinError, Pool};

@@ -1,25 +1,23 @@
-//! Time-outs, leases, and other values that fall due later.
-//!
-//! Use the lowest part that is sufficient:
+//! Time-outs, leases, and other values that become due later.
 //!
 //! | to get | use |
 //! |---|---|
 //! | values ordered by time, in your own loop | [`DelayHeap`](crate::delay_queue::DelayHeap) |
 //! | values delivered to threads or futures when they are due | [`DelayQueue`](crate::delay_queue::DelayQueue) |
 //! | closures that run when they are due, once or periodically | [`ScheduledPool`](crate::scheduled_pool::ScheduledPool) |
-//! | a task that is retried until it succeeds | [`spawn_retrying`](crate::ScheduledPool::spawn_retrying): [another page](super::retrying) |
-//! | jobs that survive the process | `DurableQueue`: [another page](super::durable) |
-//! | keys that are retried after a failure | [`DedupQueue`](crate::dedup_queue::DedupQueue): [another page](super::controllers) |
+//! | a task that is retried until it succeeds | [`spawn_retrying`](super::retrying) of a `ScheduledPool` |
+//! | jobs that survive the process | [`DurableQueue`](super::durable) |
+//! | keys that are retried after a failure | [`DedupQueue`](super::controllers) |
 //!
-//! # Most time-outs are cancelled
-//! Cancelling by the id that the push returned is cheap and frees the memory at once. An id belongs to one
-//! entry. After that entry has left the queue, the id finds no entry.
+//! # Cancelling
+//! Most time-outs are cancelled. `cancel` takes the id that the push returned; it costs O(log n) and frees the
+//! memory at once. Ids are not reused, so a late cancel never removes another entry.
 //!
 //! ```
 //! use anthill::delay_queue::{DelayQueue, ManualClock};
 //! use std::time::Duration;
 //!
-//! let clock = ManualClock::new(); // `DelayQueue::new()` goes by the machine's.
+//! let clock = ManualClock::new(); // For the example. `DelayQueue::new()` uses the system's clock.
 //! let unpaid = DelayQueue::with_clock(clock.clone());
 //! let half_an_hour = Duration::from_secs(1800);
 //!
@@ -33,10 +31,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Exactly one of `cancel` and `take` returns an entry, so its caller owns the value.
+//! If `cancel` and `take` race, exactly one of them returns the entry.
 //!
 //! # Extending a lease
-//! `reset` moves an entry to a new time and keeps its id: for heartbeats, caches and debounced events.
+//! `reset` moves an entry to a new time and keeps its id. Use it for heartbeats, caches and debounced events.
 //!
 //! ```
 //! # use anthill::delay_queue::{DelayQueue, ManualClock, TakeError};
@@ -55,11 +53,11 @@
 //! ```
 //!
 //! # Precision
-//! An entry is never early. The system wakes a waiting thread some tens of microseconds late, and a future
-//! through one more thread. With `spin_window` the thread wakes earlier and spins, which is precise to a
-//! microsecond and takes a processor for that time. With `coalesce` the thread wakes once for several
-//! entries.
+//! An entry is never delivered early. The operating system wakes a waiting thread some tens of microseconds late;
+//! a waiting future is woken through one more thread. With `spin_window` the thread wakes earlier and spins, which
+//! is precise to a microsecond and takes a processor for that time. With `coalesce` the thread wakes once for
+//! several entries.
 //!
 //! # Closing
-//! `close` refuses pushes and still delivers the entries at their times. `close_now` returns the entries.
-//! Dropping the last handle drops the entries.
+//! After `close`, pushes are refused and the queued entries are still delivered when due. `close_now` returns the
+//! queued entries. Dropping the last handle drops them.

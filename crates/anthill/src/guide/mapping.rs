@@ -1,9 +1,8 @@
-//! Mapping an iterator: in order, with flat memory.
+//! Mapping an iterator in parallel, in order and with bounded memory.
 //!
 //! [`map`](crate::PoolExt::map) calls a function with each item on the pool's workers, and returns a lazy
-//! iterator over the results in the order of the items. It pulls the source at most a
-//! [window](crate::Map::window) ahead of the results. So the source may be a file of any length, a channel,
-//! or endless.
+//! iterator over the results in the order of the items. It pulls at most a [window](crate::Map::window) of items
+//! ahead of the results. So the source may be a file of any length, a channel, or endless.
 //!
 //! ```
 //! use anthill::Pool;
@@ -24,15 +23,15 @@
 //! |---|---|
 //! | results in the order of the items | [`map`](crate::PoolExt::map) |
 //! | results as soon as they are ready | [`map_unordered`](crate::PoolExt::map_unordered) |
-//! | an end at the first error | [`try_map`](crate::PoolExt::try_map), [`try_map_unordered`](crate::PoolExt::try_map_unordered) |
-//! | no results | [`for_each`](crate::PoolExt::for_each), [`try_for_each`](crate::PoolExt::try_for_each) |
+//! | results up to the first error | [`try_map`](crate::PoolExt::try_map), [`try_map_unordered`](crate::PoolExt::try_map_unordered) |
+//! | only the calls, without results | [`for_each`](crate::PoolExt::for_each), [`try_for_each`](crate::PoolExt::try_for_each) |
 //! | results as a stream (feature `stream`) | `Map::into_stream` |
 //! | items or results that borrow | [`Scope::map`](crate::Scope::map) |
 //!
 //! # Errors and panics
-//! Each result is a `Result`. An item that panics gives [`MapError::Panicked`](crate::MapError) in its
-//! place; collected into a `Result`, the first one ends the loop and, as the iterator is dropped, the
-//! mapping.
+//! Each item of the returned iterator is a `Result`. If the function panics for an item, the result of this item
+//! is [`MapError::Panicked`](crate::MapError), and a `map` continues. Collecting into a `Result` stops at the first
+//! error; dropping the iterator then cancels the rest of the mapping.
 //!
 //! ```
 //! use anthill::{MapError, Pool};
@@ -45,8 +44,8 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! If the function returns `anyhow::Error` or a boxed error, [`into_error`](crate::MapError::into_error)
-//! precedes the `?`:
+//! If the function returns `anyhow::Error` or a boxed error, call
+//! [`into_error`](crate::MapError::into_error) before the `?`:
 //!
 //! ```
 //! use anthill::{MapError, Pool};
@@ -60,16 +59,16 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! If the pool is released, the mapping ends with [`MapError::Refused`](crate::MapError) after the results of
-//! the started items. [`into_unstarted`](crate::Map::into_unstarted) returns the items that were pulled and
-//! not started.
+//! If the pool is released, the mapping returns the results of the started items, then
+//! [`MapError::Refused`](crate::MapError). [`into_unstarted`](crate::Map::into_unstarted) returns the items that
+//! were pulled but not started.
 //!
 //! # Sharing the pool
-//! A mapping uses up to all workers of the pool, and follows [`tune`](crate::Pool::tune) as items end. Other
-//! tasks get a worker within a millisecond plus the length of one item. In a multi-pool, a member whose
-//! workers are blocked does not delay the mapping. On a worker of the same pool, `next` calls the function
-//! itself instead of waiting, so mappings may be nested up to the [nesting limit](super::nesting).
+//! A mapping uses up to all workers of the pool, and adapts to [`tune`](crate::Pool::tune). Other tasks get a
+//! worker within a millisecond plus the duration of one item. In a multi-pool, a member whose workers are blocked
+//! does not delay the mapping. On a worker of the same pool, `next` calls the function itself instead of waiting,
+//! so mappings may be nested up to the [nesting limit](super::nesting).
 //!
 //! # Cost
-//! Two short sections of a lock per item, and a wake-up of the caller per batch. Items should take a
-//! microsecond or more; combine smaller ones.
+//! Each item takes a lock twice, and each batch of results wakes the caller once. Combine items that take less
+//! than a microsecond.

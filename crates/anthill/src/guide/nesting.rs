@@ -1,16 +1,17 @@
-//! Tasks that submit to their own pool, and locks that are held meanwhile.
+//! Tasks that submit to their own pool, and tasks that block.
 //!
-//! If the tasks of a bounded pool wait for room in the same pool, all workers may wait at once: a deadlock. So a
-//! blocking submit *on an own worker* does not wait at a full pool.
+//! If the tasks of a bounded pool waited for room in the same pool, all workers could wait at once: a deadlock.
+//! So a blocking submit *on one of the pool's own workers* does not wait at a full pool.
 //! [`within_worker`](crate::Builder::within_worker) sets what it does instead:
 //!
 //! | [`WithinWorker`](crate::WithinWorker) | at a full pool |
 //! |---|---|
-//! | `RunInPlace` (default) | runs the task at once, within the submitting task |
+//! | `RunInPlace` (default) | runs the task at once, inside the submitting task |
 //! | `Refuse` | returns `Full` with the task |
 //! | `Block` | waits; a deadlock if all workers wait |
 //!
-//! `try_submit` refuses and `submit_async` waits in the wait queue, as on other threads.
+//! `try_submit` and `submit_async` behave as on other threads: the first refuses, the second waits in the wait
+//! queue.
 //!
 //! ```
 //! use anthill::Pool;
@@ -28,19 +29,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Nested tasks in place take stack, so there is a nesting limit
+//! Tasks that run in place use the stack of the task around them, so their nesting is limited
 //! ([`DEFAULT_NESTING_LIMIT`](crate::DEFAULT_NESTING_LIMIT)). At the limit a submit returns `Full`, and the
 //! join of an unstarted task returns [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock). To nest
-//! deeper, set
-//! [`nesting_limit`](crate::Builder::nesting_limit) and
+//! deeper, increase [`nesting_limit`](crate::Builder::nesting_limit) and
 //! [`stack_size`](crate::Builder::stack_size) together.
 //!
-//! A task that a submit runs in place counts as submitted and completed, but not as in flight, because it is
-//! part of the surrounding task. A task that a join runs in place holds no room, and is in flight until it ends.
+//! A task that a submit runs in place counts as submitted and completed but not as in flight, because it is part
+//! of the surrounding task. A task that a join runs in place holds no room, and is in flight until it ends.
 //!
 //! # Locks held across a submit
-//! A lock that is held during a submit is held while the task runs in place. If the task takes the same lock,
-//! it waits for its own thread:
+//! A lock that the submitter holds is still held while the task runs in place. If the task takes the same lock,
+//! it deadlocks:
 //!
 //! ```
 //! use anthill::Pool;
@@ -51,7 +51,7 @@
 //! pool.spawn(move || {
 //!     let held = shared.lock().unwrap();
 //!     let wanted = Arc::clone(&shared);
-//!     // With `lock` instead of `try_lock` this would never return.
+//!     // `lock` instead of `try_lock` would never return.
 //!     inner.submit(move || assert!(wanted.try_lock().is_err())).unwrap();
 //!     drop(held);
 //! })?
@@ -60,8 +60,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! To avoid that, release the lock first, or build the pool with `Refuse` and submit the returned task later. A
-//! borrowed thread-local has the same effect as a lock.
+//! Release the lock before the submit, or build the pool with `Refuse` and submit the returned task later. A
+//! `RefCell` in a thread-local that is borrowed across a submit causes the same problem.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError, WithinWorker};
@@ -74,13 +74,14 @@
 //! ```
 //!
 //! # Deadlocks that are not detected
-//! A pool knows only its own workers. Two pools whose tasks wait for each other's room can deadlock. So can a
-//! task that waits at a channel or a barrier for a task that is queued behind it, unless it uses `blocking`.
+//! A pool recognizes only its own workers. Two pools can deadlock if their tasks wait for room in the other pool.
+//! A task deadlocks if it waits at a channel or a barrier for a task that is queued behind it, unless it waits
+//! inside `blocking`.
 //!
 //! # Tasks that block
-//! While the closure of [`blocking`](crate::blocking) runs, the pool may have one more worker and one more
-//! accepted task, up to [`max_compensation`](crate::Builder::max_compensation) of each. So workers that wait for
-//! a disk, a server or each other do not delay other tasks.
+//! While a task is in [`blocking`](crate::blocking), the pool may have one more worker and one more accepted task,
+//! up to [`max_compensation`](crate::Builder::max_compensation) of each. So workers that wait for a disk, a server
+//! or each other do not delay other tasks.
 //!
 //! ```
 //! use anthill::Pool;

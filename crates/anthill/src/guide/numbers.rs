@@ -1,26 +1,26 @@
-//! The figures of a pool.
+//! The statistics of a pool, and how to interpret them.
 //!
-//! [`stats`](crate::WorkerPool::stats) reads all of [`Stats`](crate::Stats) at one instant, in one
-//! short critical section; the single methods read one figure each. A figure that is not read costs
-//! nothing.
+//! [`stats`](crate::WorkerPool::stats) returns a consistent snapshot, [`Stats`](crate::Stats), in one short
+//! critical section.
 //!
-//! | figure | meaning |
+//! | field | meaning |
 //! |---|---|
-//! | `live` (`running()`) | worker threads, including idle ones, as in ants |
-//! | `busy`, `idle` | live = busy + idle; a worker between two tasks, or on its way in or out, is idle |
-//! | `free()` | workers that could still be started; 0 does *not* mean that all are busy |
-//! | `in_flight` | accepted and not ended; compare it with capacity + depth |
-//! | `queued` | accepted and not started |
+//! | `live` (method `running`) | worker threads, including idle ones |
+//! | `busy`, `idle` | live = busy + idle; a worker that searches for a task, or is ending, is idle |
+//! | (method `free`) | workers that could still be started; 0 does *not* mean that all are busy |
+//! | `in_flight` | accepted tasks that have not ended; the limit is capacity + depth |
+//! | `queued` | accepted tasks that have not started |
+//! | `reserved` | permits held, and tasks that wait behind their key |
 //! | `waiting` | threads and futures that wait for room |
 //! | `submitted` | all accepted tasks |
-//! | `completed`, `panicked`, `cancelled`, `released` | ended tasks by outcome |
-//! | `refused` | calls that returned their task: full, timed out, released, withdrawn |
-//! | `threads_started`, `threads_retired` | how often the pool grows and shrinks |
-//! | `thread_failures` | threads that the operating system refused |
-//! | `peak_live` | the most live workers at once |
-//! | `hook_panics` | panics of your hooks |
+//! | `completed`, `panicked`, `cancelled`, `expired`, `released`, `discarded` | ended tasks by outcome |
+//! | `refused` | calls that returned their task |
+//! | `threads_started`, `threads_retired` | threads started and ended since the pool was built |
+//! | `thread_failures` | threads that the operating system refused to start |
+//! | `peak_live` | peak number of live workers |
+//! | `hook_panics` | panics of hooks |
 //!
-//! When nothing is in flight, every accepted task has ended in exactly one way:
+//! When no task is in flight, every accepted task has ended with exactly one outcome:
 //!
 //! ```
 //! use anthill::Pool;
@@ -41,11 +41,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Reading them
-//! - `waiting` above 0 for long: the pool is the bottleneck. More capacity, if what stands behind
-//!   the tasks can take it; if not, that is the back-pressure you wanted.
-//! - `queued` always near the depth: tasks wait as long as the queue allows. A smaller depth
-//!   shows it to the submitters instead.
-//! - `refused` rising: load is shed. `threads_started` rising with it: the keep-alive is too short
-//!   for the rhythm of the work.
-//! - `busy` at capacity and `completed` standing still: tasks are stuck.
+//! # Interpretation
+//! | observation | meaning |
+//! |---|---|
+//! | `waiting` stays above 0 | the pool is the bottleneck: increase the capacity if the resource behind the tasks allows it |
+//! | `queued` stays near the queue depth | tasks wait as long as the queue allows: with a smaller depth, submitters notice the overload earlier |
+//! | `refused` increases | load is shed |
+//! | `threads_started` increases steadily | the keep-alive is shorter than the pauses between bursts |
+//! | `busy` equals the capacity, and `completed` does not increase | tasks are stuck |

@@ -1,10 +1,9 @@
-//! Keys and priorities: the order of tasks, and tasks that must not run at the same time.
+//! Keys and priorities: tasks that must run one after the other, and tasks that start before others.
 //!
 //! A pool starts tasks in the order in which it accepted them. Keys and priorities change that.
 //!
 //! **Keys.** Tasks of one key run in order and one at a time; tasks of different keys run in parallel. No
-//! thread waits for a key, and a key without tasks costs nothing. Keys replace a lock per customer, for which
-//! workers would wait.
+//! thread waits for a key, unlike with a lock per customer, and a key without tasks costs nothing.
 //!
 //! ```
 //! use anthill::{Pool, PoolExt};
@@ -22,17 +21,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! With a limit, up to that many tasks of a key run at the same time, for example requests to one host:
-//! `pool.keyed().limit(2)`. They still start in their order. See [`Keyed::limit`](crate::Keyed::limit).
+//! [`limit(n)`](crate::Keyed::limit) allows up to n tasks of each key at a time, for example requests to one
+//! host. They still start in order.
 //!
 //! In a `MultiPool`, each key belongs to one of the pools. A [`FuncPool`](crate::FuncPool) has no keys, because
-//! its queue holds bare arguments. Use `keyed` of a [`Pool`](crate::Pool) with `move || function(argument)`.
+//! its queue holds bare arguments; use `keyed` of a [`Pool`](crate::Pool) with `move || function(argument)`.
 //!
 //! **Priorities.** A pool that is built with [`priorities`](crate::Builder::priorities) starts queued tasks of
-//! a higher priority first, until a task of a lower priority was passed over [often enough](crate::Priority).
-//! Priorities affect only the queue: waiters for room are served first come, first served, and running tasks
-//! are not interrupted. Two pools separate tasks more strictly, because urgent tasks then have their own
-//! workers.
+//! a higher priority first. To avoid starvation, a task of a lower priority starts after it was passed over
+//! [several times](crate::Priority). Priorities affect only the queue: waiters for room are served first come,
+//! first served, and running tasks are not interrupted. To separate urgent tasks strictly, give them a pool of
+//! their own.
 //!
 //! | to run | use |
 //! |---|---|
@@ -41,4 +40,4 @@
 //! | all tasks one after the other | a pool of capacity 1 |
 //! | a function, with results in the order of the items | [`map`](super::mapping) |
 //! | urgent tasks before other tasks | [priorities](crate::TaskBuilder::priority), or two pools |
-//! | no tasks for a while | [`pause`](crate::Pool::pause) |
+//! | no tasks until `resume` | [`pause`](crate::Pool::pause) |

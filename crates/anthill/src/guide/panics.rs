@@ -1,8 +1,8 @@
-//! Panics of tasks.
+//! Panics of tasks: how they are caught, reported and returned.
 //!
 //! The pool catches the panic of a task, counts it, calls the panic hook, and passes the panic to the handle if
-//! there is one. The worker continues, and the pool's figures stay exact. Only std's panic hook prints
-//! anything; with the feature `log` or `tracing` the panic is also reported there.
+//! there is one. The worker survives. The pool prints nothing; std's panic hook does, and the features `log` and
+//! `tracing` report the panic there, too.
 //!
 //! ```
 //! use anthill::{JoinError, Pool};
@@ -32,11 +32,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The hook returns before the handle's join and before
-//! [`wait_released`](crate::WorkerPool::wait_released). The pool also catches panics of the hook itself, of
-//! start and stop hooks, of wakers, and of the destructors of captures, values and payloads.
+//! The hook has returned before a join of the handle or [`wait_released`](crate::WorkerPool::wait_released)
+//! returns. The pool also catches panics of the panic hook itself, of start and stop hooks, of wakers, and of the
+//! destructors of captures, values and payloads.
 //!
 //! A program built with `panic = "abort"` ends at the first panic.
 //!
-//! A panicking task may leave shared data inconsistent. Locks of std are poisoned for that reason; a pool
-//! cannot detect it.
+//! A panicking task may leave shared data inconsistent. The pool cannot detect that; std's locks are poisoned.

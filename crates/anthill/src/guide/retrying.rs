@@ -1,13 +1,13 @@
-//! Retrying after a failure: a call, a key, or a value.
+//! Retrying calls, keys and values after a failure.
 //!
 //! | to retry | use | back-off | gives up | result |
 //! |---|---|---|---|---|
-//! | one call with a value | [`spawn_retrying`](crate::ScheduledPool::spawn_retrying) of a `ScheduledPool` | exponential with jitter, in the policy | after `max_attempts` | in the handle: the value, or the last error |
-//! | the work on a key, for which many events come | [`DedupRetryQueue`](crate::DedupRetryQueue): `retry` of a key that was taken | per key and over all keys, a `RateLimiter` | after `max_attempts`; the key goes to `dead_letter` | none |
-//! | a value with its own count and time | [`DelayQueue`](crate::DelayQueue): push it again | yours | when you no longer push it | yours |
+//! | a function that returns a value | [`spawn_retrying`](crate::ScheduledPool::spawn_retrying) of a `ScheduledPool` | exponential with jitter, by the policy | after `max_attempts` | in the handle: the value, or the last error |
+//! | the work on a key that receives many events | [`DedupRetryQueue`](crate::DedupRetryQueue): `retry` of a held key | per key and over all keys, by a `RateLimiter` | after `max_attempts`; the key is passed to `dead_letter` | none |
+//! | a value with its own count and delay | [`DelayQueue`](crate::DelayQueue): push it again | chosen by the program | decided by the program | none |
 //!
-//! All three are in memory. Jobs whose retries survive the process are in a [`DurableQueue`](super::durable).
-//! None of them holds a worker between two attempts, unlike a loop that sleeps.
+//! All three are in memory. For retries that survive the process, use a [`DurableQueue`](super::durable).
+//! Unlike a loop that sleeps, none of them holds a worker between two attempts.
 //!
 //! # A call
 //! ```
@@ -18,7 +18,7 @@
 //! # fn fetch(attempt: u32) -> std::io::Result<String> {
 //! #     if attempt < 3 { Err(std::io::ErrorKind::ConnectionReset.into()) } else { Ok("page".to_owned()) }
 //! # }
-//! let clock = ManualClock::new(); // A program has none: the machine's is the default.
+//! let clock = ManualClock::new(); // For the example. By default, the pool uses the system's clock.
 //! let pool = Pool::builder().capacity(4).clock(clock.clone()).build()?;
 //! let scheduled = ScheduledPool::new(pool);
 //!
@@ -34,25 +34,26 @@
 //!     clock.advance(Duration::from_secs(1)); // The back-off passes.
 //!     std::thread::yield_now();
 //! }
-//! assert_eq!(page.join()??, "page"); // First whether it ended, then what the last attempt returned.
+//! assert_eq!(page.join()??, "page"); // The first `?` is for the join, the second for the last attempt.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - **A permanent error** is a value: return `Ok(Err(..))`, and join with `???`.
-//! - **To cancel**: the handle's `cancel`, or a token, `scheduled.task().cancelled_by(&token)` with
-//!   [`TaskBuilderExt`](crate::scheduled_pool::TaskBuilderExt). A running attempt is asked to stop, and is the last.
-//! - **A release** ends the task between two attempts, like a series, unless the builder sets
-//!   `continue_series(true)`. [`release_now`](crate::ScheduledPool::release_now) returns it.
-//! - **A panic** ends the task without a retry, and the handle returns it.
+//! - **Permanent errors**: return `Ok(Err(..))`, which is not retried, and join with `???`.
+//! - **Cancelling**: call `cancel` of the handle, or use a token: `scheduled.task().cancelled_by(&token)` with
+//!   [`TaskBuilderExt`](crate::scheduled_pool::TaskBuilderExt). A running attempt is asked to stop, and no other
+//!   attempt follows.
+//! - **Release**: a release of the pool ends the task between two attempts, unless the builder sets
+//!   `continue_series(true)`. [`release_now`](crate::ScheduledPool::release_now) returns the task.
+//! - **Panics**: a panic ends the task without a retry, and the handle returns the panic.
 //!
 //! # A key
 //! A failed key is retried after its back-off, or at once when a new event adds it. Two workers never hold the same
-//! key, and events that come meanwhile are not lost. [`controllers`](super::controllers) shows the loop. There is
-//! no value and no payload: the worker looks at the object that the key names.
+//! key, and events that arrive while a worker holds the key are not lost. The queue stores no payload: the worker
+//! reads the object that the key names. [`controllers`](super::controllers) shows the loop.
 //!
 //! # A value
-//! A [`DelayQueue`](crate::DelayQueue) hands a value out when its time has come. Pushing it again is the retry,
-//! and the count belongs to the value:
+//! A [`DelayQueue`](crate::DelayQueue) delivers a value when it is due. To retry, push the value again. The value
+//! contains its own failure count:
 //!
 //! ```
 //! use anthill::DelayQueue;

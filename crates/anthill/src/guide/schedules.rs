@@ -1,8 +1,8 @@
 //! Tasks that run later, at a fixed rate, or with a fixed delay.
 //!
-//! A [`ScheduledPool`](crate::scheduled_pool::ScheduledPool) schedules tasks of an existing pool. One timer
-//! thread keeps the time of all schedules and runs no tasks. A due task waits for room in the pool's wait
-//! queue, so the capacity applies to it as well. A full pool delays the task.
+//! A [`ScheduledPool`](crate::scheduled_pool::ScheduledPool) runs tasks on an existing pool when they are due. One
+//! timer thread serves all schedules and runs no tasks. Due tasks wait for room in the pool's wait queue, so the
+//! pool's capacity applies to them, and a full pool delays them.
 //!
 //! ```
 //! use anthill::Pool;
@@ -18,39 +18,39 @@
 //! let report = scheduled.spawn_after(Duration::from_secs(3600), || println!("an hour"))?;
 //! assert!(report.cancel()); // Drops the closure at once.
 //!
-//! // At a fixed rate: runs keep to a grid. A run that lasts longer makes the next ticks missed.
+//! // At a fixed rate. Ticks that pass while the previous run is still running are missed.
 //! let grid = Series::at_fixed_rate(Duration::from_millis(1)).missed(Missed::Skip);
 //! let lease = scheduled.spawn_series(Duration::ZERO, &grid, || ())?;
-//! // With a fixed delay: each run begins so long after the end of the one before.
+//! // With a fixed delay between the end of a run and the start of the next.
 //! let sweep = scheduled.spawn_with_fixed_delay(Duration::ZERO, Duration::from_millis(1), || ())?;
 //! while lease.runs() < 3 || sweep.runs() < 3 {
 //!     std::thread::yield_now();
 //! }
 //!
-//! scheduled.release(); // Series end, one-shots still come, then the pool is released.
+//! scheduled.release(); // Ends the series. The pool is released after the pending one-shot tasks have run.
 //! scheduled.wait_released()?;
 //! assert!(pool.is_released());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`task()`](crate::ScheduledPool::task) gives a task or a series a name, and a token that cancels it.
+//! # Options
+//! - **Rate or delay.** Use a fixed rate for work that must keep up with the clock (renewing a lease, sampling),
+//!   and a fixed delay for work that must leave pauses (sweeping, polling).
+//! - **Missed ticks** are skipped (`Missed::Skip`, the default), made up for one after another (`Burst`), or the
+//!   later ticks are shifted (`Delay`).
+//! - **A panic** ends a series, unless it has `OnPanic::Continue`. A join of the handle returns the panic.
+//! - **End of a series**: after `max_runs`, when the closure of `spawn_series_until` returns
+//!   `ControlFlow::Break`, or when the handle or a token cancels it. The closure of `spawn_self_paced` also
+//!   returns the delay to the next run. [`spawn_retrying`](super::retrying) runs a task until it succeeds.
+//! - **Name and token**: [`task()`](crate::ScheduledPool::task).
+//! - **Another time**: `reset_after` of a handle moves a pending run earlier or later. It returns an error if the
+//!   run is already due.
+//! - **Multi-pools**: a `MultiPool` runs due tasks in a member with a free worker.
 //!
-//! # What to decide
-//! - **Rate or delay.** A rate for what must keep up with the clock (a lease, a sample); a delay for
-//!   what must leave pauses (a sweep, a poll).
-//! - **Missed ticks**: `Skip` them (the default), run them all at once one after another (`Burst`),
-//!   or begin a new grid from the late run (`Delay`).
-//! - **A panic** stops a series, unless it has `OnPanic::Continue`. A join of its handle returns it.
-//! - **The release**: `run_pending(false)` drops one-shots that are not due; `continue_series(true)`
-//!   goes on until they are cancelled.
-//! - **Its end**: `max_runs`, or the task itself. The closure of `spawn_series_until` returns a
-//!   `ControlFlow`; that of `spawn_self_paced` also names the delay to its next run. A task that may fail
-//!   is tried again by [`spawn_retrying`](crate::ScheduledPool::spawn_retrying), with a back-off.
-//! - **The pool**: a `Pool`, or a `MultiPool`, which runs due tasks in a member with a free worker.
-//! - **Rest**: [`wait_idle`](crate::ScheduledPool::wait_idle) waits until all due tasks have ended and the pool is
-//!   idle. It does not wait for tasks that are due later.
-//! - **A quick end**: [`release_now`](crate::ScheduledPool::release_now) returns the schedules that have not
-//!   started, to be run here or scheduled elsewhere. A [grace period](super::shutdown) before it lets due tasks
-//!   run.
-//! - **Another time**: `reset_after` of a handle moves a pending run earlier or later, and returns an error if
-//!   the run is already due.
+//! # Waiting and releasing
+//! - [`wait_idle`](crate::ScheduledPool::wait_idle) waits until all due tasks have ended and the pool is idle. It
+//!   does not wait for tasks that are due later.
+//! - `release` ends series and keeps pending one-shot tasks. With `run_pending(false)` on the builder it drops
+//!   pending tasks; with `continue_series(true)` series continue until they are cancelled.
+//! - [`release_now`](crate::ScheduledPool::release_now) returns the schedules that have not started. The program can
+//!   run them or schedule them elsewhere. A [grace period](super::shutdown) before it lets due tasks run.

@@ -1,6 +1,6 @@
-//! Scopes: tasks that borrow.
+//! Scopes: tasks that borrow from the caller.
 //!
-//! A task of a pool may outlive the function that submitted it, so it owns its data. A task of a
+//! A task of a pool may outlive the function that submitted it, so it must own its data. A task of a
 //! [`scope`](crate::PoolExt::scope) may borrow, because the scope returns after all of its tasks have ended.
 //!
 //! ```
@@ -25,20 +25,19 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! While it waits, the calling thread runs tasks of the scope that have not started, and no other tasks. So
-//! a scope needs no free worker. Scopes may be nested and used inside tasks. If the pool is full or released,
-//! or in a forked child, the caller runs all tasks.
+//! While the calling thread waits for the scope's end, it runs tasks of the scope that have not started, and no
+//! other tasks. So a scope makes progress even if no worker is free. If the pool is full or released, or in a
+//! forked child, the caller runs all tasks. Scopes may be nested and used inside tasks.
 //!
-//! [`join`](crate::pool_util::ScopedJoinHandle::join) runs the joined task if it has not started, and no other one.
-//! So tasks may spawn and join other tasks as deeply as functions may call each other.
+//! [`join`](crate::pool_util::ScopedJoinHandle::join) runs the joined task if it has not started. So tasks may
+//! spawn and join other tasks as deeply as functions may call each other.
 //!
-//! A task that was [submitted](crate::Scope::submit) and panics makes the scope panic at its end, as a
-//! thread of [`std::thread::scope`] does. The handle of a [spawned](crate::Scope::spawn) task returns its
-//! panic.
+//! If a [submitted](crate::Scope::submit) task panics, the scope panics at its end, like
+//! [`std::thread::scope`]. The panic of a [spawned](crate::Scope::spawn) task is returned by its handle.
 //!
-//! [`scope.task()`](crate::Scope::task) sets a task's name, a token that cancels it, and its latest
-//! start. [`try_map`](crate::Scope::try_map) maps until the first error.
+//! [`scope.task()`](crate::Scope::task) sets a task's name, cancel token and latest start.
+//! [`try_map`](crate::Scope::try_map) maps until the first error.
 //!
 //! # When not to use it
-//! To split a computation into thousands of pieces of a microsecond: use rayon, which steals work. A task of
-//! a scope costs one or two allocations.
+//! A task of a scope costs one or two allocations. To split a computation into thousands of pieces of a
+//! microsecond, use rayon.

@@ -1,8 +1,8 @@
-//! Several pools: bulkheads, and pools behind one interface.
+//! Several pools: one per resource (bulkheads), or several behind one handle (`MultiPool`).
 //!
 //! # Bulkheads
-//! Use a pool per resource, so that the tasks of a slow resource do not hold the workers of the others.
-//! Pools are cheap, and an idle pool has no threads. Give each pool a name, which its threads get as well.
+//! Use a pool per resource, so that tasks that wait for a slow resource do not occupy the workers of the others.
+//! Pools are cheap, and an idle pool has no threads. The name of a pool is also the name of its threads.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};
@@ -20,13 +20,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Tasks of two pools that wait for each other can deadlock, which is not detected. Let tasks wait in one
+//! If tasks of two pools wait for each other, they can deadlock, which is not detected. Let tasks wait in one
 //! direction only.
 //!
-//! # One interface
-//! A `MultiPool` is several pools of the same configuration behind one handle. It is for many submitters of
-//! small tasks that contend for the lock of a single pool; measure first. A task is offered to the pool that
-//! the strategy chooses, then to the others. A waiting submitter waits for all pools at once.
+//! # One handle
+//! A `MultiPool` is several pools of the same configuration behind one handle. Use it if many submitters of small
+//! tasks contend for the lock of a single pool; measure first. The strategy chooses a pool for each task. If that
+//! pool is full, the others are tried, and a waiting submitter waits for all of them at once.
 //!
 #![cfg_attr(feature = "multi-pool", doc = "```")]
 #![cfg_attr(not(feature = "multi-pool"), doc = "```text")]

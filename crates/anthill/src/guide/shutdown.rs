@@ -1,8 +1,8 @@
-//! Graceful shutdown without losing tasks: `wait_idle`, `release`, and drop policies.
+//! Graceful shutdown: `wait_idle`, `release`, and drop policies.
 //!
 //! # Before `main` returns
-//! When `main` returns, the process ends and does not wait for its threads. So wait first, in one of three
-//! ways.
+//! When `main` returns, the process ends without waiting for its threads. To run all accepted tasks first, use
+//! one of three ways.
 //!
 //! **`wait_idle`** waits until no task is in flight. The pool stays open.
 //!
@@ -22,12 +22,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! (A handle's value is published just after the pool's figures change, so join those you hold.)
+//! The value of a handle may be published just after `wait_idle` returns, so join the handles, too.
 //!
 //! **`release`** closes the pool without blocking: waiting submitters get their tasks back, accepted tasks
 //! still run, idle workers end. `wait_released` waits until all accepted tasks have run and all worker
-//! threads are joined. Any number of threads may call it any number of times, even after a time-out.
-//! `release_timeout` does both.
+//! threads are joined. It may be called any number of times, from any thread. `release_timeout` does both.
 //!
 //! ```
 //! use anthill::{Pool, SubmitError};
@@ -44,7 +43,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **[`DropPolicy::Join`](crate::DropPolicy::Join)** makes the drop of the last handle do the same.
+//! **[`DropPolicy::Join`](crate::DropPolicy::Join)**: the drop of the last handle releases the pool and waits for
+//! its end.
 //!
 //! ```
 //! use anthill::{DropPolicy, Pool};
@@ -60,10 +60,9 @@
 //! pool of the process is never dropped: call [`wait_idle`](crate::wait_idle).
 //!
 //! # In an async program
-//! All of these calls block, and so does the drop under `DropPolicy::Join`. On a thread of a runtime, they
-//! delay all other futures there. Use `wait_idle_async`, `wait_released_async` and `release_async`, which work
-//! under any runtime. They do not join threads: the last worker's thread may still be dropping its
-//! thread-locals when the future is ready. A later drop of the pool waits only for that.
+//! All of these calls block, and so does the drop under `DropPolicy::Join`. On a thread of a runtime, use
+//! `wait_idle_async`, `wait_released_async` and `release_async` instead. The last two do not join threads: the last
+//! worker's thread may still be dropping its thread-locals when the future is ready.
 //!
 //! ```
 //! use anthill::Pool;
@@ -71,7 +70,7 @@
 //! # testkit::block_on(async {
 //! let pool = Pool::builder().capacity(2).build()?;
 //! pool.submit_async(|| ()).await?;
-//! pool.release_async(None).await?; // Or with a deadline, by the pool's clock.
+//! pool.release_async().await?; // Or `release_timeout_async`.
 //! assert_eq!((pool.stats().completed, pool.running()), (1, 0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
@@ -107,12 +106,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No call ends a task that runs.
+//! Running tasks are never interrupted.
 //!
 //! # With a grace period
-//! `release_timeout` gives accepted tasks time to run. If the time runs out, `release_now` removes the
-//! tasks that have not started and [asks the running ones to stop](super::cancelling). It does not wait
-//! for these; `wait_released` does.
+//! `release_timeout` gives accepted tasks time to run. If it times out, `release_now` removes the tasks that have
+//! not started and [asks the running tasks to stop](super::cancelling). It does not wait for the running tasks;
+//! `wait_released` does.
 //!
 //! ```
 //! use anthill::{Pool, WaitError};
@@ -130,34 +129,32 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - Only a timeout may lead to `release_now`. After [`Rebooted`](crate::WaitError::Rebooted) the pool is
-//!   open again, and its tasks belong to the caller of `reboot`.
-//! - A reboot between the two calls is not detected: `release_now` then closes the reopened pool and
-//!   removes its new tasks. A program that reboots its pool holds one mutex across the two calls and
-//!   across `reboot`.
-//! - In an async program, `release_async` with a deadline takes the place of `release_timeout`.
-//! - A `MultiPool`'s `release_timeout` reports an error for each pool: match on `WaitError::from(error)`.
-//! - A `ScheduledPool` uses `release`, then `wait_released_timeout`. Its `release_now` returns the schedules that
-//!   have not started.
+//! - Call `release_now` only after `TimedOut`. After [`Rebooted`](crate::WaitError::Rebooted) the pool is open
+//!   again, and its tasks belong to the caller of `reboot`.
+//! - A reboot between the two calls is not detected, and `release_now` would remove the new tasks. A program that
+//!   reboots its pool must hold a mutex across these two calls, and across `reboot`.
+//! - In an async program, use `release_timeout_async` instead of `release_timeout`.
+//! - `release_timeout` of a `MultiPool` reports an error for each pool: match on `WaitError::from(error)`.
+//! - For a `ScheduledPool`, call `release`, then `wait_released_timeout`, then `release_now`.
 //!
-//! # Opening again
-//! `reboot` opens a released pool, at any time: workers that have not ended go on. A call that
-//! waits for the end, which now does not come, returns [`Rebooted`](crate::WaitError::Rebooted).
+//! # Reopening
+//! `reboot` reopens a released pool at any time, even while its workers are ending. Calls that wait for the
+//! pool's end return [`Rebooted`](crate::WaitError::Rebooted).
 //!
 //! ```
 //! use anthill::Pool;
 //!
 //! let pool = Pool::builder().capacity(1).build()?;
 //! assert!(pool.release());
-//! assert!(!pool.release(), "it is released already");
+//! assert!(!pool.release(), "already released");
 //! assert!(pool.reboot());
 //! assert_eq!(pool.spawn(|| 1)?.join()?, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Tasks that hold their pool
-//! A task that owns a handle of its pool keeps the pool open. A task that submits itself repeatedly should hold
-//! a [`WeakPool`](crate::WeakPool), and stop when the upgrade fails.
+//! A task that owns a handle of its pool keeps the pool open. A task that submits itself again should hold a
+//! [`WeakPool`](crate::WeakPool), and end when the upgrade fails.
 //!
 //! ```
 //! use anthill::{Pool, WeakPool};
@@ -175,6 +172,6 @@
 //! pool.submit(move || tick(weak, ticks))?;
 //! assert_eq!(received.iter().take(3).count(), 3);
 //! drop(pool);
-//! while received.recv().is_ok() {} // Ends when the pool is gone.
+//! while received.recv().is_ok() {} // Ends after the pool was dropped.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

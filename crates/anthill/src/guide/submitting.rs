@@ -1,28 +1,28 @@
-//! Blocking, refusing, timed and asynchronous submits.
+//! Submitting tasks, and what happens at a full pool.
 //!
-//! While there is room, all of these calls accept the task and return. They differ at a full pool:
+//! While the pool has room, all of these calls accept the task and return. They differ at a full pool:
 //!
 //! | call | at a full pool | on one of the pool's own workers, at a full pool |
 //! |---|---|---|
 //! | `submit`, `spawn` | waits in the wait queue | runs the task in place ([`nesting`](super::nesting)) |
-//! | `try_submit`, `try_spawn` | refuses | refuses |
+//! | `try_submit`, `try_spawn` | returns `Full` | returns `Full` |
 //! | `submit_timeout`, `spawn_timeout` | waits for a duration, or until an instant | runs the task in place |
 //! | `submit_async`, `spawn_async` | the future waits in the wait queue | waits in the wait queue |
 //!
-//! A released pool refuses all of them. [`on_full`](crate::Builder::on_full) of the builder changes what
-//! `submit` and `spawn` do at a full pool: wait, refuse, run the task in the caller, or discard the oldest or
-//! the newest task. Discarded tasks go to a [`discard_hook`](crate::Builder::discard_hook), which the last two
-//! policies require. [`max_waiting`](crate::Builder::max_waiting) limits the number of waiters; further
+//! A released pool refuses all tasks. [`on_full`](crate::Builder::on_full) of the builder sets a policy for
+//! `submit` and `spawn` at a full pool: wait, refuse, run the task in the caller, or discard the oldest or the
+//! newest task. The last two policies require a [`discard_hook`](crate::Builder::discard_hook), which is called
+//! for each discarded task. [`max_waiting`](crate::Builder::max_waiting) limits the number of waiters; further
 //! submitters are refused.
 //!
 //! A submit returns when the task is *accepted*, not when it has run. To wait for its end, use a
 //! [handle](super::handles).
 //!
 //! # Refused tasks are returned
-//! The error contains the unrun task. It can be submitted elsewhere or later, run by the caller (Java's
-//! `CallerRunsPolicy`), or dropped to shed load. `?` works if all captures of the task are `Sync`. `Cell`,
-//! `Receiver` and most database connections are not: `.map_err(SubmitError::without_task)?` returns the
-//! reason and drops the task ([`SubmitError::without_task`](crate::SubmitError::without_task)).
+//! The error contains the unrun task, which the caller can submit elsewhere or later, run itself, or drop to shed
+//! load. `?` into a boxed error needs captures that are `Sync`. `Cell`, `Receiver` and most database connections
+//! are not; [`.map_err(SubmitError::without_task)?`](crate::SubmitError::without_task) drops the task and returns
+//! the reason.
 //!
 //! ```
 //! use anthill::{FuncPool, SubmitError};
@@ -58,15 +58,15 @@
 //! assert!(matches!(refused, Err(SubmitError::TimedOut(_))));
 //!
 //! drop(open);
-//! pool.submit_timeout(|| (), Duration::from_secs(60))?; // Room comes first.
+//! pool.submit_timeout(|| (), Duration::from_secs(60))?; // There is room before the time limit.
 //! pool.wait_idle()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # As a future
-//! Threads and futures wait in one queue, first in, first out. A future enters it at its first poll. From
-//! then on its task is accepted in its turn, even if the future is not polled. Dropping the future before
-//! that drops the task. The futures work under any runtime; this example uses none:
+//! # In async code
+//! Threads and futures wait in one queue, first in, first out. A future enters the queue at its first poll. When
+//! its turn comes, its task is accepted, even if the future is not being polled. Dropping the future before that
+//! drops the task. The futures work under any runtime; this example uses none:
 //!
 //! ```
 //! use anthill::Pool;
@@ -91,24 +91,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Room first, the task later
-//! A caller can reserve room before it has a task: a `tower` service that reports whether it is ready, or a
-//! caller whose task is expensive to create. `reserve`, `try_reserve`, `reserve_timeout` and `reserve_async`
-//! do at a full pool what the submits of these names do, but refuse on an own worker. The returned
-//! [`Permit`](crate::Permit) submits one task and cannot fail. Dropping it frees the room. The documentation
-//! of [`reserve_async`](crate::WorkerPool::reserve_async) shows a `poll_ready`.
+//! # Reserving room
+//! A caller can reserve room before it has a task, for example in the `poll_ready` of a `tower` service, or if
+//! creating the task is expensive. At a full pool, `reserve`, `try_reserve`, `reserve_timeout` and `reserve_async`
+//! behave like the corresponding submits, but return `Full` on one of the pool's own workers. The returned
+//! [`Permit`](crate::Permit) submits one task, which cannot fail. Dropping the permit frees the room. The
+//! documentation of [`reserve_async`](crate::WorkerPool::reserve_async) shows a `poll_ready`.
 //!
 //! ```
 //! use anthill::Pool;
 //!
 //! let pool = Pool::builder().capacity(1).build()?;
 //! let permit = pool.reserve()?;
-//! let order = String::from("taken off the queue now that there is room for it");
+//! let order = String::from("fetched only after there was room for it");
 //! assert!(permit.spawn(move || order.len()).join()? > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Other errors
-//! `NoThread`: the pool has no worker, and the operating system refused to start the first one. While a
-//! worker lives, a refused thread is no error: the task is accepted, and each later submit and task end
-//! tries again. `Forked`: see [`forking`](super::forking).
+//! `NoThread`: the pool has no worker, and the operating system refused to start the first one. If the pool has a
+//! worker, a failed thread start is not an error: the task is accepted, and later submits and task ends try again
+//! to start a thread. `Forked`: see [`forking`](super::forking).

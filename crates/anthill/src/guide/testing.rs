@@ -1,9 +1,9 @@
 //! Testing code that uses a pool, without sleeping.
 //!
 //! # Time
-//! All time-outs and the keep-alive use the pool's [`Clock`](crate::Clock). With a
-//! [`ManualClock`](crate::ManualClock), a test waits until the waiter sleeps, then advances the time: a test of
-//! an hour's time-out takes no time and does not depend on the machine's speed.
+//! All time-outs and the keep-alive use the pool's [`Clock`](crate::Clock). A test passes a
+//! [`ManualClock`](crate::ManualClock) to the builder, waits until a thread sleeps on the clock, and advances it.
+//! So a test of a time-out of an hour takes no time and does not depend on the machine's speed.
 //!
 //! ```
 //! use anthill::{ManualClock, Pool, SubmitError};
@@ -19,7 +19,7 @@
 //!
 //! thread::scope(|scope| {
 //!     let waiter = scope.spawn(|| pool.submit_timeout(|| (), HOUR));
-//!     clock.wait_for_sleepers(1); // It is enqueued as a waiter.
+//!     clock.wait_for_sleepers(1); // The submitter waits for room.
 //!     clock.advance(HOUR);
 //!     let refused = waiter.join().unwrap();
 //!     assert!(matches!(refused, Err(SubmitError::TimedOut(_))));
@@ -29,7 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An idle worker sleeps for its keep-alive, so it is a sleeper of the clock, too:
+//! An idle worker also sleeps on the clock, for its keep-alive:
 //!
 //! ```
 //! use anthill::{ManualClock, Pool};
@@ -48,14 +48,14 @@
 //! assert_eq!(pool.running(), 1);
 //! clock.advance(Duration::from_secs(1));
 //! while pool.running() > 0 {
-//!     thread::yield_now(); // It is awake, and on its way out.
+//!     thread::yield_now(); // The worker is ending.
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Order
-//! Block tasks at a channel or a barrier, as on these pages, so that they keep their workers busy until the test
-//! has made its assertions. `waiting()` shows whether a submitter waits for room.
+//! To keep workers busy until the test has made its assertions, let tasks block at a channel or a barrier, as on
+//! these pages. `waiting()` shows whether a submitter waits for room.
 //! [`wait_idle`](crate::WorkerPool::wait_idle) returns when all tasks have ended.
 //!
 //! # Threads that cannot be started
@@ -74,6 +74,6 @@
 //!     unreachable!("there is no worker")
 //! };
 //! assert_eq!(why.kind(), io::ErrorKind::WouldBlock);
-//! task(); // Returned by the error.
+//! task(); // The error contains the task.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -1,9 +1,8 @@
-//! Names of other libraries are found by the search of the documentation.
+//! The search of the documentation finds names of other libraries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The source files below `folder`.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("it is a folder");
     let paths = entries.map(|entry| entry.expect("it can be listed").path());
@@ -18,10 +17,11 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The names in backticks of the table's first column, in the rows that name something here.
+/// The names in backticks in the first column of the table, in the rows that have an equivalent
+/// here.
 fn names_of_ants(guide: &str) -> Vec<&str> {
     let rows = guide.lines().filter_map(|line| line.strip_prefix("//! | "));
-    let rows = rows.filter(|row| !row.contains("cannot be written"));
+    let rows = rows.filter(|row| !row.contains("rejected by the compiler"));
     let cells = rows.filter_map(|row| row.split('|').next());
     cells
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))

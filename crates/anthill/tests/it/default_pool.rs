@@ -1,4 +1,4 @@
-//! The pool of the process. There is one per process, so each test has a process of its own.
+//! The default pool. A process has only one, so each test runs in its own process.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anthill::{BuildError, ConfigureError, MapError, Pool, SubmitError, WaitError};
 use testkit::{Gate, in_child, watchdog};
 
-/// So often is a race tried, each time in a new process.
+/// Repetitions of a race, each in a new process.
 const TRIES: usize = 8;
 
 /// Runs `body` in a process that has no default pool yet.
@@ -20,7 +20,7 @@ fn in_fresh_process(test: &str, body: impl Fn()) {
     }
 }
 
-/// Threads of this process besides the main one and the calling one.
+/// The names of the threads of this process, except the main one and the calling one.
 #[cfg(target_os = "linux")]
 fn other_threads() -> Vec<String> {
     let caller = std::fs::read_link("/proc/thread-self").expect("procfs is mounted");
@@ -30,7 +30,7 @@ fn other_threads() -> Vec<String> {
         let task = task.expect("procfs can be listed");
         let id = task.file_name();
         let is_other = id != *main && Some(&*id) != caller.file_name();
-        // It may have ended by now; then it is none.
+        // The thread may have ended since it was listed.
         let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
         is_other.then(|| name.trim().to_owned())
     });
@@ -39,9 +39,9 @@ fn other_threads() -> Vec<String> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn no_thread_runs_before_the_first_task_and_one_does_after_it() {
-    let name = "default_pool::no_thread_runs_before_the_first_task_and_one_does_after_it";
-    // No watchdog: it is a thread.
+fn the_first_task_starts_the_first_thread() {
+    let name = "default_pool::the_first_task_starts_the_first_thread";
+    // No watchdog, because its thread would be counted.
     let ended = in_child(name, || {
         assert_eq!(other_threads(), [""; 0], "at load");
         assert_eq!(anthill::default_pool().name(), "anthill");
@@ -69,8 +69,8 @@ fn by_default_there_are_at_least_512_workers_and_8_per_core() {
 }
 
 #[test]
-fn what_several_threads_submit_is_all_run() {
-    in_fresh_process("what_several_threads_submit_is_all_run", || {
+fn all_tasks_of_several_threads_are_run() {
+    in_fresh_process("all_tasks_of_several_threads_are_run", || {
         let sum = Arc::new(AtomicU64::new(0));
         thread::scope(|scope| {
             for submitter in 0..4 {
@@ -90,9 +90,9 @@ fn what_several_threads_submit_is_all_run() {
 }
 
 #[test]
-fn a_full_default_pool_makes_submit_wait_and_the_others_refuse() {
+fn at_a_full_default_pool_submit_waits_and_other_calls_refuse() {
     in_fresh_process(
-        "a_full_default_pool_makes_submit_wait_and_the_others_refuse",
+        "at_a_full_default_pool_submit_waits_and_other_calls_refuse",
         || {
             anthill::tune(1).unwrap();
             let gate = Gate::new();
@@ -126,9 +126,9 @@ fn a_full_default_pool_makes_submit_wait_and_the_others_refuse() {
 }
 
 #[test]
-fn a_released_default_pool_gives_tasks_back_until_it_is_rebooted() {
+fn a_released_default_pool_returns_tasks_until_it_is_rebooted() {
     in_fresh_process(
-        "a_released_default_pool_gives_tasks_back_until_it_is_rebooted",
+        "a_released_default_pool_returns_tasks_until_it_is_rebooted",
         || {
             anthill::submit(|| ()).unwrap();
             assert!(anthill::release());
@@ -160,9 +160,9 @@ fn waiting_for_the_default_pool_on_one_of_its_workers_is_refused() {
 }
 
 #[test]
-fn the_default_pool_is_as_configured_and_a_second_builder_comes_back() {
+fn the_default_pool_is_configured_once_and_a_second_builder_is_returned() {
     in_fresh_process(
-        "the_default_pool_is_as_configured_and_a_second_builder_comes_back",
+        "the_default_pool_is_configured_once_and_a_second_builder_is_returned",
         || {
             let pool = anthill::configure(Pool::builder().capacity(3).name("mine")).unwrap();
             assert!(std::ptr::eq(pool, anthill::default_pool()));
@@ -200,30 +200,27 @@ fn configuring_after_the_first_use_changes_nothing() {
 }
 
 #[test]
-fn a_builder_that_fails_leaves_the_default_pool_to_be_made() {
-    in_fresh_process(
-        "a_builder_that_fails_leaves_the_default_pool_to_be_made",
-        || {
-            let failed = anthill::configure(Pool::builder().name("no capacity"));
-            let Err(ConfigureError::Build(BuildError::NoCapacity)) = failed else {
-                panic!("{failed:?}")
-            };
-            anthill::configure(Pool::builder().capacity(1).name("second")).unwrap();
-            assert_eq!(anthill::default_pool().name(), "second");
-        },
-    );
+fn a_failed_configure_can_be_repeated() {
+    in_fresh_process("a_failed_configure_can_be_repeated", || {
+        let failed = anthill::configure(Pool::builder().name("no capacity"));
+        let Err(ConfigureError::Build(BuildError::NoCapacity)) = failed else {
+            panic!("{failed:?}")
+        };
+        anthill::configure(Pool::builder().capacity(1).name("second")).unwrap();
+        assert_eq!(anthill::default_pool().name(), "second");
+    });
 }
 
 #[test]
-fn a_builder_whose_gate_uses_the_default_pool_does_not_lock_up() {
+fn a_builder_whose_gate_uses_the_default_pool_does_not_deadlock() {
     in_fresh_process(
-        "a_builder_whose_gate_uses_the_default_pool_does_not_lock_up",
+        "a_builder_whose_gate_uses_the_default_pool_does_not_deadlock",
         || {
             let builder = Pool::builder().capacity(1).prestart(1).thread_gate(|| {
                 anthill::default_pool();
                 Ok(())
             });
-            // The gate was the first to use it, so it is made, and not by this builder.
+            // The gate has used the default pool first, so the pool was not built by this builder.
             let late = anthill::configure(builder);
             assert!(matches!(late, Err(ConfigureError::AlreadyMade(_))));
             assert_eq!(anthill::default_pool().name(), "anthill");
@@ -252,10 +249,10 @@ fn threads_that_race_for_the_first_use_get_one_pool() {
 }
 
 #[test]
-fn configuring_in_a_race_with_the_first_use_is_done_or_refused() {
+fn configuring_racing_the_first_use_succeeds_or_is_refused() {
     for _ in 0..TRIES {
         in_fresh_process(
-            "configuring_in_a_race_with_the_first_use_is_done_or_refused",
+            "configuring_racing_the_first_use_succeeds_or_is_refused",
             || {
                 let start = Barrier::new(2);
                 thread::scope(|scope| {
@@ -280,7 +277,7 @@ fn configuring_in_a_race_with_the_first_use_is_done_or_refused() {
                     assert_eq!(anthill::default_pool().name(), name);
                     assert_eq!(user.join().unwrap(), name);
                 });
-                // The task ran in that one pool.
+                // The task ran in the only pool.
                 assert_eq!(anthill::stats().completed, 1);
             },
         );
@@ -288,8 +285,8 @@ fn configuring_in_a_race_with_the_first_use_is_done_or_refused() {
 }
 
 #[test]
-fn the_default_pool_takes_tasks_as_futures() {
-    in_fresh_process("the_default_pool_takes_tasks_as_futures", || {
+fn the_default_pool_has_async_submits() {
+    in_fresh_process("the_default_pool_has_async_submits", || {
         let total = testkit::block_on(async {
             anthill::submit_async(|| ()).await.unwrap();
             let handle = anthill::spawn_async(|| 6 * 7).await.unwrap();
@@ -305,9 +302,9 @@ fn the_default_pool_takes_tasks_as_futures() {
 }
 
 #[test]
-fn unordered_results_of_the_default_pool_come_as_items_end() {
+fn unordered_results_of_the_default_pool_arrive_as_items_end() {
     in_fresh_process(
-        "unordered_results_of_the_default_pool_come_as_items_end",
+        "unordered_results_of_the_default_pool_arrive_as_items_end",
         || {
             anthill::tune(2).unwrap();
             let gate = Gate::new();
@@ -377,9 +374,9 @@ fn for_each_on_the_default_pool_returns_when_every_call_has_ended() {
 }
 
 #[test]
-fn the_first_error_of_try_for_each_on_the_default_pool_stops_an_endless_one() {
+fn the_first_error_stops_an_endless_try_for_each_on_the_default_pool() {
     in_fresh_process(
-        "the_first_error_of_try_for_each_on_the_default_pool_stops_an_endless_one",
+        "the_first_error_stops_an_endless_try_for_each_on_the_default_pool",
         || {
             let running = Arc::new(AtomicU64::new(0));
             let counts = Arc::clone(&running);

@@ -1,4 +1,4 @@
-//! The pool of the process in a forked child: no call waits there for its workers, which stayed behind.
+//! The default pool in a forked child: no call waits there for workers of the parent.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "an answer is looked at where the call is made"
@@ -33,11 +33,11 @@ const CASES: &[ForkCase<()>] = fork_cases! { _it: ();
     "try_map" => map_refused(anthill::try_map(0..3, Err::<(), u8>).next().expect("an item"));
     "for_each" => map_refused(anthill::for_each(0..3, drop));
     "try_for_each" => map_refused(anthill::try_for_each(0..3, Err::<(), u8>));
-    // It runs on its owner.
+    // The task runs on its owner.
     "scope" => anthill::scope(|scope| scope.spawn(|| 3).join()).is_ok_and(|three| three == 3);
     "wait_idle" => anthill::wait_idle() == STAYED;
     "wait_released" => anthill::wait_released() == STAYED;
-    // There is nothing to release.
+    // Nothing is left to release.
     "release" => !anthill::release();
     "release_timeout" => anthill::release_timeout(SECOND) == STAYED;
 };

@@ -1,4 +1,4 @@
-//! The umbrella's behaviour: the pool of the process, and what is re-exported.
+//! Tests of the umbrella crate: the default pool and the re-exports.
 #![cfg(not(anthill_loom))]
 
 mod aliases;

@@ -1,4 +1,4 @@
-//! One dependency is enough: what the layers below offer is here under the same names.
+//! Every public item of the lower crates that a user needs is re-exported under the same name.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use anthill::{
 };
 
 #[testkit::test]
-fn a_pool_and_all_that_its_calls_need_can_be_named_through_the_umbrella_alone() {
+fn every_type_of_pools_is_reexported() {
     let pool: Pool = Pool::builder()
         .capacity(1)
         .queue_depth(QueueDepth::Unlimited)
@@ -24,7 +24,7 @@ fn a_pool_and_all_that_its_calls_need_can_be_named_through_the_umbrella_alone() 
 }
 
 #[testkit::test]
-fn what_falls_due_can_be_named_through_the_umbrella_alone() {
+fn every_type_of_delay_queues_and_schedules_is_reexported() {
     let mut heap = DelayHeap::new();
     heap.push("due", 5);
     assert_eq!(heap.pop_ready(5).map(|entry| entry.value), Some("due"));

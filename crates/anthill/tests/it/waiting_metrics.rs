@@ -1,4 +1,4 @@
-//! Code of users that waits on one part of the workspace, called by another one that waits itself.
+//! User code that waits in one crate of the workspace, called by another crate that waits itself.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
@@ -12,7 +12,7 @@ use std::time::Duration;
 use anthill::Pool;
 use anthill::dedup_queue::{DedupDelayQueue, ManualClock, Metrics};
 
-/// Submits to a pool that is busy, once.
+/// Metrics that submit to a busy pool, once.
 struct Submits {
     pool: Pool,
     armed: AtomicBool,
@@ -29,8 +29,8 @@ impl Metrics for Submits {
     }
 }
 
-/// A worker of a queue finds that a held key has fallen due, and calls the metrics, which wait for a
-/// busy pool. What the pool wakes it with is not what the queue wakes it with.
+/// A worker of a queue notices that a held key is due, and calls the metrics, which wait for a busy
+/// pool. The pool's wake-up must not consume the queue's.
 #[testkit::test]
 fn a_getter_whose_metrics_submit_to_a_busy_pool_gets_its_key() {
     let (clock, gate) = (ManualClock::new(), testkit::Gate::new());

@@ -1,4 +1,4 @@
-//! The work queue: metrics that wait, drains that are given up, and no key twice at a time.
+//! The work queue: metrics that wait, drains that are dropped, and at most one worker per key.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::BuildHasherDefault;
@@ -16,7 +16,7 @@ use super::{InPlace, Latch, Ledger, SECOND, block_on, join_all, poll_once};
 type Fixed = BuildHasherDefault<DefaultHasher>;
 type Queue<L> = KeyQueue<u32, Fixed, ManualClock, L>;
 
-/// Metrics that submit to a small pool, waiting for room, and join a task of it.
+/// Metrics that submit to a small pool, wait for room, and join a task of it.
 struct Submits(Pool, Ledger);
 
 impl Metrics for Submits {
@@ -30,7 +30,7 @@ impl Metrics for Submits {
     }
 }
 
-/// Sees to it that no key is held twice at a time, and counts what was delivered.
+/// Checks that no key has two workers at a time, and counts the deliveries.
 #[derive(Clone, Default)]
 struct Desk(Arc<([AtomicBool; 4], AtomicUsize)>);
 
@@ -53,7 +53,7 @@ fn small_pool() -> Pool {
         .unwrap()
 }
 
-/// Gets by all means until the queue is shut down and empty.
+/// Gets keys by every call until the queue is shut down and empty.
 fn get_all<L: Layer>(queue: &Queue<L>, desk: &Desk) {
     loop {
         let got = match random_below(3) {
@@ -80,9 +80,9 @@ fn get_all<L: Layer>(queue: &Queue<L>, desk: &Desk) {
     }
 }
 
-/// Metrics that wait themselves, in each call the queue makes of them.
+/// Metrics that wait, in each call that the queue makes.
 #[testkit::scenario]
-fn metrics_that_wait_for_a_pool_cost_no_wake_up() {
+fn metrics_that_wait_for_a_pool_lose_no_wake_up() {
     let (pool, ledger, desk) = (small_pool(), Ledger::default(), Desk::default());
     let clock = ManualClock::new();
     let queue: Queue<Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
@@ -112,7 +112,7 @@ fn metrics_that_wait_for_a_pool_cost_no_wake_up() {
     adder.join().unwrap();
     time.join().unwrap();
     clock.advance(SECOND * 2);
-    // Each of the three keys is delivered without a shut-down's help.
+    // Each of the three keys is delivered before the shut-down.
     while queue.stats().ready + queue.stats().held + queue.stats().delayed > 0 {
         yield_now();
     }
@@ -125,11 +125,11 @@ fn metrics_that_wait_for_a_pool_cost_no_wake_up() {
     ledger.is_settled();
 }
 
-/// Metrics that wait on the getter's own thread, when it is about to sleep again: a held key falls
-/// due, so the getter, which keeps the time, learns of a delivery that is due and of none that is
-/// ready. What wakes it comes while the metrics wait.
+/// Metrics that wait on the getter's own thread, just before it sleeps again. A held key falls due,
+/// so the getter, as the leader, learns of a delivery that is due while none is ready. Its wake-up
+/// arrives while the metrics wait.
 #[testkit::scenario]
-fn metrics_that_wait_take_no_wake_up_of_the_getter_that_calls_them() {
+fn metrics_that_wait_lose_no_wake_up_of_their_getter() {
     let (pool, ledger, clock) = (small_pool(), Ledger::default(), ManualClock::new());
     let queue: Queue<Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
         .hasher(Fixed::default())
@@ -154,9 +154,9 @@ fn metrics_that_wait_take_no_wake_up_of_the_getter_that_calls_them() {
     ledger.is_settled();
 }
 
-/// Drains that are dropped at any point, beside one that is not.
+/// Drains that are dropped at any point, and one that is not.
 #[testkit::scenario]
-fn a_drain_that_is_given_up_leaves_every_key_to_the_next() {
+fn a_dropped_drain_leaves_every_key_to_the_next_drain() {
     let desk = Desk::default();
     let queue: Queue<Plain> = KeyQueue::<u32, _, _, Plain>::builder()
         .hasher(Fixed::default())
@@ -197,7 +197,7 @@ fn a_drain_that_is_given_up_leaves_every_key_to_the_next() {
     assert_eq!(desk.0.1.load(Relaxed) + kept + left, 3);
 }
 
-/// A getter that is run in place adds keys, and gets another itself, inside the adder's call.
+/// A getter whose continuation runs inside the adder's call adds keys, and gets another one itself.
 #[testkit::scenario]
 fn getters_run_in_place_that_wait_lose_no_key() {
     let desk = Desk::default();

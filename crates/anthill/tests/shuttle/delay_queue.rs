@@ -30,14 +30,14 @@ fn is_at_rest(queue: &Queue, ledger: &Ledger) {
     ledger.is_settled();
 }
 
-/// Takes by all means until the queue is closed and empty.
+/// Takes entries by every call until the queue is closed and empty.
 fn take_all(queue: &Queue) {
     loop {
         let taken = match random_below(4) {
             0 => queue.take(),
             1 => block_on(queue.take_async()),
             2 => {
-                // A future that is dropped hands its call on.
+                // A dropped future passes its wake-up on.
                 let mut given_up = queue.take_async();
                 drop(poll_once(&mut given_up).map(|taken| taken.map(spend)));
                 queue.take()
@@ -75,9 +75,9 @@ fn push(queue: &Queue, ledger: &Ledger) -> Option<EntryId> {
     }
 }
 
-/// Consumers of all kinds, producers of all kinds, cancels, time, and an end.
+/// Consumers and producers of all kinds, cancels, time, and a close.
 #[testkit::scenario]
-fn every_entry_is_taken_once_or_comes_back() {
+fn every_entry_is_taken_once_or_returned() {
     let ((queue, clock), ledger) = (queue(), Ledger::default());
     let takers: Vec<_> = (0..2)
         .map(|_| {
@@ -100,7 +100,7 @@ fn every_entry_is_taken_once_or_comes_back() {
             })
         })
         .collect();
-    // Only consumers make room, so time goes on until all is over.
+    // Only consumers make room, so time advances until all have ended.
     let time = Ticker::start(clock);
     match random_below(4) {
         0 => drop(queue.close_now().into_iter()),
@@ -114,8 +114,8 @@ fn every_entry_is_taken_once_or_comes_back() {
     is_at_rest(&queue, &ledger);
 }
 
-/// A consumer that is run in place by the wake-up it gets pushes, and waits for room, inside the call
-/// of a producer or of one of two other consumers. The other one makes room.
+/// A consumer whose continuation runs inside the call of a producer or of another consumer pushes
+/// an entry, and waits there for room. A third consumer makes the room.
 #[testkit::scenario]
 fn a_taker_run_in_place_that_pushes_and_waits_loses_no_entry() {
     let ((queue, _clock), ledger) = (queue(), Ledger::default());
@@ -155,9 +155,9 @@ fn a_taker_run_in_place_that_pushes_and_waits_loses_no_entry() {
     is_at_rest(&queue, &ledger);
 }
 
-/// `close_now` gives back values whose drops look at the queue, while consumers and producers wait.
+/// `close_now` returns values whose drops inspect the queue, while consumers and producers wait.
 #[testkit::scenario]
-fn leftovers_whose_drops_look_at_the_queue_come_back_once() {
+fn entries_whose_drops_inspect_the_queue_are_returned_once() {
     struct Looks(Queue2, Option<Ticket>);
     type Queue2 = DelayQueue<Mutex<Option<Box<dyn Send>>>, ManualClock>;
     impl Drop for Looks {

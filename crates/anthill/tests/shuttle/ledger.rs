@@ -1,9 +1,9 @@
-//! What became of each task, entry or key.
+//! A count of the outcomes of tasks, entries or keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Counts tickets. Its own atomics are std's: counting is no step of any schedule.
+/// Counts tickets. Uses the atomics of std, so that counting is not a step of a schedule.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<Counts>);
 
@@ -14,7 +14,7 @@ struct Counts {
     unused: AtomicUsize,
 }
 
-/// What a task takes with it. It is used once, or comes back unused, or is lost.
+/// Captured by a task. It must be used once or be returned unused.
 pub(crate) struct Ticket {
     ledger: Ledger,
     used: bool,
@@ -39,7 +39,7 @@ impl Ledger {
         self.0.used.load(Relaxed)
     }
 
-    /// Every ticket was used or came back; `used` of them were used.
+    /// Checks that every ticket was used or returned, and that `used` of them were used.
     pub(crate) fn is_settled(&self) {
         let Counts {
             issued,

@@ -2,13 +2,13 @@
 //! waits, wakes in place and panics.
 //!
 //! loom's models are exhaustive and therefore small: two racing parties, often two of one kind.
-//! Here up to six threads run all of the code at once, in some hundreds of random schedules each,
-//! half of them uniform and half by changing priorities. What a schedule decides, and what the
-//! threads do, comes from one seed.
+//! Here up to six threads run all of the code at once, in some hundreds of random schedules each.
+//! Half of the schedules are uniform, half change priorities. One seed determines the schedule and
+//! the actions of the threads.
 //!
-//! Each scenario keeps a [`Ledger`]: every task, entry or key is dealt with exactly once or comes
-//! back, nothing is left, and the figures are at rest. A lost wake-up is a deadlock, which shuttle
-//! sees at once. Work is waited for *before* anything is released.
+//! Each scenario keeps a [`Ledger`]: every task, entry or key is processed exactly once or
+//! returned, nothing is left, and the statistics are at rest. A lost wake-up is a deadlock, which
+//! shuttle detects at once. Scenarios wait for the work *before* they release anything.
 //!
 //! Run with `cargo xtask shuttle`.
 #![cfg(anthill_shuttle)]

@@ -1,4 +1,4 @@
-//! Several pools as one: a task goes to one of them, once.
+//! Multi-pools: a task goes to one of the pools, once.
 
 use anthill::multi_pool::MultiPoolExt;
 use anthill::{ManualClock, MultiPool, Pool};
@@ -53,7 +53,7 @@ fn step(pool: &MultiPool, ledger: &Ledger) {
     }
 }
 
-/// Two pools of one worker each: clients, a tune, and at times a release with a reboot.
+/// Two pools of one worker each: clients, a tune, and in some schedules a release with a reboot.
 #[testkit::scenario]
 fn clients_of_two_pools_lose_no_task() {
     let (clock, ledger) = (ManualClock::new(), Ledger::default());
@@ -84,7 +84,7 @@ fn clients_of_two_pools_lose_no_task() {
     ends_at_rest(&pool, &ledger);
 }
 
-/// As for one pool: what runs in a joiner's waker may wait for a task of a third party.
+/// The continuation of a joiner may wait for a task of another thread, as with a single pool.
 #[testkit::scenario]
 fn a_continuation_of_several_pools_that_waits_for_a_task_gets_it() {
     let (ledger, latch) = (Ledger::default(), Latch::new());

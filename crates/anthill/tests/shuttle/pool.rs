@@ -1,4 +1,4 @@
-//! One pool: all ways in, all ways out, and user code at every seam.
+//! One pool: all submitting calls, all outcomes, and user code wherever the pool calls it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use sync_shim::model::{random_below, spawn};
 
 use super::{InPlace, Latch, Ledger, SECOND, Ticket, block_on, join_all, poll_once, raise};
 
-/// Submits when it is dropped: a capture, or a value that nothing takes.
+/// A capture or an untaken value that submits in its destructor.
 struct SubmitsOnDrop(WeakPool, Ledger);
 
 impl Drop for SubmitsOnDrop {
@@ -20,8 +20,8 @@ impl Drop for SubmitsOnDrop {
     }
 }
 
-/// Waits, when it is dropped, for a task that it submits: user code between two sections of a
-/// worker, which must not be counted on for anything meanwhile.
+/// Waits in its destructor for a task that it submits. A worker runs this user code between two
+/// sections, and must not be counted on for anything else.
 struct WaitsOnDrop(Pool, Ledger);
 
 impl Drop for WaitsOnDrop {
@@ -32,7 +32,7 @@ impl Drop for WaitsOnDrop {
     }
 }
 
-/// Hooks and tasks reach their pool through this, once it is made.
+/// The handle by which hooks and tasks reach their pool once it is built.
 #[derive(Clone, Default)]
 struct Here(Arc<OnceLock<WeakPool>>);
 
@@ -59,7 +59,7 @@ fn ends_at_rest(pool: &Pool, ledger: &Ledger) {
     ledger.is_settled();
 }
 
-/// One step of a client. Each way in, and what may become of a task.
+/// One step of a client: one of all calls, and all outcomes of its task.
 fn step(pool: &Pool, ledger: &Ledger) {
     let (weak, inner) = (pool.downgrade(), ledger.clone());
     match random_below(15) {
@@ -90,7 +90,7 @@ fn step(pool: &Pool, ledger: &Ledger) {
             }
         }
         6 => {
-            // A task that submits, and joins what it spawned.
+            // A task that submits another one and joins one that it spawned.
             let ticket = ledger.ticket();
             drop(pool.submit(move || {
                 ticket.spend();
@@ -102,7 +102,7 @@ fn step(pool: &Pool, ledger: &Ledger) {
             }));
         }
         7 => {
-            // A capture and a value whose drops submit.
+            // A capture and a value whose destructors submit.
             let (ticket, capture) = (ledger.ticket(), SubmitsOnDrop(weak.clone(), inner.clone()));
             if let Ok(handle) = pool.spawn(move || {
                 let _capture = capture;
@@ -118,13 +118,13 @@ fn step(pool: &Pool, ledger: &Ledger) {
             }
         }
         9 => {
-            // A submit that is given up half way.
+            // A submit future that is dropped after a poll.
             let mut submit = Box::pin(pool.submit_async(ledger.task()));
             drop(poll_once(&mut submit));
         }
         10 => drop(pool.submit_batch((0..3).map(|_| ledger.task()))),
         11 => {
-            // Room first, and a task for it or none.
+            // A permit that is used or dropped.
             if let Ok(permit) = pool.reserve()
                 && random_below(2) == 0
             {
@@ -168,9 +168,9 @@ fn ended(joined: &Result<(), JoinError>) {
     assert!(matches!(joined, Ok(()) | Err(JoinError::Released)));
 }
 
-/// Three clients do what they like, a fourth thread moves time and tunes; hooks submit too.
+/// Three clients make random calls, a fourth thread advances time and tunes, and hooks submit too.
 #[testkit::scenario]
-fn clients_that_do_anything_lose_no_task() {
+fn clients_that_make_random_calls_lose_no_task() {
     let (clock, ledger, here) = (ManualClock::new(), Ledger::default(), Here::default());
     let mut builder = Pool::builder()
         .capacity(1 + random_below(2))
@@ -208,9 +208,9 @@ fn clients_that_do_anything_lose_no_task() {
     ends_at_rest(&pool, &ledger);
 }
 
-/// A release and a reboot in the midst of it: each task runs or comes back.
+/// A release and a reboot while clients submit: each task runs or is returned.
 #[testkit::scenario]
-fn a_release_and_a_reboot_amidst_clients_lose_no_task() {
+fn a_release_and_a_reboot_during_submits_lose_no_task() {
     let (clock, ledger) = (ManualClock::new(), Ledger::default());
     let pool = Pool::builder()
         .capacity(1 + random_below(2))
@@ -243,7 +243,7 @@ fn a_release_and_a_reboot_amidst_clients_lose_no_task() {
     ends_at_rest(&pool, &ledger);
 }
 
-/// As `step`, where any task may come back because of a release.
+/// As `step`, but a release may return any task.
 fn step_until_released(pool: &Pool, ledger: &Ledger) {
     match random_below(4) {
         0 => drop(pool.submit(ledger.task())),
@@ -268,10 +268,10 @@ fn step_until_released(pool: &Pool, ledger: &Ledger) {
     }
 }
 
-/// A joiner's waker runs its continuation in place, on the worker that ended the task; the
-/// continuation submits, and waits for what it spawned.
+/// The waker of a joiner runs a continuation on the worker that ended the task. The continuation
+/// submits, and waits for a task that it spawns.
 #[testkit::scenario]
-fn continuations_in_place_that_wait_hold_up_no_task() {
+fn continuations_that_wait_in_a_waker_delay_no_task() {
     let ledger = Ledger::default();
     let pool = Pool::builder()
         .capacity(2)
@@ -304,10 +304,10 @@ fn continuations_in_place_that_wait_hold_up_no_task() {
     assert_eq!(ledger.used(), 8);
 }
 
-/// A detached task's value waits in its destructor for another task: another worker, or this one
-/// in place, runs it.
+/// The destructor of a detached value waits for another task. Another worker runs it, or this one
+/// in place.
 #[testkit::scenario]
-fn a_value_whose_drop_waits_for_a_task_is_waited_for_by_nothing_else() {
+fn a_value_whose_drop_waits_for_a_task_delays_nothing_else() {
     let ledger = Ledger::default();
     let pool = Pool::builder()
         .capacity(2)
@@ -334,7 +334,7 @@ fn a_value_whose_drop_waits_for_a_task_is_waited_for_by_nothing_else() {
     assert_eq!(ledger.used(), 6);
 }
 
-/// Where user code lies in wait for what another thread's task does.
+/// The user code that waits for a task of another thread.
 #[derive(Clone, Copy)]
 enum Seam {
     StartHook,
@@ -343,7 +343,7 @@ enum Seam {
 }
 
 /// User code on one of two workers waits for a task that a third party submits. The other worker
-/// has to run it: the first must count as busy, whatever it does besides tasks.
+/// has to run it, so the first one must count as busy during any user code.
 fn another_worker_runs_what_user_code_waits_for(seam: Seam) {
     let (ledger, latch) = (Ledger::default(), Latch::new());
     let mut builder = Pool::builder().capacity(2).queue_depth(4).keep_alive(None);
@@ -390,7 +390,7 @@ fn another_worker_runs_what_user_code_waits_for(seam: Seam) {
     ends_at_rest(&pool, &ledger);
 }
 
-/// Waits for a latch when it is dropped.
+/// Waits for a latch in its destructor.
 struct WaitsForLatch(Latch);
 
 impl Drop for WaitsForLatch {
@@ -416,7 +416,7 @@ fn a_continuation_that_waits_for_a_task_of_another_thread_gets_it() {
 
 /// A start hook waits for a task of its own pool.
 #[testkit::scenario]
-fn a_hook_that_waits_for_a_task_holds_up_no_other() {
+fn a_hook_that_waits_for_a_task_delays_no_other_task() {
     let (ledger, here) = (Ledger::default(), Here::default());
     let hook = {
         let (here, ledger) = (here.clone(), ledger.clone());
@@ -446,9 +446,9 @@ fn a_hook_that_waits_for_a_task_holds_up_no_other() {
     assert_eq!(pool.capacity(), Capacity::from(2));
 }
 
-/// The last handle goes while its tasks still run; what they capture submits as it is dropped.
+/// The last handle is dropped while tasks still run. Their captures submit in their destructors.
 #[testkit::scenario]
-fn dropping_the_last_handle_lets_every_task_run_or_come_back() {
+fn dropping_the_last_handle_runs_or_returns_every_task() {
     let ledger = Ledger::default();
     let ended = Latch::new();
     let pool = Pool::builder()
@@ -475,10 +475,10 @@ fn dropping_the_last_handle_lets_every_task_run_or_come_back() {
     drop(pool);
     ended.wait();
     join_all(threads);
-    // The workers' own ends are not waited for: no handle is left to wait with.
+    // The ends of the workers are not awaited, because no handle is left.
 }
 
-/// Opens a latch when it goes.
+/// Opens a latch in its destructor.
 struct Stopped(Latch);
 
 impl Drop for Stopped {

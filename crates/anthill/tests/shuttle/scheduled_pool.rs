@@ -1,4 +1,4 @@
-//! Scheduled tasks: each runs once or says why not, series go on, and the ends wait for all.
+//! Scheduled tasks: each runs once or reports why not, series continue, and the end waits for all.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn step(pool: &ScheduledPool, ledger: &Ledger) {
     }
 }
 
-/// Clients, time, and an end of either kind.
+/// Clients, time, and a release of either kind.
 #[testkit::scenario]
 fn clients_of_a_timer_lose_no_task() {
     let (clock, ledger) = (ManualClock::new(), Ledger::default());
@@ -66,7 +66,7 @@ fn clients_of_a_timer_lose_no_task() {
             spawn(move || (0..2).for_each(|_| step(&timer, &ledger)))
         })
         .collect();
-    // Nothing falls due unless time goes on.
+    // Nothing falls due unless time advances.
     let time = Ticker::start(clock);
     if random_below(3) == 0 {
         timer.release_now();
@@ -84,7 +84,7 @@ fn clients_of_a_timer_lose_no_task() {
     ledger.is_settled();
 }
 
-/// A scheduled task's joiner is run in place, and waits for another scheduled task.
+/// The continuation of a scheduled task's joiner waits for another scheduled task.
 #[testkit::scenario]
 fn a_continuation_of_a_timer_that_waits_for_a_task_gets_it() {
     let (clock, ledger, latch) = (ManualClock::new(), Ledger::default(), Latch::new());

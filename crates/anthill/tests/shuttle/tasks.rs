@@ -1,4 +1,4 @@
-//! User code: futures run on a thread, futures run in place by the thread that wakes them, panics.
+//! User code: futures run by a thread, futures run in place by their waker, panics.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -14,7 +14,7 @@ use sync_shim::{Condvar, Mutex, Parker};
 
 use super::SECOND;
 
-/// Panics without the panic hook, which would print the schedule as if it had failed.
+/// Panics without the panic hook, which would print the schedule as a failure.
 pub(crate) fn raise() -> ! {
     resume_unwind(Box::new("meant to be"))
 }
@@ -46,12 +46,12 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls once, for a task that nothing runs.
+/// Polls a future once, without an executor.
 pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Opens once; threads wait for it.
+/// Opens once. Threads wait for it.
 #[derive(Clone)]
 pub(crate) struct Latch(Arc<(Mutex<bool>, Condvar)>);
 
@@ -73,7 +73,7 @@ impl Latch {
     }
 }
 
-/// A thread that moves time until it is stopped.
+/// A thread that advances time until it is stopped.
 pub(crate) struct Ticker(JoinHandle<()>, Arc<AtomicBool>);
 
 impl Ticker {
@@ -95,8 +95,8 @@ impl Ticker {
     }
 }
 
-/// A future that each wake-up runs on the thread that wakes, inside the waker's call: what a naive
-/// executor does, and what a continuation is.
+/// A future that each wake-up polls inside the waker's call, as a naive executor or a continuation
+/// does.
 pub(crate) struct InPlace {
     state: Mutex<State>,
     over: Latch,
@@ -104,13 +104,13 @@ pub(crate) struct InPlace {
 
 enum State {
     Waiting(Pin<Box<dyn Future<Output = ()> + Send>>),
-    /// Being polled; whether a wake-up has come since.
+    /// Being polled. The flag is set by a wake-up during the poll.
     Running(bool),
     Over,
 }
 
 impl InPlace {
-    /// Polls `future` here once, and from then on wherever it is woken. The latch opens at its end.
+    /// Polls `future` once here, and later wherever it is woken. The latch opens when it is ready.
     pub(crate) fn start(future: impl Future<Output = ()> + Send + 'static) -> Latch {
         let over = Latch::new();
         let this = Arc::new(Self {

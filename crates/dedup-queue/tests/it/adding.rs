@@ -71,8 +71,8 @@ fn keys_are_delivered_in_the_order_in_which_they_become_ready() {
     }
     let held = get(&queue);
     queue.add("a").unwrap();
-    queue.add("b").unwrap(); // Ready already: it keeps its place.
-    drop(held); // It is behind the keys that were ready before.
+    queue.add("b").unwrap(); // Already ready, so it keeps its place.
+    drop(held); // It is queued behind the keys that were ready before.
     assert_eq!(take_all(&queue), ["b", "c", "a"]);
 }
 
@@ -124,7 +124,7 @@ fn different_keys_with_the_same_hash_stay_different() {
 }
 
 #[test]
-fn clones_share_the_queue_and_debug_shows_its_figures() {
+fn clones_share_the_queue_and_debug_prints_its_statistics() {
     let queue = DedupQueue::<_>::builder().name("pods").build();
     queue.clone().add("a").unwrap();
     assert_eq!(queue.name(), "pods");

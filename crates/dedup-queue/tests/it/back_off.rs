@@ -15,8 +15,8 @@ fn fails(queue: &Queue<Retrying>) -> Retried {
     get(queue).retry()
 }
 
-/// In client-go each event causes a try, which counts as a failure and doubles the delay: twenty events in two
-/// seconds delay the next try by a factor of a thousand.
+/// In client-go each event causes a try, which counts as a failure and doubles the delay: twenty
+/// events in two seconds delay the next try by a factor of a thousand.
 #[test]
 fn adds_neither_wait_for_a_back_off_nor_lengthen_it() {
     let (queue, clock) = retrying();
@@ -128,7 +128,7 @@ fn a_delayed_add_due_before_the_end_of_the_back_off_causes_an_early_try() {
 }
 
 #[test]
-fn an_early_try_does_not_ask_the_limiter() {
+fn an_early_try_does_not_call_the_limiter() {
     struct Asked(Journal<u32>);
     impl dedup_queue::RateLimiter<&'static str> for Asked {
         fn delay(&self, _: &&'static str, failures: u32, _: std::time::Instant) -> Duration {

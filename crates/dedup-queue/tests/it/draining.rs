@@ -30,7 +30,7 @@ fn a_drain_waits_until_every_held_key_is_released() {
     assert!(is_closed(&queue.get()));
 }
 
-/// client-go's drain only looks at keys in process, and so returns while keys are queued.
+/// client-go's drain checks only keys in process, so it returns while keys are queued.
 #[testkit::test]
 fn a_drain_waits_for_ready_keys_without_a_worker() {
     let queue = plain();
@@ -121,7 +121,7 @@ fn a_drain_stops_deliveries_at_its_deadline_and_returns_the_rest() {
         let drain = scope.spawn(|| queue.drain_timeout(5 * MS));
         clock.wait_for_sleepers(1);
         let worker = scope.spawn(|| {
-            drop(queue.get()); // "ready" follows only if the deadline does not come first, and it does.
+            drop(queue.get()); // The thread would add "ready" before the deadline only if that came later.
             is_closed(&queue.get())
         });
         until(|| queue.stats().waiting == 1);
@@ -266,7 +266,7 @@ fn the_answer_of_a_dropped_drain_goes_to_the_next_one() {
     let mut told = queue.drain_async();
     assert!(poll(&mut waits).is_pending());
     assert!(poll(&mut told).is_pending());
-    drop(waits); // It waits no longer: the second drain is the first one now.
+    drop(waits); // That drain has ended, so the second one is the first now.
     assert_eq!(queue.stats().draining, 1);
     drop(held);
     assert_eq!(queue.stats().draining, 0);
@@ -275,8 +275,8 @@ fn the_answer_of_a_dropped_drain_goes_to_the_next_one() {
     assert_eq!(left.delayed[0].key, "later");
 }
 
-/// After a drain, client-go's delaying layer has no loop any more, and an `AddAfter` may block forever. This
-/// queue has no loop and nothing to block on.
+/// After a drain, client-go's delaying layer has no loop any more, and an `AddAfter` may block
+/// forever. This queue has no such loop.
 #[test]
 fn a_drained_queue_refuses_delayed_adds_and_leaves_no_sleeper_behind() {
     let (queue, clock) = delaying();

@@ -19,9 +19,9 @@ fn errors_name_the_reason_and_return_the_key() {
     let cases = [
         (
             GetError::Closed,
-            "the queue is shut down and has nothing left to deliver",
+            "the queue is shut down and has no more keys",
         ),
-        (GetError::TimedOut, "no key was ready before the deadline"),
+        (GetError::TimedOut, "timed out waiting for a key"),
         (GetError::Empty, "no key is ready"),
         (no_alarm.clone(), "the alarm could not be set: no thread"),
     ];

@@ -22,7 +22,8 @@ fn break_down(what: &'static str) {
     assert_ne!(BROKEN.get(), what, "broken on purpose");
 }
 
-/// A key whose code panics where a test says so. All keys have the same hash, so all are compared.
+/// A key whose code panics where a test requests it. All keys have the same hash, so all are
+/// compared.
 #[derive(Debug)]
 struct Fragile(u32);
 
@@ -80,15 +81,15 @@ fn a_panic_in_the_code_of_a_key_changes_nothing() {
         breaks(what, || queue.forget(&Fragile(1)));
     }
     assert_eq!(queue.stats(), before);
-    BROKEN.set("eq"); // No key is compared to be taken or released.
+    BROKEN.set("eq"); // A take or a release compares no keys.
     drop(held);
     let keys: Vec<_> = (0..3).map(|_| queue.try_get().unwrap().0).collect();
     BROKEN.set("");
     assert_eq!(keys, [1, 2, 0]);
 }
 
-/// A call that has accepted or refused a key returns its answer, although both surplus copies of the key panic
-/// as they are dropped: two panics at once would abort the process.
+/// A call that accepts or refuses a key returns its result, although both surplus copies of the key
+/// panic in their drops. Two panics at once would abort the process.
 #[testkit::test]
 fn an_add_answers_although_its_copies_of_the_key_panic_in_their_drops() {
     let test = "foreign::an_add_answers_although_its_copies_of_the_key_panic_in_their_drops";
@@ -97,7 +98,7 @@ fn an_add_answers_although_its_copies_of_the_key_panic_in_their_drops() {
             let queue = DedupRetryQueue::<Fragile>::new();
             queue.add(Fragile(1)).unwrap();
             if delayed {
-                queue.add_after(Fragile(2), crate::support::MS).unwrap(); // No add takes the short path.
+                queue.add_after(Fragile(2), crate::support::MS).unwrap(); // Makes later adds take the full path.
             }
             BROKEN.set("drop");
             assert_eq!(queue.add(Fragile(1)).ok(), Some(Added::Merged));
@@ -137,7 +138,6 @@ fn an_add_answers_although_its_copies_of_the_key_panic_in_their_drops() {
     ended.unwrap();
 }
 
-/// The hasher of the keys is user code too.
 #[testkit::test]
 fn a_hasher_may_use_the_queue_and_may_panic() {
     #[derive(Clone, Default)]
@@ -165,7 +165,7 @@ fn a_hasher_may_use_the_queue_and_may_panic() {
     assert_eq!(queue.remove(&1), Some(dedup_queue::Pending::Ready));
 }
 
-/// A waker of a drain runs without the lock, like that of a get.
+/// The wakers of drains run without the lock, as those of gets do.
 #[testkit::test]
 fn a_waker_of_a_drain_may_use_the_queue_and_may_panic() {
     let queue = DedupQueue::<u32>::new();
@@ -183,7 +183,6 @@ fn a_waker_of_a_drain_may_use_the_queue_and_may_panic() {
     assert!(crate::support::poll(&mut drain).is_ready());
 }
 
-/// A clock may use the queue while it waits or sets an alarm for it.
 #[testkit::test]
 fn a_clock_may_use_the_queue_while_it_waits() {
     #[derive(Clone, Debug)]
@@ -198,7 +197,7 @@ fn a_clock_may_use_the_queue_while_it_waits() {
     }
     impl Clock for Nosy {
         fn now(&self) -> Instant {
-            self.0.now() // Under the lock.
+            self.0.now() // Called under the lock.
         }
         fn park_until(&self, parker: &Parker, when: Instant) -> bool {
             self.look();
@@ -236,7 +235,7 @@ fn hashing_cloning_and_dropping_keys_may_use_the_queue() {
         static QUEUE: OnceLock<DedupQueue<Nosy>> = const { OnceLock::new() };
     }
     fn look() {
-        // Not while the thread-local is being set up or torn down.
+        // Fails while the thread-local is being initialized or destroyed.
         let looked = QUEUE.try_with(|queue| queue.get().map(DedupQueue::stats));
         _ = looked;
     }
@@ -345,7 +344,7 @@ fn metrics_may_use_the_queue_and_may_panic() {
     drop(held);
     assert_eq!(*queue.get().unwrap(), 1);
     assert_eq!(figures(queue.stats()), [0; 5]);
-    // The queue holds its metrics, which hold the queue.
+    // Breaks the reference cycle of the queue and its metrics.
     *metrics.0.lock().unwrap() = None;
 }
 

@@ -1,4 +1,4 @@
-//! Queues in a forked child: no call waits there for threads that stayed behind.
+//! Queues in a forked child: no call waits there for threads of the parent.
 
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -13,9 +13,9 @@ use crate::support::{MS, poll};
 
 type State = std::hash::RandomState;
 
-/// What a child inherits.
+/// The state that a child inherits.
 struct Inherited {
-    /// Key 1 is held in the parent, key 2 delayed for long, and nothing ready.
+    /// The parent holds key 1. Key 2 has a long delay. No key is ready.
     queue: DedupDelayQueue<u32>,
     held: Option<Held<'static, u32, Delaying>>,
     later: Instant,
@@ -30,7 +30,7 @@ fn stayed<T>(got: &Result<T, GetError>) -> bool {
     matches!(got, Err(GetError::Forked))
 }
 
-/// What was not delivered is returned, once.
+/// The undelivered key is returned once.
 fn left_over(drained: &Drained<u32>) -> bool {
     let Drained {
         outcome: Outcome::Forked,
@@ -51,7 +51,7 @@ fn dirty(it: &Inherited) -> &DedupDelayQueue<u32> {
 
 const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "KeyQueue::get" => {
-        // What is ready is taken.
+        // A ready key is taken.
         it.queue.add(3).expect("it is open");
         it.queue.get().is_ok() && stayed(&it.queue.get())
     };
@@ -75,7 +75,7 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "KeyQueue::wait_idle" => !it.queue.wait_idle();
     "KeyQueue::wait_idle_timeout" => !it.queue.wait_idle_timeout(MS) && !it.queue.wait_idle_timeout(it.later);
     "KeyQueue::wait_idle_async" => !ready(it.queue.wait_idle_async());
-    // These do not wait, there or elsewhere.
+    // These calls never wait.
     "KeyQueue::try_get" => matches!(it.queue.try_get(), Err(GetError::Empty));
     "KeyQueue::try_get_batch" => matches!(it.queue.try_get_batch(THREE), Err(GetError::Empty));
     "KeyQueue::shut_down" => it.queue.shut_down() && matches!(it.queue.try_get(), Err(GetError::Closed));

@@ -95,8 +95,8 @@ fn a_leaked_guard_holds_its_key_forever() {
     assert_eq!(left.held.len(), 1);
 }
 
-/// client-go does not check `Done`: a second call queues a dirty key twice. Here a guard is released once, and
-/// a late release concerns its own delivery only.
+/// client-go does not check `Done`: a second call queues a dirty key twice. Here a guard is
+/// released once, and a late release affects only its own delivery.
 #[test]
 fn each_delivery_is_released_once() {
     let queue = plain();

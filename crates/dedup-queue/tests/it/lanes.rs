@@ -6,7 +6,7 @@ use crate::support::{
     MERGED, MOVED, MS, NEW, after, delaying, get, is_empty, plain, retrying, take_all,
 };
 
-/// As documented: one of this many deliveries is a low one.
+/// Documented: one of this many deliveries is low.
 const SHARE: u32 = 8;
 
 #[test]
@@ -19,7 +19,7 @@ fn low_keys_are_delivered_after_the_others_in_their_order() {
     queue.add("b").unwrap();
     assert_eq!((queue.stats().ready, queue.stats().low), (4, 2));
     assert_eq!(take_all(&queue), ["a", "b", "low 1", "low 2"]);
-    // The short sections again.
+    // Takes the short critical sections again.
     queue.add("c").unwrap();
     assert_eq!(take_all(&queue), ["c"]);
 }
@@ -37,7 +37,7 @@ fn an_add_raises_a_low_key_and_a_low_add_lowers_none() {
     assert_eq!(take_all(&queue), ["a", "y", "x"]);
 }
 
-/// However many keys are in front of the low ones.
+/// The number of normal keys makes no difference.
 #[test]
 fn one_of_eight_deliveries_is_low_while_both_lanes_have_keys() {
     let queue = DedupQueue::<u32>::new();
@@ -63,7 +63,7 @@ fn a_late_low_key_waits_no_longer_than_its_share() {
         queue.add(key).unwrap();
     }
     for _ in 0..SHARE {
-        queue.get().unwrap().done(); // These passed no low key.
+        queue.get().unwrap().done(); // These deliveries passed no low key.
     }
     queue.low_priority().add(0).unwrap();
     let before = std::iter::from_fn(|| queue.try_get().ok().map(|held| *held));
@@ -112,7 +112,7 @@ fn a_retry_has_the_priority_of_the_failed_delivery() {
     }
 }
 
-/// The worker has asked for it as well.
+/// The worker requested the retry with normal priority.
 #[test]
 fn a_retry_of_a_normal_delivery_raises_a_low_add_made_meanwhile() {
     let (queue, _clock) = retrying();

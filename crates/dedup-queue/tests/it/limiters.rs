@@ -1,4 +1,4 @@
-//! The limiters on their own.
+//! Rate limiters without a queue.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -51,8 +51,8 @@ fn exponential_delays_saturate_after_any_number_of_failures() {
         assert_eq!(short.delay(&0, failures, Instant::now()), 1000 * SECOND);
         assert_eq!(long.delay(&0, failures, Instant::now()), 1000 * hour);
     }
-    // A base that is a power of two nanoseconds reaches the largest powers exactly, where client-go's product
-    // becomes negative.
+    // A base that is a power of two nanoseconds reaches the largest powers exactly, where
+    // client-go's product becomes negative.
     let exact = Exponential::new(Duration::from_nanos(1), Duration::MAX);
     for doublings in [62, 63, 64, 93] {
         let expected = exact_nanos(1 << doublings);
@@ -141,7 +141,7 @@ fn a_bucket_shows_its_tokens_and_the_time_of_the_next() {
 }
 
 #[test]
-fn a_bucket_has_its_burst_however_long_its_interval_is() {
+fn a_bucket_has_its_burst_with_any_interval() {
     let nothing = Duration::ZERO;
     let bucket = TokenBucket::new(Duration::MAX, non_zero(3));
     let expected = [nothing, nothing, nothing, Duration::MAX, Duration::MAX];

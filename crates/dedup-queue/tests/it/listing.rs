@@ -11,10 +11,10 @@ use dedup_queue::{Clock, DedupRetryQueue, Entry, ManualClock, Pending, Retrying}
 
 use crate::support::{MS, Queue, get, plain, retrying};
 
-/// More than are read in one critical section.
+/// More keys than one critical section reads.
 const MANY: u32 = 1_000;
 
-/// Whether it is held, which delivery is pending, and how often it has failed.
+/// Whether the key is held, its pending delivery, and its number of failures.
 type State = (bool, Option<Pending>, u32);
 
 fn states(queue: &Queue<Retrying>) -> BTreeMap<&'static str, State> {
@@ -183,7 +183,7 @@ impl Clone for Watched {
 }
 
 #[test]
-fn a_list_clones_a_few_keys_at_a_time_and_survives_a_panic_of_a_clone() {
+fn a_listing_clones_a_few_keys_at_a_time_and_survives_a_panic_of_a_clone() {
     let queue = DedupRetryQueue::<Watched>::new();
     let (clones, panics) = (Arc::default(), Arc::default());
     for number in 0..MANY {

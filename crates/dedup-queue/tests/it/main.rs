@@ -1,4 +1,4 @@
-//! The queue's behaviour, on threads and a manual clock.
+//! Tests of the queue on real threads, with a manual clock.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,

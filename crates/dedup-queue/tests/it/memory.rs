@@ -109,8 +109,8 @@ fn shrinking_keeps_every_key_in_its_state() {
     assert_eq!(all, ["g", "b", "d", "e"]);
 }
 
-/// A few of many keys stay, held, ready, delayed or remembered; they were added last. They behave as before
-/// after the memory of the others is freed.
+/// A few of many keys stay, held, ready, delayed or remembered. They were added last. They keep
+/// their states when the memory of the others is freed.
 #[test]
 fn keys_keep_their_states_when_the_memory_of_many_others_is_freed() {
     const MANY: usize = 20_000;

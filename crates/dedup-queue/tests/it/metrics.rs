@@ -118,7 +118,7 @@ fn removed_and_left_over_keys_do_not_count_towards_the_depth() {
     assert_eq!(metrics.of("pods").adds_total, 5);
 }
 
-/// client-go's ticker must be stopped; there is no ticker here.
+/// client-go has a ticker that must be stopped. Here, no thread reports events.
 #[test]
 fn metrics_receive_events_only_from_operations() {
     struct Calls(Journal<&'static str>);
@@ -180,7 +180,7 @@ fn durations_are_counted_in_decades() {
 }
 
 #[test]
-fn forgotten_queues_leave_no_figures() {
+fn forgotten_queues_leave_no_metrics() {
     let metrics = Arc::new(RecordingMetrics::new());
     let kept = || format!("{metrics:?}").matches("adds_total").count();
     for n in 0..100 {

@@ -17,7 +17,8 @@ fn queue(policy: Policy) -> (Delays, ManualClock) {
     (queue.build(), clock)
 }
 
-/// The milliseconds after which a key is delivered that is added with these delays, each at its time.
+/// Returns the milliseconds after which the key is delivered, when it is added with these delays at
+/// these times.
 fn comes(policy: Policy, adds: &[(u64, u32)]) -> (u64, Vec<Added>) {
     let (queue, clock) = queue(policy);
     let start = clock.now();
@@ -116,7 +117,7 @@ fn retries_use_the_earliest_time_under_every_policy() {
         queue.add("a").unwrap();
         let held = get(&queue);
         queue.add_after("a", 2 * MS).unwrap();
-        held.retry(); // In five milliseconds, but an earlier time was set.
+        held.retry(); // Requests five milliseconds, but an earlier time was set.
         clock.advance(2 * MS);
         assert_eq!(take_all(&queue), ["a"], "{policy:?}");
     }

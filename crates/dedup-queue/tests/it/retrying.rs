@@ -1,4 +1,4 @@
-//! Failures: counted, forgotten, given up.
+//! Failures: how they are counted and forgotten, and when keys are given up.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -253,7 +253,7 @@ fn the_dead_letter_hook_may_use_the_queue_and_its_panic_reaches_the_caller() {
     let retried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| held.retry()));
     assert!(retried.is_err());
     assert_eq!(figures(queue.stats()), [1, 0, 0, 0, 0]);
-    *shared.lock().unwrap() = None; // The queue holds its hook, which holds the queue.
+    *shared.lock().unwrap() = None; // Breaks the reference cycle of the queue and its hook.
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_limiter_may_use_the_queue_and_is_called_again_if_the_count_changes() {
         fn delay(&self, key: &&'static str, failures: u32, _: Instant) -> Duration {
             if self.1.fetch_add(1, Relaxed) == 0 {
                 let queue = self.0.lock().unwrap().clone().unwrap();
-                queue.forget(key); // While the call is under way.
+                queue.forget(key); // During the call of the limiter.
             }
             MS * failures
         }
@@ -304,7 +304,7 @@ fn a_limiter_may_use_the_queue_and_is_called_again_if_the_count_changes() {
     limiter.1.store(0, Relaxed);
     assert_eq!(queue.add_rate_limited("a"), Ok(after(1)));
     assert_eq!(queue.failures(&"a"), 1);
-    *limiter.0.lock().unwrap() = None; // The queue holds its limiter, which holds the queue.
+    *limiter.0.lock().unwrap() = None; // Breaks the reference cycle of the queue and its limiter.
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn jitter_of_a_queue_scatters_its_retries_reproducibly() {
     assert!(matches!(fail(&queue, &clock, "a", 1)[..], [Retried::After(d)] if d <= 5 * MS));
 }
 
-/// A limiter that must not be asked.
+/// A limiter that must not be called.
 struct Silent;
 
 impl RateLimiter<&'static str> for Silent {
@@ -338,7 +338,7 @@ impl RateLimiter<&'static str> for Silent {
 }
 
 #[test]
-fn a_retry_with_an_explicit_delay_counts_a_failure_and_asks_no_limiter() {
+fn a_retry_with_an_explicit_delay_counts_a_failure_and_calls_no_limiter() {
     let (builder, clock) = builder();
     let queue = builder.limiter(Silent).build();
     queue.add("a").unwrap();
@@ -384,8 +384,8 @@ fn a_failed_last_attempt_with_an_explicit_delay_gives_the_key_up() {
     assert_eq!(dead.entries(), [("a", 2)]);
 }
 
-/// An early try, for the key was added during its back-off: the failure is not counted, but the delay that the
-/// worker has requested is kept.
+/// A key added during its back-off is tried early. The failure of the early try is not counted, but
+/// a longer delay that the worker requests is kept.
 #[test]
 fn an_early_try_returns_to_its_back_off_or_to_a_longer_explicit_delay() {
     for (said, expected) in [(1, 5), (30, 30)] {

@@ -1,4 +1,4 @@
-//! `shut_down`: which adds are refused, which keys are still delivered, and that closed is final.
+//! `shut_down`: it refuses adds, delivers ready keys, and closes the queue for good.
 
 use std::thread;
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn the_last_key_taken_after_a_shut_down_ends_the_other_getters() {
             .map(|_| scope.spawn(|| queue.get().map(|held| *held).is_ok()))
             .collect();
         until(|| queue.stats().waiting == 3);
-        drop(held); // One worker gets it, and thereby closes the queue for the others.
+        drop(held); // One worker gets the key, which closes the queue for the others.
         let got = workers
             .into_iter()
             .filter(|_| true)

@@ -1,4 +1,4 @@
-//! Shared helpers. None of them waits for time.
+//! Shared helpers. None of them waits for a duration.
 
 use std::future::Future;
 use std::hash::RandomState;
@@ -17,14 +17,14 @@ pub(crate) type Queue<L = Plain, K = &'static str> = KeyQueue<K, RandomState, Ma
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// Yields until the condition holds. Only the watchdog bounds it.
+/// Yields until the condition holds. Only the watchdog limits the wait.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
     }
 }
 
-/// A queue with nothing configured but its clock.
+/// A queue with default settings and a manual clock.
 pub(crate) fn plain() -> Queue {
     Queue::<Plain>::on(ManualClock::new())
 }
@@ -65,7 +65,7 @@ pub(crate) fn take_all<K: Key, L: Layer>(queue: &Queue<L, K>) -> Vec<K> {
     keys
 }
 
-/// The queue's figures except for waiters: ready, held, dirty, delayed, resting.
+/// The queue's statistics except for waiters: ready, held, dirty, delayed, resting.
 pub(crate) fn figures(stats: Stats) -> [usize; 5] {
     [
         stats.ready,
@@ -88,7 +88,7 @@ pub(crate) fn timed_out<T>(got: &Result<T, GetError>) -> bool {
     matches!(got, Err(GetError::TimedOut))
 }
 
-/// All answers of an add, abbreviated for comparisons.
+/// The results of an add, abbreviated for comparisons.
 pub(crate) const NEW: Added = Added::New;
 pub(crate) const MOVED: Added = Added::Moved;
 pub(crate) const MERGED: Added = Added::Merged;
@@ -102,12 +102,11 @@ pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_with(future, Waker::noop())
 }
 
-/// Polls once.
 pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// A log of events. Clones append to the same log.
+/// A list of events in order. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal<T>(Arc<Mutex<Vec<T>>>);
 

@@ -11,7 +11,7 @@ const PRODUCERS: usize = 50;
 const ADDS: usize = 50;
 const WORKERS: usize = 10;
 
-/// The ways to end the queue after all keys have been added.
+/// The calls that end the queue after all keys have been added.
 fn ends() -> [fn(&DedupQueue<usize>); 2] {
     [
         |queue| assert!(queue.shut_down()),
@@ -77,7 +77,7 @@ fn keys_added_again_by_their_workers_are_delivered_before_the_queue_is_closed() 
                 scope.spawn(|| {
                     while let Ok(key) = queue.get() {
                         if seen[*key].fetch_add(1, Relaxed) == 0 {
-                            // It is held: this marks it dirty.
+                            // The key is held, so this makes it dirty.
                             queue.add(*key).unwrap();
                             added.fetch_add(1, Relaxed);
                         }

@@ -1,5 +1,5 @@
-//! User code that waits, panics or calls the queue, in each place where it runs: it costs no key, no answer and
-//! no wake-up.
+//! User code that waits, panics or calls the queue, wherever the queue calls it. No key, result or
+//! wake-up may be lost.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -23,7 +23,7 @@ use testkit::{CountingWaker, Gate, PanicOnDrop, waker_fn};
 
 use crate::support::{MS, delaying, figures, plain, poll, poll_with, take_all, until};
 
-/// The part of a fragile waker, or of a fragile clock, that panics next.
+/// The function of a fragile waker or clock that panics next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Nothing,
@@ -36,7 +36,7 @@ thread_local! {
     static BROKEN: Cell<Part> = const { Cell::new(Part::Nothing) };
 }
 
-/// Panics once if this part is the broken one.
+/// Panics once if this function is the broken one.
 fn maybe_break(part: Part) {
     if BROKEN.get() == part {
         BROKEN.set(Part::Nothing);
@@ -55,11 +55,11 @@ fn fragile() -> Waker {
         |_| maybe_break(Part::Wake),
         |_| maybe_break(Part::Drop),
     );
-    // SAFETY: the functions do not look at the data and may be called from any thread.
+    // SAFETY: the functions do not use the data, and may be called from any thread.
     unsafe { Waker::new(ptr::null(), &VTABLE) }
 }
 
-/// Runs the closure with that part broken. Returns whether it panicked.
+/// Runs the closure while this function is broken. Returns an error if it panicked.
 fn with_broken<R>(part: Part, run: impl FnOnce() -> R) -> Result<R, ()> {
     BROKEN.set(part);
     let ran = catch_unwind(AssertUnwindSafe(run));
@@ -69,9 +69,10 @@ fn with_broken<R>(part: Part, run: impl FnOnce() -> R) -> Result<R, ()> {
 
 const PARTS: [Part; 3] = [Part::Clone, Part::Wake, Part::Drop];
 
-/// The getter is polled while a key is ready, in each of its states; no key is lost whichever part panics.
+/// A getter in each of its states is polled while a key is ready. No key is lost, whichever
+/// function panics.
 #[test]
-fn a_waker_that_panics_costs_a_getter_no_key() {
+fn a_panicking_waker_loses_no_key_of_a_getter() {
     for part in PARTS {
         // Waiting, notified, or not polled before.
         for state in 0..3 {
@@ -103,7 +104,7 @@ fn a_waker_that_panics_costs_a_getter_no_key() {
 
 /// The future is polled without a ready key, polled again, and dropped.
 #[test]
-fn a_waker_that_panics_leaves_a_waiting_future_waiting_or_gone() {
+fn a_panicking_waker_leaves_a_future_waiting_or_dropped() {
     for part in PARTS {
         let queue = plain();
         let mut future = queue.get_async();
@@ -126,9 +127,10 @@ fn a_waker_that_panics_leaves_a_waiting_future_waiting_or_gone() {
     }
 }
 
-/// The same for a drain: polled at its start, while it waits and when it has its answer; and dropped.
+/// The same for a drain: polled at its start, while it waits and when it has its answer; and
+/// dropped.
 #[test]
-fn a_waker_that_panics_costs_a_drain_no_leftovers() {
+fn a_panicking_waker_loses_no_leftovers_of_a_drain() {
     for part in PARTS {
         for state in 0..5 {
             let (queue, _clock) = delaying();
@@ -174,7 +176,7 @@ fn a_waker_that_panics_costs_a_drain_no_leftovers() {
 }
 
 #[test]
-#[should_panic(expected = "a drain was polled after it had ended")]
+#[should_panic(expected = "polled after completion")]
 fn a_drain_future_polled_after_completion_panics() {
     let queue = plain();
     let mut drain = queue.drain_async();
@@ -199,8 +201,8 @@ fn a_completed_getter_takes_the_next_key_when_polled_again() {
     }
 }
 
-/// The drain is dropped in each state (not polled, waiting, notified, answered) or polled to the end. The rest
-/// stays in the queue.
+/// The drain is dropped in each state (not polled, waiting, notified, answered) or polled to the
+/// end. The rest stays in the queue.
 #[test]
 fn a_drain_dropped_in_any_state_leaves_the_rest_to_the_next() {
     for state in 0..4 {
@@ -217,7 +219,8 @@ fn a_drain_dropped_in_any_state_leaves_the_rest_to_the_next() {
         match state {
             2 => drop(held.take()),
             3 => {
-                // At the deadline of another drain: this drain is the first one, so the answer is its own.
+                // At the deadline of another drain: this drain is the first one, so the answer is
+                // its own.
                 let other = queue.drain_timeout(clock.now());
                 assert_eq!((other.outcome, other.leftovers), (Outcome::TimedOut, None));
             }
@@ -261,8 +264,8 @@ fn the_rest_of_several_dropped_drains_is_returned_in_order() {
     assert_eq!(keys(&left.delayed), ["a", "b"], "and as they came back");
 }
 
-/// A clock each part of which may panic: `Clone` stands for reading it, `Wake` for its waits, `Drop` for the
-/// drop of an alarm.
+/// A clock each part of which may panic: `Clone` stands for reading it, `Wake` for its waits,
+/// `Drop` for the drop of an alarm.
 #[derive(Clone, Debug)]
 struct FragileClock(ManualClock);
 
@@ -415,7 +418,7 @@ fn a_panic_while_an_alarm_is_set_is_reported() {
 }
 
 #[test]
-fn an_alarm_whose_drop_panics_costs_no_key() {
+fn an_alarm_whose_drop_panics_loses_no_key() {
     let (queue, clock, key) = fragile_queue();
     queue.add_after(key("late"), 10 * MS).unwrap();
     let (mut first, mut second) = (queue.get_async(), queue.get_async());
@@ -458,8 +461,8 @@ impl<F: Fn() + Send + Sync + 'static> Metrics for Once<F> {
     }
 }
 
-/// A held key falls due: the getter that finds it reports it to the metrics and goes to sleep. Each kind of
-/// wait in the metrics, and the end of a thread, must leave the getter its wake-up.
+/// A held key falls due: the getter that finds it reports it to the metrics and goes to sleep. Each
+/// kind of wait in the metrics, and the end of a thread, must leave the getter its wake-up.
 fn metrics_that(wait: impl Fn() + Send + Sync + 'static) {
     let clock = ManualClock::new();
     let metrics = Once::new(wait);
@@ -652,8 +655,8 @@ fn a_waker_may_wait_for_the_next_alarm() {
     assert!(matches!(poll(&mut second), std::task::Poll::Ready(Ok(held)) if *held == "second"));
 }
 
-/// A clock that must not wait while its flag is set: then it jumps to the time of each alarm, and rings while
-/// the alarm is set.
+/// A clock that must not wait while its flag is set: then it jumps to the time of each alarm, and
+/// rings while the alarm is set.
 #[derive(Clone, Debug)]
 struct Jumping(ManualClock, Arc<AtomicBool>);
 
@@ -684,8 +687,8 @@ fn jumping() -> (JumpingQueue, ManualClock, Arc<AtomicBool>) {
     (queue, clock, jumps)
 }
 
-/// Each alarm rings as it is set, for one of many futures: the stack would overflow if each were set
-/// within the one before.
+/// Each alarm rings as it is set, for one of many futures: the stack would overflow if each were
+/// set within the one before.
 #[test]
 fn alarms_that_ring_while_they_are_set_do_not_nest() {
     const MANY: u32 = 8_000;

@@ -32,7 +32,7 @@ fn each_add_of_a_new_key_wakes_one_worker() {
             .collect();
         until(|| queue.stats().waiting == 3);
         queue.add("a").unwrap();
-        queue.add("a").unwrap(); // Merged or dirty: no getter could take it.
+        queue.add("a").unwrap(); // Merged or dirty, so no getter could take it.
         until(|| queue.stats().held == 1);
         assert_eq!((queue.stats().wakes, queue.stats().waiting), (1, 2));
         queue.add("b").unwrap();

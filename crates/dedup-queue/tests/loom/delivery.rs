@@ -49,7 +49,7 @@ fn adds_racing_a_future_and_a_thread_wake_both() {
     is_at_rest(&queue);
 }
 
-/// The dropped future was notified or not; the other waiter gets the key.
+/// The future may have been notified. The other waiter gets the key.
 #[testkit::model(preemptions = 3)]
 fn a_dropped_future_racing_an_add_leaves_the_key_to_the_other_waiter() {
     let queue = plain();
@@ -65,7 +65,7 @@ fn a_dropped_future_racing_an_add_leaves_the_key_to_the_other_waiter() {
     is_at_rest(&queue);
 }
 
-/// The key is delivered once more or not at all, as the call returns.
+/// The key is delivered once more or not at all, as the call reports.
 #[testkit::model(preemptions = 3)]
 fn a_removal_racing_done_cancels_the_delivery_or_returns_that_it_is_made() {
     let queue = plain();
@@ -80,7 +80,7 @@ fn a_removal_racing_done_cancels_the_delivery_or_returns_that_it_is_made() {
     is_at_rest(&queue);
 }
 
-/// Each future gets one key, and neither counts as notified for longer than it is.
+/// Each future gets one key. No future counts as notified after it has a key.
 #[testkit::model(preemptions = 2)]
 fn adds_racing_two_futures_wake_both() {
     let queue = plain();

@@ -1,4 +1,4 @@
-//! Futures that are dropped while they are being answered, in each of their states.
+//! Futures that are dropped, in each of their states, while they are being notified.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -32,16 +32,17 @@ fn a_drain_dropped_as_the_last_done_ends_it_leaves_the_rest_to_the_next() {
     assert!(poll(&mut drain).is_pending());
     let worker = spawn(move || drop(held));
     drop(drain);
-    // Also before the worker has reported what it found: the next drain must not overtake it.
+    // Even if the worker has not reported the end yet, the next drain must not overtake it.
     let next = queue.drain();
     worker.join().unwrap();
     assert_eq!(next.outcome, Outcome::Finished);
-    // The drain may have run while the leftovers were on their way back: then one more gets them.
+    // The next drain may have run while the leftovers were being put back. Then a third one gets
+    // them.
     assert_eq!(delayed([next, queue.drain()]), 1);
     is_at_rest(&queue);
 }
 
-/// The same, with another drain at the same time: one of the two, or the next one, returns the rest.
+/// The same with another drain at the same time: one of the two, or the next one, returns the rest.
 #[testkit::model(preemptions = 3)]
 fn a_drain_dropped_as_it_ends_leaves_the_rest_to_another_drain() {
     let (queue, _clock) = delaying();
@@ -99,9 +100,9 @@ fn a_drain_dropped_as_a_shut_down_ends_it_leaves_the_rest_in_the_queue() {
     is_at_rest(&queue);
 }
 
-/// The drain is polled with another waker: it is answered, or the newer waker is woken.
+/// The drain is polled with another waker: it is ready, or the new waker is called.
 #[testkit::model(preemptions = 3)]
-fn a_drain_polled_anew_as_it_ends_is_woken_or_answered() {
+fn a_drain_polled_again_as_it_ends_is_woken_or_ready() {
     let queue = plain();
     queue.add(1).unwrap();
     let held = queue.get().unwrap().into_owned();
@@ -128,7 +129,8 @@ fn a_future_dropped_as_its_alarm_rings_leaves_the_keys_to_the_other_future() {
     is_at_rest(&queue);
 }
 
-/// The future is polled anew while another one takes its key: it waits again, and is notified of the next one.
+/// The future is polled again while another one takes its key: it waits again, and is notified of
+/// the next key.
 #[testkit::model(preemptions = 3)]
 fn a_notified_future_that_comes_too_late_is_notified_of_the_next_key() {
     let queue = plain();
@@ -159,7 +161,8 @@ fn an_owned_guard_dropped_racing_a_drain_and_a_getter_ends_the_drain_and_wakes_t
     is_at_rest(&queue);
 }
 
-/// The add notifies another future: neither a future that takes the key nor a dropped one counts as waiting.
+/// The add notifies another future. A future that has a key, or was dropped, does not count as
+/// waiting.
 #[testkit::model(preemptions = 3)]
 fn a_future_polled_without_a_notification_stops_waiting_once_it_has_a_key() {
     let queue = plain();

@@ -24,12 +24,13 @@ fn the_last_done_racing_two_drains_ends_both() {
             .iter()
             .all(|drained| drained.outcome == Outcome::Finished)
     );
-    // A second drain that begins after the end finds no key and returns that.
+    // A second drain that begins after the end reports that no key is left.
     assert!(drained.iter().any(|drained| drained.leftovers.is_some()));
     is_at_rest(&queue);
 }
 
-/// A thread and a future wait for the queue to be idle; both waits end, although a key is added right after.
+/// A thread and a future wait for the queue to be idle; both waits end, although a key is added
+/// right after.
 #[testkit::model(preemptions = 3)]
 fn the_last_done_racing_waits_for_idleness_ends_both() {
     let queue = plain();
@@ -67,7 +68,7 @@ fn the_last_done_racing_a_drain_future_wakes_it() {
     assert_eq!(drain.join().unwrap(), Outcome::Finished);
 }
 
-/// The key was made dirty before.
+/// The key is already dirty.
 #[testkit::model(preemptions = 3)]
 fn a_worker_racing_a_drain_handles_all_owed_deliveries() {
     let queue = plain();
@@ -88,7 +89,7 @@ fn a_worker_racing_a_drain_handles_all_owed_deliveries() {
     is_at_rest(&queue);
 }
 
-/// The drain either finishes with nothing left, or times out and returns the key as held.
+/// The drain ends with no key left, or times out and returns the key as held.
 #[testkit::model(preemptions = 3)]
 fn a_drains_deadline_racing_the_last_done_returns_the_held_key_or_none() {
     let (queue, clock) = delaying();
@@ -143,7 +144,7 @@ fn a_shut_down_racing_a_drain_ends_it() {
     drop(held);
 }
 
-/// Whichever of the two ended the drain, the ready key is either delivered or returned.
+/// The ready key is delivered or returned, whether the shut-down or the deadline ended the drain.
 #[testkit::model(preemptions = 3)]
 fn a_shut_down_racing_a_drains_deadline_keeps_or_returns_the_ready_key() {
     let (queue, clock) = delaying();
@@ -188,7 +189,7 @@ fn a_shut_down_racing_an_add_delivers_or_refuses_the_key() {
     is_at_rest(&queue);
 }
 
-/// A getter must not end while the dirty key is owed a delivery: closed is final.
+/// No getter may end while the dirty key is owed a delivery, because closed is final.
 #[testkit::model(preemptions = 3)]
 fn a_shut_down_racing_the_done_of_a_dirty_key_ends_no_getter_too_early() {
     let queue = plain();
@@ -203,7 +204,7 @@ fn a_shut_down_racing_the_done_of_a_dirty_key_ends_no_getter_too_early() {
     assert!(matches!(queue.get(), Err(GetError::Closed)));
 }
 
-/// A taker that does not wait gets the last key, after a future was notified of it that is never polled: the
+/// A `try_get` takes the last key after a future, which is never polled, was notified of it: the
 /// other waiters end.
 #[testkit::model(preemptions = 3)]
 fn a_last_key_taken_before_a_notified_future_is_polled_ends_the_other_waiters() {

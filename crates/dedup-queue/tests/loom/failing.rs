@@ -1,4 +1,4 @@
-//! Failures that several parties count.
+//! Failures counted by several parties.
 
 use std::num::NonZeroU32;
 
@@ -58,8 +58,8 @@ fn a_retry_racing_an_add_causes_one_delivery() {
     is_at_rest(&queue);
 }
 
-/// The key has failed before and is held when its back-off ends: the other thread's count does not turn the
-/// holder's try into an early one.
+/// The key has failed before and is held when its back-off ends: the other thread's count does not
+/// turn the holder's try into an early one.
 #[testkit::model(preemptions = 3)]
 fn a_second_failure_racing_a_rate_limited_add_counts_both_failures() {
     let (queue, clock) = retrying();
@@ -91,7 +91,8 @@ fn an_early_try_racing_the_end_of_its_back_off_returns_to_it_or_is_counted() {
     }
 }
 
-/// Another party counts the second failure, which gives the key up: the first failure causes no further try.
+/// Another party counts the second failure, which gives the key up: the first failure causes no
+/// further try.
 #[testkit::model(preemptions = 3)]
 fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
     let clock = ManualClock::new();
@@ -111,8 +112,8 @@ fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
     assert_eq!((stats.ready, stats.delayed, stats.resting), (0, 0, 0));
 }
 
-/// An add yields to the back-off while the retry of its key fails: in either order there is one delivery, at
-/// the end of the back-off, to a worker that waits for the clock.
+/// An add yields to the back-off while the retry of its key fails: in either order there is one
+/// delivery, at the end of the back-off, to a worker that waits for the clock.
 #[testkit::model(preemptions = 2)]
 fn a_yielding_add_racing_a_retry_waits_for_the_back_off() {
     let (queue, clock) = retrying();
@@ -137,7 +138,7 @@ fn a_yielding_add_racing_a_retry_waits_for_the_back_off() {
 fn a_yielding_add_racing_a_success_is_delivered_at_once() {
     let (queue, _clock) = retrying();
     queue.add_rate_limited(1).unwrap();
-    queue.add(1).unwrap(); // Early.
+    queue.add(1).unwrap(); // Starts an early try.
     let held = queue.get().unwrap();
     let event = beside(&queue, |queue| _ = queue.add_after_backoff(1).unwrap());
     let worker = beside(&queue, |queue| queue.get().unwrap().succeed());

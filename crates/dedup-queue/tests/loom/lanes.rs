@@ -1,4 +1,4 @@
-//! The low lane: it has waiters, and the short critical sections do not know it.
+//! The low lane, with waiters. The short critical sections do not know the lanes.
 
 use sync_shim::model::spawn;
 
@@ -21,7 +21,7 @@ fn a_raised_low_key_racing_two_getters_is_delivered_once() {
     queue.low_priority().add(2).unwrap();
     let takers = [(); 2].map(|()| {
         let queue = queue.clone();
-        // Held to the end: an add of a held key would be another delivery.
+        // Held to the end, because an add of a held key would cause another delivery.
         spawn(move || queue.get().unwrap().into_owned())
     });
     let added = queue.add(2).unwrap();

@@ -1,9 +1,10 @@
-//! Models of the queue's protocols: each one names the racing parties and the harm they must not do.
+//! Models of the queue's protocols. Each names the racing parties and the harm that must not
+//! happen.
 //!
-//! Every model waits for its work before it shuts anything down, so that no closing broadcast rescues a lost
-//! wake-up. Only the model advances time. The models of `delay-queue` cover the choice of takers to notify and
-//! the leader; these cover this queue's own: held and dirty keys, drains, and the notifications that each
-//! critical section owes.
+//! Every model waits for its work before it shuts anything down, so that the broadcast of the
+//! shut-down cannot hide a lost wake-up. Only the models advance time. The models of `delay-queue`
+//! cover the choice of the takers to notify and the leader. These models cover this queue's own
+//! parts: held and dirty keys, drains, and the notifications that each critical section owes.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
@@ -26,7 +27,7 @@ use dedup_queue::{Clock, Delaying, KeyQueue, Layer, ManualClock, Plain, Retrying
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::{JoinHandle, check, spawn};
 
-/// The same hashes in every execution.
+/// Hashes equally in every execution.
 type Fixed = BuildHasherDefault<DefaultHasher>;
 type Queue<L = Plain> = KeyQueue<u32, Fixed, ManualClock, L>;
 
@@ -79,7 +80,7 @@ impl Desk {
         Self(Arc::new(AtomicUsize::new(0)))
     }
 
-    /// Relaxed: the queue must order two workers.
+    /// `Relaxed`: the queue must order the two workers.
     fn work<L: Layer>(&self, queue: &Queue<L>) {
         let held = queue.get().unwrap();
         assert_eq!(self.0.fetch_add(1, Relaxed), 0, "two workers on one key");

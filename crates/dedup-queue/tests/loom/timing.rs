@@ -26,7 +26,7 @@ fn a_key_falling_due_racing_an_arriving_getter_is_taken() {
     is_at_rest(&queue);
 }
 
-/// The same for a future: its alarm must be set, and in time.
+/// The same for a future: its alarm must be set in time.
 #[testkit::model(preemptions = 3)]
 fn a_key_falling_due_racing_an_arriving_future_is_taken() {
     let (queue, clock) = delaying();
@@ -79,7 +79,7 @@ fn an_add_racing_the_keys_own_due_time_is_one_delivery() {
     is_at_rest(&queue);
 }
 
-/// The getter has the key, or the key is still ready.
+/// The getter returns the key, or the key is still ready.
 #[testkit::model(preemptions = 3)]
 fn a_timeout_racing_an_add_loses_no_key() {
     let (queue, clock) = delaying();
@@ -93,7 +93,8 @@ fn a_timeout_racing_an_add_loses_no_key() {
     is_at_rest(&queue);
 }
 
-/// The leader gives up while another getter sleeps without a time: that one becomes the leader.
+/// The leader times out while another getter sleeps without a time limit: that getter becomes the
+/// leader.
 #[testkit::model(preemptions = 2)]
 fn a_leader_that_times_out_racing_a_sleeper_passes_the_lead_on() {
     let (queue, clock) = delaying();
@@ -128,7 +129,7 @@ impl Clock for Sleepless {
     }
 }
 
-/// A getter or drain whose key or end is already there returns without sleeping.
+/// A getter or drain that can return at once does not sleep.
 #[testkit::model(preemptions = 3)]
 fn a_getter_or_drain_that_can_return_does_not_sleep() {
     let clock = ManualClock::new();
@@ -175,10 +176,10 @@ impl Clock for NoAlarms {
     }
 }
 
-/// Time advances during the first poll of a future that no alarm can wake: it gets the key or an error, but no
-/// error if the key was due before the poll.
+/// Time advances during the first poll of a future that no alarm can wake: it gets the key or an
+/// error, but no error if the key was due before the poll.
 #[testkit::model(preemptions = 3)]
-fn a_key_that_is_due_is_taken_though_no_alarm_can_be_set() {
+fn a_due_key_is_taken_although_no_alarm_can_be_set() {
     let clock = ManualClock::new();
     let queue: KeyQueue<u32, Fixed, NoAlarms, Delaying> =
         KeyQueue::<u32, _, _, Delaying>::builder()
@@ -200,7 +201,8 @@ fn a_key_that_is_due_is_taken_though_no_alarm_can_be_set() {
     time.join().unwrap();
 }
 
-/// A clock whose waits panic: other waiters take over, and no notification goes to a thread that has left.
+/// A clock whose waits panic: other waiters take over, and no notification goes to the thread that
+/// panicked.
 #[testkit::model(preemptions = 3)]
 fn a_wait_whose_clock_panics_leaves_neither_a_getter_nor_a_drain_waiting() {
     let queue: KeyQueue<u32, Fixed, Sleepless, Delaying> =
@@ -211,7 +213,7 @@ fn a_wait_whose_clock_panics_leaves_neither_a_getter_nor_a_drain_waiting() {
     let adder = beside(&queue, |queue| _ = queue.add(1).unwrap());
     let wait = AssertUnwindSafe(|| queue.get_timeout(SECOND).map(drop).is_ok());
     let got = catch_unwind(wait).is_ok();
-    // Also before the add: it must not notify the thread that has left.
+    // Even before the add, because the add must not notify the thread that panicked.
     assert_eq!(queue.stats().waiting, 0);
     adder.join().unwrap();
     let held = queue.try_get();

@@ -1,5 +1,5 @@
-//! User code that waits, run among the effects of a critical section: its thread does not count as waiting, and
-//! it blocks no other thread's progress.
+//! User code that waits, called in the effects of a critical section. Its thread does not count as
+//! waiting, and no other thread is blocked.
 
 use std::future::Future;
 use std::hash::{Hash, Hasher};
@@ -19,7 +19,7 @@ use dedup_queue::{Clock, Delaying, FastSlow, GetError, Held, KeyQueue, Outcome, 
 
 use super::{Fixed, Queue, SECOND, beside, is_at_rest, plain};
 
-/// Closed, then open for good.
+/// Opens once.
 #[derive(Clone)]
 struct Latch(Arc<(Mutex<bool>, Condvar)>);
 
@@ -51,7 +51,7 @@ struct Waits {
     begin: AtomicBool,
 }
 
-/// A key whose drop waits, if it has something to wait for.
+/// A key whose drop waits if it contains a `Waits`.
 #[derive(Clone)]
 struct Key(u32, Option<Arc<Waits>>);
 
@@ -82,7 +82,7 @@ impl Drop for Key {
 
 type Keys = KeyQueue<Key, Fixed, ManualClock, Retrying>;
 
-/// A queue that remembers one key, which expires in a second and whose drop then waits.
+/// A queue that remembers one key, which expires in a second. Its drop then waits.
 fn about_to_expire() -> (Keys, ManualClock, Arc<Waits>) {
     let clock = ManualClock::new();
     let queue: Keys = KeyQueue::<Key, _, _, Retrying>::builder()
@@ -101,14 +101,14 @@ fn about_to_expire() -> (Keys, ManualClock, Arc<Waits>) {
     let key = Key(9, Some(Arc::clone(&waits)));
     queue.add(key).map_err(drop).unwrap();
     queue.get().unwrap().retry();
-    queue.get().unwrap().done(); // It rests.
+    queue.get().unwrap().done(); // The key rests.
     waits.other.add(7).unwrap();
     waits.begin.store(true, Relaxed);
     (queue, clock, waits)
 }
 
-/// A getter without a key drops an expired one, and that drop waits for another worker's progress: the worker,
-/// already asleep, gets the key that is added meanwhile.
+/// A getter without a key drops an expired one, and that drop waits for another worker: the worker,
+/// already asleep, gets a key that is added meanwhile.
 #[testkit::model(preemptions = 2)]
 fn a_getter_in_user_code_is_not_notified_of_a_key() {
     let (queue, clock, waits) = about_to_expire();
@@ -123,7 +123,7 @@ fn a_getter_in_user_code_is_not_notified_of_a_key() {
         let (queue, waits) = (queue.clone(), Arc::clone(&waits));
         spawn(move || {
             clock.advance(SECOND);
-            queue.stats(); // Expires the key, unless the getter has.
+            queue.stats(); // Expires the key unless the getter has done so.
             waits.told.wait();
             queue.add(Key(1, None)).map_err(drop).unwrap();
         })
@@ -147,8 +147,8 @@ fn work_on(queue: &Keys, held: &Held<'_, Key, Retrying>, latch: &Latch) {
     }
 }
 
-/// The same for futures, of which the first to wait is the first to be notified: a future that is being polled
-/// and runs user code does not wait yet.
+/// The same for futures, of which the first to wait is the first to be notified: a future whose
+/// poll runs user code does not count as waiting.
 #[testkit::model(preemptions = 2)]
 fn a_future_in_user_code_is_not_notified_of_a_key() {
     let (queue, clock, waits) = about_to_expire();
@@ -163,7 +163,7 @@ fn a_future_in_user_code_is_not_notified_of_a_key() {
         let (queue, waits) = (queue.clone(), Arc::clone(&waits));
         spawn(move || {
             clock.advance(SECOND);
-            queue.stats(); // Expires the key, unless the getter has.
+            queue.stats(); // Expires the key unless the getter has done so.
             waits.told.wait();
             queue.add(Key(1, None)).map_err(drop).unwrap();
         })
@@ -175,8 +175,8 @@ fn a_future_in_user_code_is_not_notified_of_a_key() {
     assert_eq!((stats.ready, stats.held, stats.waiting), (0, 0, 0));
 }
 
-/// A clock that knows which threads are setting an alarm. It jumps to the alarm's time and rings before the
-/// alarm is set.
+/// A clock that knows which threads are setting an alarm. It jumps to the alarm's time and rings
+/// before the alarm is set.
 #[derive(Clone, Debug)]
 struct Jumping(ManualClock, Setting);
 
@@ -214,10 +214,10 @@ impl Wake for NotWithin {
     }
 }
 
-/// Alarms ring while they are set, during another thread's add: every key is announced, and no waker runs
-/// within the setting of an alarm.
+/// Alarms ring while another thread's add sets them: every key is announced, and no waker runs
+/// inside the call that sets an alarm.
 #[testkit::model(preemptions = 2)]
-fn an_alarm_that_rings_while_it_is_set_is_heard_after_that() {
+fn an_alarm_that_rings_while_it_is_set_wakes_after_that() {
     let setting = Setting::default();
     let within = Arc::new(AtomicBool::new(false));
     let queue: KeyQueue<u32, Fixed, Jumping, Delaying> = KeyQueue::<u32, _, _, Delaying>::builder()
@@ -248,7 +248,7 @@ fn an_alarm_that_rings_while_it_is_set_is_heard_after_that() {
     );
 }
 
-/// Its wake waits until the drain has returned.
+/// A waker that waits until the drain has returned.
 struct WaitsForDrain(Latch);
 
 impl Wake for WaitsForDrain {
@@ -257,10 +257,10 @@ impl Wake for WaitsForDrain {
     }
 }
 
-/// Cancelling a key ends a drain and closes the queue for a future, whose waker waits for that drain: the drain
-/// must be answered first.
+/// A removal ends a drain and closes the queue for a future, whose waker waits for that drain: the
+/// drain must be notified first.
 #[testkit::model(preemptions = 3)]
-fn a_drain_is_answered_before_wakers_run() {
+fn a_drain_is_notified_before_wakers_run() {
     let queue = plain();
     let drained = Latch::new();
     let waker = Waker::from(Arc::new(WaitsForDrain(drained.clone())));

@@ -10,7 +10,7 @@ use testkit::walk_programs;
 
 use twin::program::{HEAD, STEP, decode};
 
-/// Steps of a program.
+/// The maximum number of steps of a program.
 const LONGEST: usize = 200;
 
 #[test]
@@ -19,7 +19,7 @@ fn a_queue_behaves_like_its_model_in_random_programs() {
 }
 
 #[test]
-fn no_getter_waits_in_vain_and_no_key_is_lost_whatever_wakers_do() {
+fn random_wakers_lose_no_key_and_no_wake_up() {
     walk_programs::<{ takers::program::HEAD }, { takers::program::STEP }, _, _>(
         2048,
         LONGEST,

@@ -1,11 +1,11 @@
-//! The example `reconcile`: its treatment of one name, and runs as a process.
+//! Tests of the example `reconcile`: its handling of one name, and the program as a process.
 #![cfg(all(unix, not(anthill_loom)))]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
 )]
 
-// The treatment of a name is tested from inside.
+// Includes the module, to test the handling of a name directly.
 #[path = "../../examples/reconcile/folders.rs"]
 mod folders;
 
@@ -20,11 +20,11 @@ use folders::{Change, Folders};
 struct Tree(PathBuf);
 
 impl Tree {
-    /// Tests that run together need different names.
+    /// Tests that run concurrently need different names.
     fn new(name: &str) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let root = root.join(format!("reconcile-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&root).ok(); // Left by a run that was killed.
+        fs::remove_dir_all(&root).ok(); // Left by a killed run.
         fs::create_dir_all(root.join("desired")).unwrap();
         fs::create_dir_all(root.join("actual")).unwrap();
         Self(root)
@@ -42,7 +42,7 @@ impl Tree {
         Folders::new(&self.0.join("desired"), &self.0.join("actual"))
     }
 
-    /// The example, running on them. Killed at the end of the test at the latest.
+    /// Starts the example on these directories. It is killed at the end of the test at the latest.
     fn start(&self) -> Running {
         let child = Command::new(testkit::example("reconcile"))
             .args([self.0.join("desired"), self.0.join("actual")])
@@ -126,7 +126,7 @@ fn a_run_without_arguments_synchronizes_its_own_directories_and_ends() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
     assert!(
-        text.contains("20 written, 10 removed, 12 failures on the way"),
+        text.contains("20 written, 10 removed, 12 failures"),
         "{text}"
     );
     assert!(text.ends_with("alike: true\n"), "{text}");
@@ -157,7 +157,7 @@ fn a_run_follows_changes_until_it_is_interrupted_and_then_drains() {
 #[testkit::test]
 fn an_interrupted_run_names_the_keys_it_leaves() {
     let tree = Tree::new("leaves");
-    // A directory with the name of the file cannot be replaced: the key fails again and again.
+    // A directory with the name of the file cannot be replaced, so the key keeps failing.
     tree.write("desired/a", "1");
     fs::create_dir_all(tree.0.join("actual/a/b")).unwrap();
     let mut running = tree.start();

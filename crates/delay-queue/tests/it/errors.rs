@@ -28,7 +28,7 @@ fn a_refused_value_is_returned_with_the_reason() {
         ),
         (
             PushError::TimedOut(Value(3)),
-            "the queue was full until the deadline",
+            "timed out waiting for room in the queue",
             "TimedOut(..)",
             true,
             false,
@@ -53,7 +53,7 @@ fn a_refused_value_is_returned_with_the_reason() {
 fn a_take_error_names_the_reason() {
     let told = [
         (TakeError::Closed, "the queue is closed"),
-        (TakeError::TimedOut, "no entry fell due before the deadline"),
+        (TakeError::TimedOut, "timed out waiting for a due entry"),
         (TakeError::Empty, "the queue is empty"),
         (TakeError::NotDue, "no entry is due"),
         (
@@ -94,7 +94,10 @@ fn a_push_error_without_its_value_works_with_the_question_mark() {
     for (error, text) in [
         (PushError::Full as fn(_) -> _, "the queue is full"),
         (PushError::Closed, "the queue is closed"),
-        (PushError::TimedOut, "the queue was full until the deadline"),
+        (
+            PushError::TimedOut,
+            "timed out waiting for room in the queue",
+        ),
     ] {
         let value = || Value(std::rc::Rc::clone(&count));
         assert_eq!(bare(error(value())).unwrap_err().to_string(), text);

@@ -1,7 +1,8 @@
--- What is asked for about single jobs, queues and dead letters.
+-- Calls about single jobs, queues and dead letters.
 
--- The job that is meant, locked: by its id; or of a key the open one, or else one that waits, or else one that runs.
--- `o_taken`: a handler has it, or may have it, if its holder does not ask first (`o_unconfirmed`).
+-- Locks and returns the identified job: by its id, or by its key: the open one, or else one that waits for
+-- its next attempt, or else a running one. `o_taken`: a handler has it, or may have it because its holder
+-- does not confirm starts (`o_unconfirmed`).
 CREATE OR REPLACE FUNCTION SCHEMA.named_5(p_queue text, p_id bigint, p_key bytea)
 RETURNS TABLE (
     o_id bigint, o_taken boolean, o_attempts integer, o_payload bytea, o_queue bigint,
@@ -29,7 +30,7 @@ BEGIN
 END
 $$;
 
--- No row: there is no such job. One that a handler has loses its schedule.
+-- Returns no row if there is no such job. A job that a handler has loses its schedule.
 CREATE OR REPLACE FUNCTION SCHEMA.cancel(p_queue text, p_id bigint, p_key bytea)
 RETURNS TABLE (o_taken boolean, o_attempts integer, o_payload bytea)
 LANGUAGE plpgsql AS $$
@@ -49,7 +50,7 @@ BEGIN
         UPDATE SCHEMA.job j SET schedule = NULL WHERE j.id = v_found.o_id AND j.schedule IS NOT NULL;
     ELSE
         DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id RETURNING j.key INTO v_key;
-        -- What waited for it, if keys are serial, is due at its own time.
+        -- With serial keys, restores the due times of jobs that waited for it.
         UPDATE SCHEMA.job j SET due = j.at
         WHERE j.queue = v_found.o_queue AND j.key = v_key AND j.token IS NULL AND j.due IS DISTINCT FROM j.at
             AND (SELECT q.serial_keys FROM SCHEMA.queue q WHERE q.id = v_found.o_queue);
@@ -64,7 +65,7 @@ BEGIN
 END
 $$;
 
--- No row: there is no such job.
+-- Returns no row if there is no such job.
 CREATE OR REPLACE FUNCTION SCHEMA.reset(
     p_queue text, p_id bigint, p_key bytea, p_time bigint, p_delay boolean
 ) RETURNS TABLE (o_taken boolean, o_due bigint, o_soon boolean)
@@ -135,7 +136,7 @@ BEGIN
 END
 $$;
 
--- From a place in the hot indexes on. `o_now`: by it an end of a lease has come, or not.
+-- Starts at a position in the hot indexes. `o_now`: decides which leases have expired.
 CREATE OR REPLACE FUNCTION SCHEMA.list_6(p_queue text, p_due bigint, p_id bigint, p_most bigint)
 RETURNS TABLE (
     o_id bigint, o_due bigint, o_at bigint, o_held boolean, o_started boolean, o_attempts integer,
@@ -176,7 +177,7 @@ BEGIN
 END
 $$;
 
--- Not those whose key is pending.
+-- Skips letters whose key has an open job.
 CREATE OR REPLACE FUNCTION SCHEMA.redrive(p_queue text, p_ids bigint[]) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,8 +1,8 @@
--- The ways in, and which of them notify. `SOON` is a span: what falls due after it is found by a claim that
--- each process makes anyway (the pump's `SAFETY_LOOK`), and announced to none.
+-- The functions that insert jobs, and the notifications. `SOON` is a duration: jobs due after it are not
+-- announced, because each process makes a claim before then (the pump's `SAFETY_LOOK`).
 
--- The store's clock: the moment itself, not the beginning of the transaction (`now()`), by which a
--- job that a long transaction enters would be due too early.
+-- The store's clock: the current time, not the start of the transaction (`now()`), with which a job pushed in
+-- a long transaction would be due too early.
 CREATE OR REPLACE FUNCTION SCHEMA.clock() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
@@ -14,7 +14,7 @@ LANGUAGE sql IMMUTABLE AS $$
         ELSE p_time + p_delay END
 $$;
 
--- A time as a client gives it: a delay from now, or a point.
+-- A time given by a client: a delay from now, or a point in time.
 CREATE OR REPLACE FUNCTION SCHEMA.resolve(p_now bigint, p_time bigint, p_delay boolean)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
@@ -40,29 +40,29 @@ LANGUAGE sql AS $$
     SELECT pg_notify('CHANNEL', p_queue || ' ' || p_due || ' ' || p_origin)
 $$;
 
--- Its holder hands a job out at its time, and asks later: the last bit of the token says so.
+-- The last bit of the token says that the holder does not confirm starts.
 CREATE OR REPLACE FUNCTION SCHEMA.is_unconfirmed(p_token uuid) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(get_byte(uuid_send(p_token), 15) & 1 = 1, false)
 $$;
 
--- A job is taken from such a holder: all are to ask, that of the caller as well, so it is not said whose
--- notification it is. In the transaction that takes it, which is a rare one.
+-- A job is taken from a holder that does not confirm starts. All holders have to confirm from now on,
+-- including the caller's, so the notification has no origin. It is sent in the transaction that takes the
+-- job, which is rare.
 CREATE OR REPLACE FUNCTION SCHEMA.recall(p_queue bigint) RETURNS void
 LANGUAGE sql AS $$
     SELECT SCHEMA.notify(p_queue, (-9223372036854775808)::bigint, '')
 $$;
 
--- Notifies the processes that listen that a job may be due at `p_due`, unless all of them look by then
--- anyway.
+-- Notifies listening processes that a job may be due at `p_due`, unless all of them look by then anyway.
 --
--- `head` says so: no process waits for a later moment, or a notification is on its way to it. Who
--- waits longer raises it first, and looks at the jobs once more after that commit (`turn`, `look`).
--- This runs after the commit of the job. So either it sees the raised head, or that look sees the
--- job. A notification in the job's own transaction would serialize all commits of the server.
+-- The `head`: no process waits for a later time, or a notification is on its way to it. A process that waits
+-- longer raises the head first, and looks at the jobs once more after that commit (`turn`, `look`). This
+-- function runs after the commit of the job. So either it sees the raised head, or that look sees the job. A
+-- notification in the job's own transaction would serialize all commits of the server.
 --
--- Not synced: a crash that brings an older head back ends the sessions of all who listen as well,
--- and each looks, and raises the head, when it is connected again.
+-- Not synced: a crash that restores an older head also ends the listening sessions, and each process looks,
+-- and raises the head, when it is connected again.
 CREATE OR REPLACE FUNCTION SCHEMA.announce(p_queue text, p_due bigint, p_origin text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -79,9 +79,9 @@ BEGIN
 END
 $$;
 
--- One job without a key and a schedule, in one round trip: it is committed, and then announced. For a
--- session that is in no transaction. An error after the commit must not look as if nothing was done, so
--- what the announcement meets ends here: the looks of the others find the job.
+-- Pushes one job without key and schedule in one round trip: commits it, then announces it. Must be called
+-- outside of transactions. An error after the commit must not look as if the job was not pushed, so errors of
+-- the announcement are ignored: other processes find the job by their regular looks.
 CREATE OR REPLACE PROCEDURE SCHEMA.push_one_6(
     p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_urgent boolean, p_origin text,
     INOUT o_id bigint, INOUT o_due bigint
@@ -109,7 +109,7 @@ BEGIN
 END
 $$;
 
--- What begins to listen knows nothing yet.
+-- A new listener has no knowledge.
 CREATE OR REPLACE FUNCTION SCHEMA.listen(p_queue text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -121,7 +121,7 @@ BEGIN
 END
 $$;
 
--- Enters jobs without keys and schedules, in the order of their ids; all are urgent, or none is.
+-- Inserts jobs without keys and schedules, in the order of their ids. All or none of them are urgent.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue_plain(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[], p_urgent boolean,
     p_tell boolean
@@ -149,16 +149,17 @@ BEGIN
 END
 $$;
 
--- Whether a push that repeats comes after its time.
+-- Whether a push with a schedule comes after its time.
 CREATE OR REPLACE FUNCTION SCHEMA.is_late(p_schedule text, p_delay boolean, p_at bigint) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
     SELECT p_schedule IS NOT NULL AND NOT p_delay AND p_at <= SCHEMA.clock()
 $$;
 
--- Enters jobs one by one. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts` bounds a
--- debounce, if not null. A merge without a schedule leaves the job's; one that is not urgent leaves the job as
--- it is in that, too. A push that repeats, and comes after its time, changes no job: that time may have been worked off
--- meanwhile, so the clock is read once the job is locked. Answers 0 new, 1 merged, 2 kept, and the time that was set.
+-- Inserts jobs one by one. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts`: the bound of a
+-- debounce, or null. A merge without a schedule keeps the job's schedule, and one that is not urgent keeps
+-- the job's urgency. A push with a schedule that comes after its time changes no job, because that run may be
+-- done already; so the clock is read after the job is locked. Returns 0 new, 1 merged, 2 kept, and the time
+-- that was set.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
     p_keys bytea[], p_merges smallint[], p_mosts bigint[], p_most_delays boolean[],
@@ -185,7 +186,7 @@ BEGIN
     LOOP
         v_at := SCHEMA.resolve(v_now, v_new.time, v_new.delay);
         v_most := coalesce(SCHEMA.resolve(v_now, v_new.most, v_new.most_delay), c_never);
-        -- A push that repeats, of a key whose job repeats and has been started, changes that one.
+        -- A push with a schedule changes the started repeating job of its key.
         v_begun := NULL;
         IF v_new.schedule IS NOT NULL THEN
             SELECT j.id INTO v_begun FROM SCHEMA.job j
@@ -221,7 +222,7 @@ BEGIN
                     WHEN 1 THEN least(v_old.at, v_at)
                     WHEN 2 THEN greatest(v_old.at, v_at)
                     ELSE least(v_at, v_old.most) END;
-                -- A claim that was made ahead is over with it.
+                -- Ends a claim ahead.
                 UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
                     schedule = coalesce(v_new.schedule, j.schedule),
                     most = CASE WHEN v_new.schedule IS NULL THEN j.most ELSE c_never END, urgent = j.urgent OR v_new.urgent,
@@ -238,7 +239,7 @@ BEGIN
             VALUES (v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule, v_new.urgent)
             ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO NOTHING
             RETURNING j.id INTO o_id;
-            -- Else another transaction has put the key in meanwhile: now it is seen.
+            -- Otherwise another transaction has inserted the key, which is now visible.
             EXIT WHEN FOUND;
         END LOOP;
         o_soon := o_due < SCHEMA.after(v_now, SOON);
@@ -251,8 +252,8 @@ BEGIN
 END
 $$;
 
--- As the one below, with all that it takes: `SELECT durable.push('mails', 'payload', NULL, NULL, true)` is urgent. No
--- value of it is left out, so that it is never mistaken for the one below.
+-- Like the one below, with all parameters: `SELECT durable.push('mails', 'payload', NULL, NULL, true)` is
+-- urgent. Without default values, so that it is not ambiguous with the one below.
 CREATE OR REPLACE FUNCTION SCHEMA.push(
     p_queue text, p_payload bytea, p_due timestamptz, p_key bytea, p_urgent boolean
 ) RETURNS bigint
@@ -267,8 +268,8 @@ LANGUAGE sql AS $$
         ARRAY[coalesce(p_urgent, false)], true)
 $$;
 
--- For any client in any language, in its own transaction: `SELECT durable.push('mails', 'payload')`.
--- With a key that is pending already, that job stays as it is. Answers with the job's id. Due at `infinity` is never, and at
+-- For any client in any language, in its own transaction: `SELECT durable.push('mails', 'payload')`. If the
+-- key has an open job, that job does not change. Returns the job's id. Due at `infinity` means never, at
 -- `-infinity` now.
 CREATE OR REPLACE FUNCTION SCHEMA.push(
     p_queue text, p_payload bytea, p_due timestamptz DEFAULT NULL, p_key bytea DEFAULT NULL
@@ -277,8 +278,8 @@ LANGUAGE sql AS $$
     SELECT SCHEMA.push(p_queue, p_payload, p_due, p_key, false)
 $$;
 
--- For clients that have no bytes: the payload and the key as UTF-8. Not under the name `push`, where a literal
--- ('\x00ff', say) and a parameter whose type the client leaves open would be texts then, and are bytes.
+-- For clients without a binary type: payload and key as UTF-8 text. Not an overload of `push`, because a
+-- literal ('\x00ff') or a parameter without a type would then be resolved as text instead of bytes.
 CREATE OR REPLACE FUNCTION SCHEMA.push_text(
     p_queue text, p_payload text, p_due timestamptz DEFAULT NULL, p_key text DEFAULT NULL,
     p_urgent boolean DEFAULT false

@@ -1,12 +1,13 @@
--- Where one job of each key runs at a time.
+-- Claims with serial keys: at most one job of each key runs at a time.
 
--- Claims up to `p_room` jobs, one by one: due jobs, or jobs that fall due by the horizon if they are not to be begun.
--- `p_from`, `p_from_id` and `p_held` are the floor of `turn_9`. A job whose key is held is put off, and so is an open one beside one of its key that was started
--- before and waits. What is put off, or locked by another transaction, makes room for what comes after it.
+-- Claims up to `p_room` jobs, one by one: due jobs, or jobs that fall due by the horizon if they are not
+-- started. `p_from`, `p_from_id` and `p_held` are the floor of `turn_9`. A job whose key is held is
+-- postponed, and so is an open one if a job of its key that was started before waits. Jobs that are
+-- postponed, or locked by another transaction, make room for later ones.
 --
--- All jobs of the key are locked before one is claimed or put off, so that a settle of one of them is either
--- seen here, or sees what was done here. If another transaction is at one of them, the job is left as it is:
--- nothing is waited for.
+-- All jobs of the key are locked before one is claimed or postponed, so that a concurrent settle of one of
+-- them is either visible here, or sees this change. If another transaction has locked one of them, the job is
+-- skipped without waiting.
 CREATE OR REPLACE FUNCTION SCHEMA.claim_serially_9(
     p_queue bigint, p_now bigint, p_token uuid, p_begins boolean, p_urgent boolean, p_room bigint,
     p_horizon bigint, p_lease bigint, p_from bigint, p_from_id bigint, p_held bigint
@@ -18,10 +19,11 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_last CONSTANT bigint := CASE WHEN p_begins OR p_urgent THEN p_now
         ELSE SCHEMA.after(p_now, p_horizon) END;
-    -- So soon after the present an open job is looked at again.
+    -- Delay until an open job is looked at again.
     c_shortly CONSTANT bigint := 1000;
     v_room bigint := p_room;
-    -- After which place the claim goes on, among jobs that are free, or urgent, and among those whose leases have ended.
+    -- Position after which the claim continues, among free or urgent jobs, and among jobs with expired
+    -- leases.
     v_from bigint := p_from;
     v_from_id bigint := p_from_id - 1;
     v_held_from bigint := p_held;
@@ -84,7 +86,7 @@ BEGIN
             v_begun := CASE WHEN v_held > p_now THEN v_held
                 WHEN v_begun IS NOT NULL THEN greatest(v_begun, SCHEMA.after(p_now, c_shortly)) END;
             IF v_begun IS NOT NULL THEN
-                -- It may be claimed the horizon before it is due: then, not before.
+                -- A claim may take it the horizon before `due`, so this delays it until then and no longer.
                 UPDATE SCHEMA.job j SET token = NULL, started = false,
                     due = greatest(j.at, SCHEMA.after(v_begun, p_horizon))
                 WHERE j.id = v_id;

@@ -1,4 +1,4 @@
--- Version 3: when a job comes again.
+-- Version 3: schedules of repeating jobs.
 
 ALTER TABLE SCHEMA.job ADD COLUMN schedule text;
 ALTER TABLE SCHEMA.dead ADD COLUMN schedule text;

@@ -1,11 +1,10 @@
--- Version 6: which jobs are urgent. Who has none pays one look into an empty index for it, at each claim.
+-- Version 6: urgent jobs. Without urgent jobs, each claim costs one lookup in an empty index.
 
 ALTER TABLE SCHEMA.job ADD COLUMN urgent boolean NOT NULL DEFAULT false;
 ALTER TABLE SCHEMA.dead ADD COLUMN urgent boolean NOT NULL DEFAULT false;
 CREATE INDEX job_urgent ON SCHEMA.job (queue, due, id) WHERE urgent;
 
--- What asks for a time implies the condition, and finds its jobs by this index. What asks for an id or a key
--- does not, and has one index that serves: of two, a plan that was made while there were a few jobs may
--- take the wrong one, and read all jobs by it when there are many.
+-- Queries by time imply the condition, and use this index. Queries by id or key do not, and have a single
+-- suitable index: with two, a plan made for few jobs might select the wrong one, and later read many jobs.
 DROP INDEX SCHEMA.job_due;
 CREATE INDEX job_due ON SCHEMA.job (queue, due, id) WHERE due IS NOT NULL;

@@ -1,3 +1,3 @@
--- Version 7: whether one job of each key runs at a time.
+-- Version 7: serial keys.
 
 ALTER TABLE SCHEMA.queue ADD COLUMN serial_keys boolean NOT NULL DEFAULT false;

@@ -1,1 +1,2 @@
--- Version 8: a job that comes back beside an open one of its key stays a job of its own. The functions say so.
+-- Version 8: a job that returns while another job of its key is open stays a separate job. Only functions
+-- changed.

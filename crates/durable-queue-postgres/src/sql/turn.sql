@@ -1,8 +1,8 @@
 -- The hot path: settles and claims in one statement, one round trip and one commit.
 
--- A job that was started and is held no more is open again, unless another one of its key is. If a transaction is on
--- its way that has pushed one, this waits for it a moment, and then takes it for committed: all that a process
--- has claimed would wait with it.
+-- Opens a job that was started and is no longer held, unless another job of its key is open. If a concurrent
+-- transaction has inserted one, waits for it briefly, and then assumes that it commits: otherwise all jobs
+-- that this process has claimed would wait, too.
 CREATE OR REPLACE FUNCTION SCHEMA.reopen(p_id bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,14 +17,14 @@ BEGIN
             UPDATE SCHEMA.job j SET run = 0 WHERE j.id = p_id;
             PERFORM set_config('lock_timeout', v_limit, true);
         EXCEPTION WHEN unique_violation OR lock_not_available THEN
-            NULL; -- The limit is as it was: what the block has done is undone.
+            NULL; -- The block is rolled back, so `lock_timeout` is as before.
         END;
     END IF;
 END
 $$;
 
--- A settle that is carried out by itself. Acts: 3 retry, 4 bury (with attempts that do not count as its time), 5
--- release, 6 again.
+-- A settle that is carried out separately. Acts: 3 retry, 4 bury (the number of uncounted attempts is in its
+-- time), 5 release, 6 again.
 CREATE OR REPLACE FUNCTION SCHEMA.settle(
     p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text
 ) RETURNS boolean
@@ -42,8 +42,8 @@ BEGIN
         RETURN FOUND;
     END IF;
     IF p_act = 6 THEN
-        -- Only while it has a schedule: a cancel may have taken it.
-        -- A push beside the run may have said an earlier time.
+        -- Only if it still has a schedule, which a cancel may have removed. A push during the run may have
+        -- set an earlier time.
         UPDATE SCHEMA.job j SET due = least(v_at, j.most), at = least(v_at, j.most),
             most = 9223372036854775807, attempts = 0,
             token = NULL, started = false
@@ -69,11 +69,11 @@ BEGIN
 END
 $$;
 
--- Those settles of a turn that are many, each sort by one statement. Acts: 0 start, 1 extend, 2 ack.
--- Answers which are done.
+-- The frequent settles of a turn, one statement per act. Acts: 0 start, 1 extend, 2 ack. Returns which are
+-- done.
 --
--- `= ANY (ARRAY[a.id])` is `= a.id` for all but the planner: it cannot take the jobs in the order of their ids
--- then, all of them, and see for each whether it is asked for. It would, with what it knows of a small table.
+-- `= ANY (ARRAY[a.id])` is equivalent to `= a.id`, but prevents a plan that reads all jobs in the order of
+-- their ids and compares each, which the planner would choose for a small table.
 CREATE OR REPLACE FUNCTION SCHEMA.settle_many(
     p_queue bigint, p_now bigint, p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[]
 ) RETURNS integer[]
@@ -84,8 +84,8 @@ DECLARE
     v_free bigint[];
 BEGIN
     IF 0 = ANY (p_acts) THEN
-        -- Not those that another transaction has locked: one that has merged a push, and commits later, must not
-        -- hold up all that this process has. They are asked for again.
+        -- Skips jobs locked by another transaction: one that has merged a push, and commits later, must not
+        -- block all jobs of this process. They are retried.
         v_free := ARRAY(
             SELECT j.id FROM SCHEMA.job j
             WHERE j.id = ANY (ARRAY(
@@ -93,7 +93,7 @@ BEGIN
             ))
             FOR UPDATE SKIP LOCKED
         );
-        -- Only the first start of a claim counts, so it may be asked for again.
+        -- Only the first start of a claim counts, so it can be repeated.
         WITH begun AS (
             UPDATE SCHEMA.job j SET due = SCHEMA.after(p_now, a.time),
                 attempts = j.attempts + (NOT j.started)::integer, started = true,
@@ -131,8 +131,8 @@ BEGIN
 END
 $$;
 
--- The first job of each index, from where a floor says: see `turn_9`. By no row's lock, and of free jobs and urgent ones
--- with their ids.
+-- Returns the first job of each index from the floor on: see `turn_9`. Locks no rows. For free and urgent
+-- jobs, also the ids.
 CREATE OR REPLACE FUNCTION SCHEMA.firsts(
     p_queue bigint, p_free bigint, p_free_id bigint, p_urgent bigint, p_urgent_id bigint, p_held bigint
 ) RETURNS TABLE (o_free bigint, o_free_id bigint, o_urgent bigint, o_urgent_id bigint, o_held bigint)
@@ -163,8 +163,8 @@ BEGIN
 END
 $$;
 
--- The earliest moment at which anything may be claimed, and the earliest job that no lease holds; from a floor on, if
--- there is one.
+-- Returns the earliest time at which any job can be claimed, and the earliest job without a lease, from the
+-- floor on, if there is one.
 CREATE OR REPLACE FUNCTION SCHEMA.look_9(p_queue text, p_floor bigint[])
 RETURNS TABLE (o_first bigint, o_first_free bigint)
 LANGUAGE plpgsql AS $$
@@ -179,15 +179,15 @@ BEGIN
 END
 $$;
 
--- As processes of version 8 ask for it.
+-- For processes of version 8.
 CREATE OR REPLACE FUNCTION SCHEMA.look(p_queue text)
 RETURNS TABLE (o_first bigint, o_first_free bigint)
 LANGUAGE sql AS $$
     SELECT * FROM SCHEMA.look_9(p_queue, NULL)
 $$;
 
--- How many entries of the indexes by which jobs are claimed this session has read. Of a job that was done, an entry is there
--- until no transaction can see it any more.
+-- Returns how many entries of the claims' indexes this session has read. The entry of a finished job exists
+-- until no transaction can see the job any more.
 CREATE OR REPLACE FUNCTION SCHEMA.entries_read() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT pg_stat_get_xact_tuples_returned('SCHEMA.job_free'::regclass)
@@ -195,8 +195,8 @@ LANGUAGE sql VOLATILE AS $$
         + pg_stat_get_xact_tuples_returned('SCHEMA.job_urgent'::regclass)
 $$;
 
--- The claim of `turn_9` when some leases have ended: of the jobs that they hold, and of those that are free up to `p_last`,
--- the first ones. More are locked than are claimed.
+-- The claim of `turn_9` if leases have expired: returns the first of their jobs and of the free ones up to
+-- `p_last`. It locks more jobs than it returns.
 CREATE OR REPLACE FUNCTION SCHEMA.claim_ended(
     p_queue bigint, p_now bigint, p_token uuid, p_begins boolean, p_room bigint, p_last bigint, p_lease bigint,
     p_free bigint, p_free_id bigint, p_held bigint
@@ -233,19 +233,20 @@ BEGIN
 END
 $$;
 
--- `p_sync`: the commit waits for the disk. `p_apart`: the settles do not touch each other, so those
--- that are many (starts, extensions, acknowledgements) may be carried out together, in any order.
--- `p_token` null: nothing is claimed. `p_urgent`: of what is due, what is urgent comes first.
+-- `p_sync`: the commit waits for the disk. `p_apart`: the settles are independent, so the frequent ones
+-- (starts, extensions, acknowledgements) may be carried out together, in any order. `p_token` null: no claim.
+-- `p_urgent`: due urgent jobs come first.
 --
--- A row for each lease, then one without an id: the clock, whether the queue is paused, which settles
--- are done, which starts are early, and what `look` says. `o_raised`: look once more, see `announce`.
--- `o_free_key`: a job has waited for a key that is free now.
+-- Returns a row per lease, then a row without an id: the clock, whether the queue is paused, which settles
+-- are done, which starts are early, and the result of `look`. `o_raised`: look once more, see `announce`.
+-- `o_free_key`: a job has waited for a key that is now free.
 --
--- While a transaction is open that may still see them, jobs that are done leave their entries in the indexes, and a claim
--- from the beginning passes over all of them. So there is a floor, which the caller hands in again as it was answered, or
--- lowered: free jobs and urgent ones are claimed from a time and an id on, ended leases from a time on, and the last element
--- says when that was found by reading from the beginning (a seek). After `c_seek`, or if the floor was lowered to the
--- beginning, that is done again. Null: nothing is known to lie in front, and there is no floor.
+-- While an open transaction may still see finished jobs, their index entries remain, and a claim from the
+-- beginning skips all of them. Therefore there is a floor, which the caller passes back as it was returned,
+-- or lowered: free and urgent jobs are claimed from a time and an id on, expired leases from a time on, and
+-- the last element is the time at which the floor was found by reading from the beginning (a seek). After
+-- `c_seek`, or if the floor was lowered to the beginning, the next turn seeks again. Null: few entries are in
+-- front, and there is no floor.
 CREATE OR REPLACE FUNCTION SCHEMA.turn_9(
     p_queue text, p_sync boolean, p_apart boolean,
     p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
@@ -259,17 +260,19 @@ CREATE OR REPLACE FUNCTION SCHEMA.turn_9(
 )
 LANGUAGE plpgsql AS $$
 DECLARE
-    -- So far beyond what is needed the head is raised, or it would be raised at every turn.
+    -- The head is raised this far beyond the necessary time, because otherwise every turn would raise it.
     c_step CONSTANT bigint := 1000000;
-    -- So soon a claim looks again for what was due, and locked by another transaction.
+    -- Delay until a claim looks again for due jobs that were locked by another transaction.
     c_again CONSTANT bigint := 2000;
     c_never CONSTANT bigint := 9223372036854775807;
     c_start CONSTANT bigint := -9223372036854775808;
-    -- So long a floor holds.
+    -- How long a floor is valid.
     c_seek CONSTANT bigint := 1000000;
-    -- So far in the past it ends: a transaction that puts in a job may commit so long after the job's time.
+    -- The floor is at most this far behind the present: a transaction may commit a job this long after the
+    -- job's time.
     c_slack CONSTANT bigint := 100000;
-    -- So many entries may lie in front without one, or twice as many be passed over by a claim and its look.
+    -- Without a floor, up to this many entries may be in front, and a claim with its look may skip twice as
+    -- many.
     c_few CONSTANT bigint := 1000;
     v_now bigint := SCHEMA.clock();
     v_queue bigint;
@@ -305,7 +308,7 @@ BEGIN
         v_serial := false;
     END IF;
     IF v_serial AND cardinality(p_acts) > 0 THEN
-        -- Once they are settled, there may be no jobs to ask.
+        -- Collected first, because settled jobs may no longer exist.
         v_keys := ARRAY(
             SELECT (SELECT j.key FROM SCHEMA.job j WHERE j.id = a.id AND j.token = a.token)
             FROM unnest(p_ids, p_tokens) WITH ORDINALITY AS a(id, token, ord) ORDER BY a.ord
@@ -314,7 +317,7 @@ BEGIN
     IF p_apart AND cardinality(p_acts) > 0 THEN
         v_done := SCHEMA.settle_many(v_queue, v_now, p_acts, p_ids, p_tokens, p_times);
     END IF;
-    -- All others in their order. And of starts that were not done: which are only early?
+    -- All others, in order. Also finds out which failed starts are only early.
     IF cardinality(v_done) < cardinality(p_acts) THEN
         FOR v_each IN
             SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times, p_delays, p_errors) WITH ORDINALITY
@@ -342,13 +345,13 @@ BEGIN
     END IF;
     o_free_key := false;
     IF v_serial AND cardinality(v_done) > 0 THEN
-        -- Those that no lease holds any more. Starts and extensions end none.
+        -- Jobs that are no longer leased. Starts and extensions end no lease.
         v_keys := ARRAY(
             SELECT k.key FROM unnest(v_keys, p_acts) WITH ORDINALITY AS k(key, act, ord)
             WHERE k.act > 1 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
         );
-        -- What was put off is due at its own time, which is earlier. `>` would imply the condition of `job_due`,
-        -- by which all jobs could be read.
+        -- Restores the due times of postponed jobs, which are earlier. `>` would imply the condition of
+        -- `job_due`, so that the plan could read all jobs by that index.
         WITH freed AS (
             UPDATE SCHEMA.job j SET due = j.at
             WHERE cardinality(v_keys) > 0 AND j.queue = v_queue AND j.key = ANY (v_keys)
@@ -358,7 +361,7 @@ BEGIN
         SELECT count(*) > 0, least(v_back, min(f.due)) INTO o_free_key, v_back FROM freed f;
     END IF;
     IF p_floor IS NOT NULL THEN
-        -- What these settles have brought back.
+        -- Jobs returned by these settles lower the floor.
         v_free := p_floor[1];
         v_free_id := p_floor[2];
         v_urgent := p_floor[3];
@@ -416,11 +419,10 @@ BEGIN
         END LOOP;
         v_short := v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
     ELSIF p_token IS NOT NULL THEN
-        -- What is due is claimed and started, leases that have ended included. The same snapshot says
-        -- that the queue is not paused: nothing is claimed that was put in after a pause.
-        -- A row is locked where it is found, and changed there, without a search by its id. One that was
-        -- changed since the snapshot lies elsewhere by now: that is not claimed, though it is locked, and
-        -- the claim comes out short.
+        -- Claims and starts due jobs, including those with expired leases. The same snapshot shows that the
+        -- queue is not paused, so no job pushed after a pause is claimed. Rows are locked where they are
+        -- found, and updated in place, without a search by id. A row that was updated since the snapshot has
+        -- moved: it is locked but not claimed, and the claim returns fewer jobs.
         IF p_urgent AND least(p_start, p_max) > 0 THEN
             RETURN QUERY
             UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
@@ -436,7 +438,7 @@ BEGIN
                 NULL::boolean, NULL::bigint[];
             GET DIAGNOSTICS v_begun = ROW_COUNT;
         END IF;
-        -- If those were fewer than there is room for, there are no more.
+        -- Otherwise there are no more urgent jobs.
         IF p_urgent AND v_begun = least(p_start, p_max) AND least(p_ahead, p_max - v_begun) > 0 THEN
             RETURN QUERY
             UPDATE SCHEMA.job j SET token = p_token, started = false,
@@ -452,7 +454,7 @@ BEGIN
                 NULL::boolean, NULL::bigint[];
             GET DIAGNOSTICS v_ahead = ROW_COUNT;
         END IF;
-        -- Then all that is due.
+        -- Then all other due jobs.
         IF least(p_start, p_max) - v_begun > 0 THEN
             IF v_first_held <= v_now THEN
                 RETURN QUERY
@@ -478,7 +480,7 @@ BEGIN
             v_begun := v_begun + v_more;
             v_short := v_begun < least(p_start, p_max);
         END IF;
-        -- Then what falls due by the horizon and no lease holds, or whose lease has ended.
+        -- Then jobs that fall due by the horizon and are not leased, or whose leases have expired.
         IF least(p_ahead, p_max - v_begun) - v_ahead > 0 THEN
             IF v_first_held <= v_now THEN
                 RETURN QUERY
@@ -508,7 +510,7 @@ BEGIN
     END IF;
     IF p_token IS NOT NULL THEN
         IF p_floor IS NULL AND NOT v_serial AND v_ahead = 0 AND v_first_held > v_now THEN
-            -- Of leases that have come since, only these are known, and they end alike.
+            -- Of leases made since, only these are known, and they end at the same time.
             SELECT j.due INTO o_first_free FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= c_never ORDER BY j.due, j.id LIMIT 1;
             o_first_free := coalesce(o_first_free, c_never);
@@ -525,7 +527,8 @@ BEGIN
                 o_floor := ARRAY[c_start, 0, c_start, 0, c_start, c_start];
             END IF;
         ELSIF o_floor IS NOT NULL THEN
-            -- Nothing is below it but what is put in there from now on. If that is not announced to this process, it looks by then.
+            -- Only jobs pushed from now on can be below it. If this process is not notified of such a job, its
+            -- next seek finds it.
             v_more := v_now - c_slack;
             o_floor := ARRAY[
                 least(v_floor.o_free, v_more), CASE WHEN v_floor.o_free <= v_more THEN v_floor.o_free_id ELSE 0 END,
@@ -535,13 +538,13 @@ BEGIN
         END IF;
         o_raised := false;
         IF o_first > v_now THEN
-            -- The claimer may wait for a job by then, or for its horizon before it.
+            -- The caller may wait until then, or until the horizon before it.
             UPDATE SCHEMA.queue q SET head = SCHEMA.after(SCHEMA.after(o_first, p_horizon), c_step)
             WHERE q.id = v_queue AND q.head < SCHEMA.after(o_first, p_horizon);
             o_raised := FOUND;
         ELSIF v_short AND NOT v_paused THEN
-            -- It is there, and could not be had. An answer that says "now" would have the claimer ask
-            -- again and again until that transaction ends.
+            -- There is such a job, but it is locked. With "now" as the result, the caller would retry
+            -- continuously until that transaction ends.
             o_first := v_now + c_again;
         END IF;
     END IF;
@@ -554,7 +557,7 @@ BEGIN
 END
 $$;
 
--- As processes of version 8 call it: from the beginning, each time.
+-- For processes of version 8: from the beginning, each time.
 CREATE OR REPLACE FUNCTION SCHEMA.turn_7(
     p_queue text, p_sync boolean, p_apart boolean,
     p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
@@ -573,7 +576,8 @@ LANGUAGE sql AS $$
         p_max, p_start, p_ahead, p_horizon, p_lease, p_urgent, NULL) t
 $$;
 
--- After an answer was lost: what this claim holds, all of it due within its lease.
+-- Called after a response was lost: returns the jobs that this claim holds, all of whose leases end within
+-- `p_lease`.
 CREATE OR REPLACE FUNCTION SCHEMA.held_by_6(p_queue text, p_token uuid, p_lease bigint)
 RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,

@@ -1,16 +1,16 @@
--- Which pushes are announced. ARGV begins with the channel, the store that calls, and the queue.
+-- Which pushes are announced. ARGV begins with the channel, the calling store's id, and the queue.
 --
--- The head: no process that listens waits for a later moment, or a message is on its way to it.
--- Without one it is "never". A claim whose process will wait longer raises it (`turn.lua`).
+-- The head: no listening process waits for a later time, or a message is on its way to it. Without a head, it
+-- is "never". A claim whose process will wait longer raises it (`turn.lua`).
 local CHANNEL, ORIGIN, NAME = ARGV[1], ARGV[2], ARGV[3]
 
--- If the server refuses it, what was done stays done: other processes look by themselves, later.
+-- If the server rejects it, the change stays: other processes find it by their regular looks.
 local function publish(due)
   redis.pcall('PUBLISH', CHANNEL, string.format('%.0f', due) .. ' ' .. ORIGIN .. ' ' .. NAME)
 end
 
--- A job is taken from a holder that does not ask before it hands out: all holders are to ask, that of the
--- caller as well, so it is not said whose message it is.
+-- A job is taken from a holder that does not confirm starts. All holders have to confirm from now on,
+-- including the caller's, so the message has no origin.
 local function recall()
   redis.pcall('PUBLISH', CHANNEL, string.format('%.0f', -NEVER) .. '  ' .. NAME)
 end

@@ -1,5 +1,6 @@
--- Takes a job out. After what `announce.lua` takes: `id` or `key`, and which. Answers with nothing if there is none; 0 if a handler has it,
--- and then it comes no more; else 1, its payload and its attempts.
+-- Cancels a job. ARGV, after those of `announce.lua`: `id` or `key`, and its value. Returns nothing if there
+-- is no such job; 0 if a handler has it, in which case its schedule ends; else 1, its payload and its
+-- attempts.
 local now = clock()
 local job = named(ARGV[4], ARGV[5], now)
 if not job then
@@ -21,7 +22,7 @@ end
 local payload = redis.call('HGET', PAYLOADS, job.id)
 remove(job, 'wholly')
 if job.key and redis.call('HGET', STATE, 'serial_keys') and bring_back(job.key) then
-  -- The process that calls is told as well.
+  -- The calling process is notified, too.
   recall()
 end
 write()

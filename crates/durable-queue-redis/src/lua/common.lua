@@ -1,24 +1,24 @@
--- What the scripts share. `clock()` stands before it.
+-- Common part of the scripts. `clock()` is defined before it.
 --
--- Times are whole microseconds since 1970: a double, which is the only number there is here and the
--- score of a sorted set, holds them exactly up to 2^53, in the year 2255. What is later is "never".
--- Ids are 16 digits, so that jobs of one score are in the order of their ids.
+-- Times are microseconds since 1970. Lua's only number type and the scores of sorted sets are doubles, which
+-- represent all integers up to 2^53, in the year 2255. Later times mean "never". Ids have 16 digits, so that
+-- jobs with the same score are ordered by id.
 --
--- A job that no lease holds is in DUE by its time; one that a lease holds, in LEASES by the end of that. So
--- what a dead holder has left falls due by itself, and no look passes over what others hold. What is urgent is
--- in URGENT as well, with the same score. JOBS has a record of all that is not as with most jobs: see `pack`.
+-- A job without a lease is in DUE, by its time; a leased job is in LEASES, by the end of its lease. So jobs
+-- of dead holders fall due by themselves, and no scan skips leased jobs. An urgent job is also in URGENT,
+-- with the same score. JOBS has a record of all values that differ from those of most jobs: see `pack`.
 local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE = unpack(KEYS)
 local NEVER = 9007199254740992
--- What must wait for another job of its key, which is due now, is looked at again after so long.
+-- Delay of a job that has to wait for another one of its key, which is due now.
 local SHORTLY = 1000
--- What a call is given at once: Lua's stack has 8000 places. Even, for pairs.
+-- Maximum number of arguments per call: Lua's stack has 8000 slots. Even, for pairs.
 local CHUNK = 4000
 
 local function after(time, delay)
   return math.min(time + delay, NEVER)
 end
 
--- A time as a client gives it: `+` and a delay, or a point.
+-- Parses a time: `+` and a delay, or a point in time.
 local function resolve(when, now)
   local time = tonumber(when)
   if string.byte(when) == 43 then
@@ -33,7 +33,7 @@ local function send(command, key, values)
   end
 end
 
--- The fields of a hash, in their order; false for one that is not there.
+-- Returns the fields of a hash in order; false for missing ones.
 local function fetch(key, fields)
   local values = {}
   for first = 1, #fields, CHUNK do
@@ -46,9 +46,9 @@ local function fetch(key, fields)
   return values
 end
 
--- None if all is as with most jobs: no lease, no attempt yet, no key, bound or schedule, and not urgent. `at` is
--- the job's own time while a lease holds it, or while it is put off; else that is its score. `ran`: it has a
--- key, which it has given free by being started.
+-- Returns no record for ordinary jobs: without lease, attempt, key, bound and schedule, not urgent. `at` is
+-- the due time of a leased or postponed job; for others, it is the score. `ran`: the job was started, so its
+-- key may have another open job.
 local function pack(job)
   if job.token or job.key or job.schedule or job.attempts > 0 or job.most < NEVER or job.urgent then
     local has_at = job.token or job.due ~= job.at
@@ -61,8 +61,8 @@ local function is_text(value)
   return not value or type(value) == 'string'
 end
 
--- A dead letter: its attempts, when it was buried, why, its key, its schedule, and whether it is urgent. Nothing if it
--- is gone, or cannot be read.
+-- Parses a dead letter: attempts, time of burial, error, key, schedule, urgency. Returns nothing if it is
+-- missing or invalid.
 local function read_letter(letter)
   local is_read, attempts, buried, error, key, schedule, urgent = pcall(cmsgpack.unpack, letter)
   if is_read and type(error) == 'string' then
@@ -70,11 +70,11 @@ local function read_letter(letter)
   end
 end
 
--- By ids, each job is one table, however often it is asked for.
+-- Each job is one table, however often it is read.
 local known = {}
 
--- `place` and `due` may be unknown: what is held is in LEASES. A job whose record cannot be read is broken: a
--- claim buries it (`turn.lua`), and no other call finds it.
+-- `place` and `due` may be unknown: leased jobs are in LEASES. A job with an invalid record is broken: claims
+-- bury it (`turn.lua`), and other calls do not find it.
 local function read(id, record, place, due)
   local job = known[id]
   if job then
@@ -88,7 +88,7 @@ local function read(id, record, place, due)
     if is_read and type(attempts) == 'number' and type(most) == 'number' and is_text(token) and is_text(key)
       and is_text(schedule) then
       job.token, job.started, job.ran, job.attempts, job.most = token, started, ran, attempts, most
-      -- A record of version 1 does not say whether it is urgent.
+      -- Records of version 1 have no urgency.
       job.key, job.schedule, job.urgent = key, schedule, urgent or false
       job.was_urgent = job.urgent
       if token then
@@ -103,7 +103,7 @@ local function read(id, record, place, due)
   return job
 end
 
--- The job of this id, if there is one. The score is looked up, which `read` spares.
+-- Returns the job with this id, if it exists. Also looks up the score, unlike `read`.
 local function find(id)
   local job = known[id]
   if not job then
@@ -119,7 +119,7 @@ local function find(id)
   return not (job.is_gone or job.is_broken) and job or nil
 end
 
--- What was changed, to be written all at once, and by few calls.
+-- Changes are collected and written at the end, in few calls.
 local changed = {}
 
 local function change(job)
@@ -129,7 +129,7 @@ local function change(job)
   end
 end
 
--- By the key that they are for.
+-- Lists by key.
 local function lists()
   return setmetatable({}, { __index = function(all, key)
     local list = {}
@@ -180,7 +180,7 @@ local function write()
   end
 end
 
--- The members of RUNNING: the length is part of it, so that no key is the beginning of another.
+-- Members of RUNNING contain the key's length, so that no member is a prefix of another.
 local function running(key)
   return string.format('%010.0f', #key) .. key
 end
@@ -190,7 +190,7 @@ local function pending(key)
   return id and find(id)
 end
 
--- All of a key: the open one, and those that were started.
+-- Returns all jobs of a key: the open one and started ones.
 local function of_key(key)
   local member = running(key)
   local found = redis.call('ZRANGEBYLEX', RUNNING, '[' .. member .. '0', '(' .. member .. ':')
@@ -202,17 +202,17 @@ local function of_key(key)
   return jobs
 end
 
--- Its holder hands it out at its time, and asks later: the last bit of the token says so.
+-- The last bit of the token says that the holder does not confirm starts.
 local function is_unconfirmed(job)
   return job.token and string.byte(job.token, 16) % 2 == 1
 end
 
--- A handler has it, or may have it: neither a cancel nor a reset may have it any more.
+-- A handler has the job, or may have it, so it cannot be cancelled or reset.
 local function is_taken(job, now)
   return (job.started or is_unconfirmed(job) and job.at <= now) and job.due > now
 end
 
--- By id, or by key: the open one, or else one that waits, or else one that runs.
+-- By id, or by key: the open job, or else one that waits for its next attempt, or else a running one.
 local function named(kind, name, now)
   if kind == 'id' then
     return find(name)
@@ -226,14 +226,14 @@ local function named(kind, name, now)
   return jobs[1]
 end
 
--- No lease holds it any more, and it is due at this time.
+-- Ends the lease. The job is due at `at`.
 local function free(job, at)
   job.token, job.started = false, false
   job.at, job.due, job.is_moved = at, at, true
   change(job)
 end
 
--- A job that was started and is held no more is open again, unless another one of its key is.
+-- Opens a job that was started and is no longer held, unless another job of its key is open.
 local function reopen(job)
   if job.ran and not pending(job.key) then
     redis.call('ZREM', RUNNING, running(job.key) .. job.id)
@@ -242,7 +242,7 @@ local function reopen(job)
   end
 end
 
--- Of a serial key: what was put off is due at its own time. Answers whether there is any.
+-- Restores the due times of postponed jobs of a serial key. Returns whether there were any.
 local function bring_back(key)
   local any = false
   for _, job in ipairs(of_key(key)) do
@@ -254,13 +254,13 @@ local function bring_back(key)
   return any
 end
 
--- As `free`; a time that was asked for moves the bound of a debounce with it.
+-- Like `free`. An explicitly requested time also moves the bound of a debounce.
 local function put_at(job, at)
   job.most = math.max(job.most, at)
   free(job, at)
 end
 
--- Its key is free with it. A job that is buried leaves its payload.
+-- Also frees its key. A buried job keeps its payload.
 local function remove(job, is_gone)
   if job.ran then
     redis.call('ZREM', RUNNING, running(job.key) .. job.id)
@@ -271,13 +271,13 @@ local function remove(job, is_gone)
   change(job)
 end
 
--- The earliest moment of a sorted set.
+-- Returns the earliest score of a sorted set.
 local function first_of(key)
   local found = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
   return found[2] and tonumber(found[2]) or NEVER
 end
 
--- Two lists of what is in sorted sets, each by time and id, as one; and the ids of that.
+-- Merges two lists of jobs from sorted sets by time and id. Also returns the ids.
 local function merged(ones, others, most)
   local all, ids = {}, {}
   local at_one, at_other = 1, 1
@@ -297,7 +297,7 @@ local function merged(ones, others, most)
   return all, ids
 end
 
--- As the client reads it.
+-- Appends a lease in the format that the client reads.
 local function push_lease(answer, job, payload)
   push(answer, tonumber(job.id), job.at)
   push(answer, (job.started and 1 or 0) + (job.urgent and 2 or 0), job.attempts)

@@ -1,5 +1,5 @@
--- Dead letters by their ids: how many, and after which. Eight values of each. A letter that is gone, or cannot be
--- read, has little to say.
+-- Lists dead letters by id. ARGV: the maximum number, and the id after which to start. Returns eight values
+-- per letter; most are empty if the letter is missing or invalid.
 local ids = redis.call('ZRANGEBYSCORE', DEAD, '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[1])
 local payloads = fetch(PAYLOADS, ids)
 local answer = {}

@@ -1,4 +1,4 @@
--- Deletes dead letters, by their ids. Answers how many were there.
+-- Deletes dead letters by id. Returns the number of existing ones.
 local count = 0
 for _, id in ipairs(ARGV) do
   if redis.call('ZREM', DEAD, id) == 1 then

@@ -1,12 +1,13 @@
--- Enters jobs, in the order of their ids. After what `announce.lua` takes, for each: its time, its payload,
--- and its policy, which is empty for one without key and schedule that is not urgent. Else these follow: the
--- bound of a debounce (or empty), the key and the schedule, both empty or after a `=`, and 1 if it is urgent.
+-- Inserts jobs, in the order of their ids. ARGV, after those of `announce.lua`, for each job: its time, its
+-- payload, and its policy, which is empty for a job without key, schedule and urgency. Otherwise these
+-- follow: the bound of a debounce (or empty), the key and the schedule, each empty or with a leading `=`, and
+-- 1 if it is urgent.
 --
--- Answers with the earliest time that was set; a letter for each: n new, m merged, k kept; and the ids.
+-- Returns the earliest time that was set; a letter per job: n new, m merged, k kept; and the ids.
 local now = clock()
 local last = tonumber(redis.call('HGET', STATE, 'last'))
 if not last then
-  -- If the state alone was deleted, jobs have ids that are not known here. None is as high as the clock.
+  -- If only the state was deleted, the ids in use are unknown, but all are less than the clock.
   last = redis.call('EXISTS', DUE, LEASES, PAYLOADS, DEAD) > 0 and now or 0
 end
 local before = last
@@ -27,15 +28,15 @@ local function given(text)
   return text ~= '' and string.sub(text, 2)
 end
 
--- A point in time, and no delay, which has come.
+-- A point in time that has passed. A delay never has.
 local function has_passed(text)
   return string.sub(text, 1, 1) ~= '+' and resolve(text, now) <= now
 end
 
--- Else it is the new time, up to the bound that the first push has set.
+-- Otherwise the new time, up to the bound set by the first push.
 local merged_times = { earliest = math.min, latest = math.max }
 
--- The job of the key that repeats and has been started.
+-- Returns the started repeating job of the key.
 local function begun_schedule(key)
   for _, job in ipairs(of_key(key)) do
     if job.ran and job.schedule then
@@ -58,7 +59,7 @@ while ARGV[index] do
     local urgent = ARGV[index + 3] == '1'
     index = index + 4
     if schedule and has_passed(when) then
-      -- It may have been worked off meanwhile.
+      -- That run may be done already.
       policy = 'keep'
     end
     local begun = key and schedule and begun_schedule(key)
@@ -70,13 +71,13 @@ while ARGV[index] do
       else
         letters[#letters + 1] = 'm'
         if begun then
-          -- It comes at this time once its run has ended.
+          -- The job is due at this time after its run.
           old.most = at
           change(old)
         else
           local merged = merged_times[policy]
           at = merged and merged(old.at, at) or math.min(at, old.most)
-          -- A claim that was made ahead is over with it.
+          -- Ends a claim ahead.
           if is_unconfirmed(old) then
             recall()
           end
@@ -95,7 +96,7 @@ while ARGV[index] do
       job.most, job.key, job.schedule, job.urgent = most, key, schedule, urgent
       change(job)
       if key then
-        -- The next one of its key finds it.
+        -- So that a later job of the same call finds it.
         redis.call('HSET', PENDING, key, id)
       end
     end

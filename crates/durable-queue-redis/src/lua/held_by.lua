@@ -1,4 +1,4 @@
--- What a claim of this token holds that ends within its lease: seven values of each.
+-- Returns the jobs of the claim with this token whose leases end within `lease`: seven values per job.
 local token, last = ARGV[1], after(clock(), tonumber(ARGV[2]))
 local ids = redis.call('ZRANGEBYSCORE', LEASES, '-inf', last)
 local held, held_ids, answer = {}, {}, {}
@@ -10,7 +10,7 @@ for index, record in ipairs(fetch(JOBS, ids)) do
   end
 end
 for index, payload in ipairs(fetch(PAYLOADS, held_ids)) do
-  -- What has none is buried when its lease has ended.
+  -- A job without a payload is buried after its lease has ended.
   if payload then
     push_lease(answer, held[index], payload)
   end

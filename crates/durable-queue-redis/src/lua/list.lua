@@ -1,10 +1,10 @@
--- Jobs by the moment at which they may be claimed, then by id. ARGV: how many, and where the list goes on:
--- a time and an id, if any. Answers with the clock and seven values of each.
+-- Lists jobs by the time from which they can be claimed, then by id. ARGV: the maximum number, and optionally
+-- the time and id after which to start. Returns the clock and seven values per job.
 local now = clock()
 local most, time, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
--- How many members of a sorted set are not after the place. A search by rank: it reads a few of those with
--- the same score, and no others.
+-- Returns the number of members of a sorted set up to the position. A binary search by rank, which reads few
+-- members with the same score and no others.
 local function rank(key)
   if not time then
     return 0

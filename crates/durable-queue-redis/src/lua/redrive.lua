@@ -1,5 +1,5 @@
--- Makes dead letters jobs again, but for those whose key is pending. After what `announce.lua` takes: the
--- ids. Answers how many.
+-- Makes dead letters jobs again, except those whose key has an open job. ARGV, after those of `announce.lua`:
+-- the ids. Returns the number of jobs.
 local now = clock()
 local count = 0
 for index = 4, #ARGV do
@@ -9,11 +9,11 @@ for index = 4, #ARGV do
     redis.call('ZREM', DEAD, id)
     redis.call('HDEL', LETTERS, id)
     local job = read(id, false, false, now)
-    -- A letter of version 1 does not say whether it is urgent.
+    -- Letters of version 1 have no urgency.
     job.key, job.schedule, job.urgent = key, schedule, urgent or false
     change(job)
     if key then
-      -- The next one of its key finds it.
+      -- So that a later letter of the same call finds it.
       redis.call('HSET', PENDING, key, id)
     end
     count = count + 1

@@ -1,5 +1,5 @@
--- Gives a job another time. After what `announce.lua` takes: `id` or `key`, which, and the time. Answers
--- with nothing if there is none; 0 if a handler has it; else 1 and its time.
+-- Changes a job's due time. ARGV, after those of `announce.lua`: `id` or `key`, its value, and the time.
+-- Returns nothing if there is no such job; 0 if a handler has it; else 1 and the time.
 local now = clock()
 local job = named(ARGV[4], ARGV[5], now)
 if not job then

@@ -1,4 +1,4 @@
--- 1 if one job of each key is to run at a time, or 0.
+-- ARGV: 1 to run at most one job of each key at a time, else 0.
 if ARGV[1] == '1' then
   redis.call('HSET', STATE, 'serial_keys', 1)
 else

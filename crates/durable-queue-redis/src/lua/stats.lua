@@ -1,5 +1,5 @@
--- How many jobs there are, how many are due, how many are dead letters; 1 if the queue is paused, and 1 if
--- its keys are serial. The server counts by ranks, so no count needs a limit here.
+-- Returns the numbers of jobs, due jobs and dead letters; 1 if the queue is paused; 1 if its keys are serial.
+-- The server counts by ranks, so counts need no limit here.
 local now = clock()
 return {
   redis.call('ZCARD', DUE) + redis.call('ZCARD', LEASES),

@@ -1,16 +1,16 @@
--- Settles, then claims: nothing is seen in between. After what `announce.lua` takes: how many settles,
--- and of each the act, the id, the token and what it takes (a time, a lease, an error). Then the token of
--- a claim, or nothing if none is wanted, and its max, start, ahead, horizon and lease; and 1 if urgent jobs come
--- first.
+-- Settles, then claims, without a visible intermediate state. ARGV, after those of `announce.lua`: the number
+-- of settles, and for each its act, its id, its token and its value (a time, a lease, an error). Then the
+-- claim's token, or nothing for no claim, and its max, start, ahead, horizon and lease, and 1 if urgent jobs
+-- come first.
 --
--- Answers with the clock; 1 if the queue is paused, and 2 more if a job has waited for a key that is free
--- now; a letter for each settle: d done, s stale, n not due; what `first` and `first_free` are, if it was a
--- claim; and seven values of each lease.
+-- Returns the clock; 1 if the queue is paused, plus 2 if a job has waited for a key that is now free; a
+-- letter per settle: d done, s stale, n not due; for a claim, `first` and `first_free`; and seven values per
+-- lease.
 local now = clock()
 local is_paused, is_serial = unpack(redis.call('HMGET', STATE, 'paused', 'serial_keys'))
 local count = tonumber(ARGV[4])
 
--- Only the first start of a claim counts, so it may be asked for again.
+-- Only the first start of a claim counts, so it can be repeated.
 local function start(job, due)
   if not job.started then
     job.attempts = job.attempts + 1
@@ -26,7 +26,7 @@ local function start(job, due)
 end
 
 local freed = false
--- Of serial keys: those of jobs that are held no more.
+-- Serial keys of jobs that are no longer held.
 local ended = {}
 
 local acts = {
@@ -57,11 +57,11 @@ local acts = {
     freed = true
   end,
   again = function(job, when)
-    -- A cancel may have taken the schedule.
+    -- A cancel may have removed the schedule.
     if not job.schedule then
       return remove(job, 'wholly')
     end
-    -- A push beside the run may have said an earlier time.
+    -- A push during the run may have set an earlier time.
     free(job, math.min(resolve(when, now), job.most))
     job.attempts, job.most = 0, NEVER
     reopen(job)
@@ -74,12 +74,12 @@ local acts = {
       job.urgent))
   end,
 }
--- The attempt that its claim has begun is not counted.
+-- Does not count the attempt that the claim has started.
 function acts.reject(job, error)
   job.attempts = job.attempts - 1
   acts.bury(job, error)
 end
--- For jobs that were not started too.
+-- Acts that also apply to jobs that were not started.
 local is_for_all = { start = true, release = true }
 local ends_lease = { release = true, ack = true, retry = true, again = true, bury = true, reject = true }
 
@@ -88,7 +88,7 @@ for index = 1, count do
   ids[index] = ARGV[4 * index + 2]
 end
 for index, record in ipairs(fetch(JOBS, ids)) do
-  -- Only what a lease holds can be settled, and its record says all.
+  -- Only leased jobs can be settled. Their records are complete.
   if record and not read(ids[index], record).token then
     known[ids[index]] = nil
   end
@@ -125,7 +125,7 @@ end
 start_most, ahead_most, horizon = tonumber(start_most), tonumber(ahead_most), tonumber(horizon)
 local most = is_paused and 0 or math.min(tonumber(max), start_most + ahead_most)
 
--- Up to `most` of a sorted set, by time and id.
+-- Returns up to `most` members of a sorted set, by time and id.
 local function earliest(key, last)
   if most == 0 then
     return {}
@@ -138,7 +138,7 @@ local function earliest(key, last)
   return jobs
 end
 
--- What leases held that have ended, and what waits: what falls due later is for a claim ahead only.
+-- Expired leases and waiting jobs. Jobs that fall due later are only for claims ahead.
 local last = ahead_most > 0 and after(now, horizon) or now
 local until_when = after(now, tonumber(lease))
 local begun, ahead, leases, lease_ids = 0, 0, {}, {}
@@ -146,9 +146,10 @@ known = {}
 
 local is_put_off = false
 
--- Whether no lease that lives holds another job of a serial key, nor, if this one is open, another one waits that
--- has been started. If so, the job is put off: it may be claimed the horizon before it is due, so then, and not
--- before. If not, who held another one, under a lease that has ended, is fenced off.
+-- Returns whether the job can be claimed as far as its serial key is concerned: no live lease holds another
+-- job of the key and, if this job is open, no started job of the key waits. If not, postpones the job: a
+-- claim may take it the horizon before its time. If so, fences off holders of other jobs of the key whose
+-- leases have expired.
 local function has_its_key(job)
   local held, begun, others = 0, 0, {}
   for _, other in ipairs(of_key(job.key)) do
@@ -177,7 +178,7 @@ local function has_its_key(job)
   return true
 end
 
--- Whether there was room for it.
+-- Returns whether there was room for the job.
 local function claim(job, due)
   local begins = due <= now and begun < start_most
   if begun + ahead == most or not begins and ahead == ahead_most then
@@ -201,12 +202,12 @@ local function claim(job, due)
   return true
 end
 
--- A job of which a part is gone cannot be run. It is no job any more, and leaves a dead letter that says so.
+-- A partly deleted job cannot run. It becomes a dead letter with an error.
 local function lose(job)
   acts.bury(job, 'a part of what was stored of it is gone, or cannot be read')
 end
 
--- What is put off makes room for what comes after it.
+-- Postponed jobs make room for later ones.
 local function claim_all(some)
   repeat
     is_put_off = false
@@ -217,8 +218,8 @@ local function claim_all(some)
   until not is_put_off
 end
 
--- What is urgent and due. A process of version 1, which knows nothing of URGENT, leaves there what it moves or
--- ends: its records do not say that a job is urgent.
+-- Due urgent jobs. A process of version 1 does not know URGENT, and leaves jobs there that it moves or ends:
+-- their records have no urgency.
 if urgent_first == '1' then
   claim_all(function()
     for _, urgent in ipairs(earliest(URGENT, now)) do
@@ -240,7 +241,7 @@ claim_all(function()
   for index, record in ipairs(fetch(JOBS, candidate_ids)) do
     local candidate = candidates[index]
     local job = read(candidate.id, record, candidate.place, candidate.due)
-    -- Not what was claimed just now, as an urgent one.
+    -- Skips jobs just claimed as urgent ones.
     if job.is_broken then
       lose(job)
     elseif not job.is_claimed and not claim(job, candidate.due) then
@@ -266,7 +267,7 @@ if freed then
   announce(first_free)
 end
 if first > now then
-  -- The claimer may wait for a job by then, or for its horizon before it.
+  -- The caller may wait until then, or until the horizon before it.
   local waits_for = after(first, horizon)
   if head() < waits_for then
     redis.call('HSET', STATE, 'head', waits_for)

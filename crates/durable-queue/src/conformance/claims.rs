@@ -1,4 +1,4 @@
-//! At least once, never early, in order, and in batches.
+//! Claims: at least once, never early, in order, and in batches.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::time::{StoreTime, When};
 
 const MICRO: Duration = Duration::from_micros(1);
 
-/// At least once: nothing but an acknowledgement ends a job here.
+/// Until then it is handed out again whenever its lease expires.
 pub fn a_job_is_claimed_until_it_is_acknowledged(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
@@ -30,7 +30,7 @@ pub fn a_job_is_claimed_until_it_is_acknowledged(fixture: &impl Fixture) {
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Stale);
 }
 
-/// Leases are ended by time alone.
+/// Leases end by time alone.
 pub fn a_job_of_a_dead_holder_is_claimed_again_when_the_lease_ends(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
@@ -43,7 +43,7 @@ pub fn a_job_of_a_dead_holder_is_claimed_again_when_the_lease_ends(fixture: &imp
     assert_ne!(next.token, dead.token);
 }
 
-/// The same for one that was never started, whose attempts are not counted.
+/// A claim without a start does not count as an attempt.
 pub fn a_job_claimed_ahead_by_a_dead_holder_is_claimed_again(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", HORIZON));
@@ -55,8 +55,8 @@ pub fn a_job_claimed_ahead_by_a_dead_holder_is_claimed_again(fixture: &impl Fixt
     assert_eq!((next.id, next.attempts), (id, 1));
 }
 
-/// However short the lease is: or it would be started twice. Of a serial key as well.
-pub fn a_claim_ahead_lasts_until_the_time_of_the_job_at_least(fixture: &impl Fixture) {
+/// With any lease duration, also for serial keys. Otherwise the job could be started twice.
+pub fn a_claim_ahead_lasts_at_least_until_the_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     for serial in [false, true] {
         store.serialize_keys(QUEUE, serial).expect("an answer");
@@ -76,8 +76,8 @@ pub fn a_claim_ahead_lasts_until_the_time_of_the_job_at_least(fixture: &impl Fix
     }
 }
 
-/// By its token, for as long as it holds them.
-pub fn a_claimer_that_lost_the_answer_finds_what_it_holds(fixture: &impl Fixture) {
+/// By the claim's token.
+pub fn held_by_finds_the_jobs_of_a_claim_whose_response_was_lost(fixture: &impl Fixture) {
     let store = fixture.store();
     put(
         store,
@@ -112,7 +112,7 @@ pub fn a_claimer_that_lost_the_answer_finds_what_it_holds(fixture: &impl Fixture
 }
 
 /// By the store's clock, to the microsecond.
-pub fn a_job_is_not_claimed_earlier_than_the_horizon_before_its_time(fixture: &impl Fixture) {
+pub fn a_job_is_not_claimed_before_the_horizon(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", HORIZON + SECOND));
     assert!(claimed(store, 10, 10).leases.is_empty());
@@ -122,8 +122,8 @@ pub fn a_job_is_not_claimed_earlier_than_the_horizon_before_its_time(fixture: &i
     assert!(!leases[0].started, "its time has not come");
 }
 
-/// Not even by its holder.
-pub fn a_job_is_not_started_before_its_time(fixture: &impl Fixture) {
+/// Also by its holder.
+pub fn a_job_is_not_started_before_its_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", HORIZON));
     let lease = claim_ahead(store);
@@ -137,7 +137,7 @@ pub fn a_job_is_not_started_before_its_time(fixture: &impl Fixture) {
 }
 
 /// Across batches and pushes.
-pub fn jobs_are_claimed_by_time_and_then_in_the_order_of_their_ids(fixture: &impl Fixture) {
+pub fn jobs_are_claimed_by_time_then_by_id(fixture: &impl Fixture) {
     let store = fixture.store();
     let later = put_one(store, job(b"later", SECOND * 2));
     let first = put(store, &[job(b"a", SECOND), job(b"b", SECOND)]);
@@ -148,8 +148,8 @@ pub fn jobs_are_claimed_by_time_and_then_in_the_order_of_their_ids(fixture: &imp
     assert_eq!(ids(&claimed(store, 2, 0).leases), expected[2..]);
 }
 
-/// Which may be the end of a lease as well as a time.
-pub fn what_a_lease_has_held_is_claimed_in_the_order_of_all(fixture: &impl Fixture) {
+/// The time of a job is its due time or the end of its lease.
+pub fn jobs_with_expired_leases_are_claimed_in_order_with_others(fixture: &impl Fixture) {
     let store = fixture.store();
     let first = put_one(store, job(b"first", LEASE));
     let held = put_one(store, job(b"held", When::NOW));
@@ -161,7 +161,7 @@ pub fn what_a_lease_has_held_is_claimed_in_the_order_of_all(fixture: &impl Fixtu
     }
 }
 
-/// Of each kind.
+/// Of due jobs and of jobs claimed ahead.
 pub fn a_claim_takes_no_more_than_it_asks_for(fixture: &impl Fixture) {
     let store = fixture.store();
     put(store, &[job(b"", When::NOW); 5]);
@@ -191,8 +191,8 @@ pub fn a_claim_takes_no_more_than_it_asks_for(fixture: &impl Fixture) {
     assert_eq!(started(&claimed(store, 10, 10)), (2, 0));
 }
 
-/// What is due goes first, and each kind has a limit of its own.
-pub fn a_claim_ahead_leaves_room_for_what_is_due(fixture: &impl Fixture) {
+/// Due jobs come first, and `start` and `ahead` have separate limits.
+pub fn a_claim_ahead_leaves_room_for_due_jobs(fixture: &impl Fixture) {
     let store = fixture.store();
     let soon = put_one(store, job(b"soon", HORIZON));
     let due = put_one(store, job(b"due", When::NOW));
@@ -210,8 +210,8 @@ pub fn a_claim_ahead_leaves_room_for_what_is_due(fixture: &impl Fixture) {
     assert_eq!(ids(&found.leases), [soon]);
 }
 
-/// So that its caller may sleep until then.
-pub fn a_claim_says_when_the_next_one_would_find_something(fixture: &impl Fixture) {
+/// So that the caller can sleep until then.
+pub fn a_claim_returns_when_the_next_one_would_find_a_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let ask = |max| {
         let turn = turn(store, &[], Some(claim_of(max, max)));
@@ -221,7 +221,7 @@ pub fn a_claim_says_when_the_next_one_would_find_something(fixture: &impl Fixtur
         let from_now = |time: StoreTime| (time != StoreTime::NEVER).then(|| time.since(turn.now));
         (from_now(first), from_now(first_free))
     };
-    // A store whose clock runs by itself has moved a little.
+    // A clock that runs has advanced a little.
     let at = |seconds: u32| {
         move |found: Option<Duration>| {
             found
@@ -245,7 +245,7 @@ pub fn a_claim_says_when_the_next_one_would_find_something(fixture: &impl Fixtur
     check(ask(1), [30, 60]);
 }
 
-/// With one call, of which nothing is seen in between.
+/// In one call, without a visible intermediate state.
 pub fn a_turn_settles_the_last_batch_and_claims_the_next(fixture: &impl Fixture) {
     let store = fixture.store();
     put(
@@ -269,8 +269,8 @@ pub fn a_turn_settles_the_last_batch_and_claims_the_next(fixture: &impl Fixture)
     assert_eq!(next.len(), 2);
 }
 
-/// How fast that is, the statements' plans say; here they are at least right.
-pub fn delayed_jobs_in_front_hide_nothing_that_is_due(fixture: &impl Fixture) {
+/// Correctness only: the cost is checked by the query plans of each store.
+pub fn delayed_jobs_do_not_hide_due_ones(fixture: &impl Fixture) {
     const DELAYED: usize = 200_000;
     let store = fixture.store();
     let batch = vec![job(b"delayed", SECOND * 3_600); DELAYED / 20];
@@ -283,8 +283,8 @@ pub fn delayed_jobs_in_front_hide_nothing_that_is_due(fixture: &impl Fixture) {
     assert_eq!(settle(store, &claimed.leases[0], Act::Ack), Verdict::Done);
 }
 
-/// Neither by claims nor by ids and keys.
-pub fn queues_do_not_see_each_other(fixture: &impl Fixture) {
+/// Neither by claims nor by ids or keys.
+pub fn queues_are_independent(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(
         store,

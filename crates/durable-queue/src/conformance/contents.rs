@@ -1,4 +1,4 @@
-//! What is stored is what was given; what was pushed is announced.
+//! Stored contents are returned unchanged, and pushes are announced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::notify::Notifier;
 use crate::store::{Act, JobState, ListedJob, RECALL, Store, Verdict, Watch};
 use crate::time::{StoreTime, When};
 
-/// For what a store announces by itself: only a hang takes so long.
+/// Maximum wait for announcements; only a hang takes so long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Empty, large, and no text.
+/// Empty, large and binary payloads.
 pub fn payloads_are_kept_byte_for_byte(fixture: &impl Fixture) {
     let store = fixture.store();
     let large: Vec<u8> = (0..=255).cycle().take(4 << 20).collect();
@@ -37,8 +37,8 @@ pub fn payloads_are_kept_byte_for_byte(fixture: &impl Fixture) {
     }
 }
 
-/// Whatever they look like.
-pub fn keys_and_names_are_what_they_are(fixture: &impl Fixture) {
+/// With arbitrary bytes and characters.
+pub fn keys_and_names_may_be_arbitrary(fixture: &impl Fixture) {
     let store = fixture.store();
     let hostile: [&[u8]; 9] = [
         b"",
@@ -87,8 +87,9 @@ pub fn keys_and_names_are_what_they_are(fixture: &impl Fixture) {
     }
 }
 
-/// One that a store cannot hold is [`ErrorKind::BadName`] to each call, and reaches no other queue.
-pub fn a_name_with_a_nul_is_one_like_others_or_is_refused_by_each_call(fixture: &impl Fixture) {
+/// If the store cannot represent the name, each call returns [`ErrorKind::BadName`] and affects no other
+/// queue.
+pub fn a_name_with_nul_is_valid_or_rejected_by_each_call(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"before", When::NOW));
     let name = format!("{QUEUE}\0more");
@@ -128,8 +129,8 @@ pub fn a_name_with_a_nul_is_one_like_others_or_is_refused_by_each_call(fixture: 
     assert_eq!(claimed(store, 10, 0).leases.len(), 1, "of the other queue");
 }
 
-/// With ids that grow.
-pub fn a_batch_is_answered_in_its_order(fixture: &impl Fixture) {
+/// Ids increase.
+pub fn the_results_of_a_batch_are_in_order(fixture: &impl Fixture) {
     const MANY: u32 = 4_500;
     let store = fixture.store();
     let payloads: Vec<_> = (0..MANY).map(u32::to_le_bytes).collect();
@@ -147,8 +148,8 @@ pub fn a_batch_is_answered_in_its_order(fixture: &impl Fixture) {
     }
 }
 
-/// And no error.
-pub fn an_empty_batch_is_nothing(fixture: &impl Fixture) {
+/// Not an error.
+pub fn an_empty_batch_has_no_effect(fixture: &impl Fixture) {
     let store = fixture.store();
     assert!(put(store, &[]).is_empty());
     let turn = super::turn(store, &[], None);
@@ -176,7 +177,7 @@ pub fn extreme_times_are_kept(fixture: &impl Fixture) {
     );
 }
 
-/// What a notifier was called with.
+/// The arguments of a notifier's calls.
 #[derive(Clone)]
 pub(super) struct Heard {
     times: Arc<Mutex<Vec<StoreTime>>>,
@@ -203,8 +204,7 @@ impl Heard {
         self.times.lock().drain(..).min()
     }
 
-    /// Fails unless the notifier is called, now or soon, or a look finds something, if the store
-    /// asks for looks.
+    /// Fails unless the notifier is called, now or soon, or a look finds a change, if the store needs looks.
     pub(super) fn is_announced(&self, watch: &mut dyn Watch, what: &str) {
         let clock = SharedClock::default();
         let deadline = clock.now() + PATIENCE;
@@ -219,7 +219,7 @@ impl Heard {
     }
 }
 
-/// By the notifier, or by the next look: also what another client has pushed.
+/// By the notifier or the next look, also if another client has pushed.
 pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
@@ -245,7 +245,7 @@ pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
     assert_eq!(heard.earliest(), None);
 
     let mut is_announced = |what: &str| heard.is_announced(&mut *watch, what);
-    // Nothing is due, and a claimer that waits waits for what comes.
+    // No job is due, and claimers wait for later ones.
     start(store);
     let other = fixture.another();
     other
@@ -258,8 +258,8 @@ pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
     is_announced("its end");
 }
 
-/// Its last holder may wait for it too.
-pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
+/// The last holder may be the one that waits.
+pub fn released_jobs_are_announced_to_watches(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
     let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
@@ -284,8 +284,8 @@ pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
     is_announced("a redrive");
 }
 
-/// So that the holder asks before it hands the job out, by whatever client it was taken.
-pub fn what_is_taken_from_a_holder_that_does_not_confirm_is_announced(fixture: &impl Fixture) {
+/// So that the holder confirms before it hands the job out, whichever client took the job.
+pub fn jobs_taken_from_an_unconfirmed_holder_are_announced(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
     let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
@@ -303,7 +303,7 @@ pub fn what_is_taken_from_a_holder_that_does_not_confirm_is_announced(fixture: &
             heard.earliest();
             leases[0].id
         };
-        // What this client does is heard at once, or by a message that comes back.
+        // Calls of this client are announced at once, or by a message from the server.
         let mut is_recalled = |by: &str| {
             if is_confirmed {
                 assert!(heard.earliest().is_none_or(|it| it > RECALL), "{by}");
@@ -331,7 +331,7 @@ pub fn what_is_taken_from_a_holder_that_does_not_confirm_is_announced(fixture: &
     }
 }
 
-/// From the end of its drop on.
+/// Once its drop has returned.
 pub fn a_dropped_watch_is_not_called(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
@@ -341,8 +341,8 @@ pub fn a_dropped_watch_is_not_called(fixture: &impl Fixture) {
     assert_eq!(heard.earliest(), None);
 }
 
-/// And where they end, they say so.
-pub fn the_figures_are_right(fixture: &impl Fixture) {
+/// Counts that reach the limit return the limit.
+pub fn the_figures_are_correct(fixture: &impl Fixture) {
     let store = fixture.store();
     let figures = || {
         let stats = store.stats(QUEUE).expect("figures");
@@ -384,8 +384,8 @@ pub fn the_figures_are_right(fixture: &impl Fixture) {
     assert_eq!(figures(), (limit, limit, 1));
 }
 
-/// Also if it ends between two jobs of one time, and for what never falls due.
-pub fn a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended(fixture: &impl Fixture) {
+/// A page may end between two jobs of the same time. Jobs that never fall due are included.
+pub fn a_list_is_in_the_order_of_claims_and_continues_after_its_last_entry(fixture: &impl Fixture) {
     let store = fixture.store();
     let page = |after, most| store.list(QUEUE, after, most).expect("a list");
     assert!(page(None, 10).is_empty(), "there is no such queue");
@@ -418,8 +418,8 @@ pub fn a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended(fixture: &imp
     assert_eq!((last.due, last.at), (StoreTime::NEVER, StoreTime::NEVER));
 }
 
-/// Its own time beside the end of its lease; one whose lease has ended waits.
-pub fn a_list_says_how_each_job_stands(fixture: &impl Fixture) {
+/// It shows the due time and the end of the lease. A job whose lease has expired is waiting.
+pub fn a_list_shows_the_state_of_each_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let keyed = NewJob {
         key: Some(b"\xff"),

@@ -1,4 +1,4 @@
-//! One pending job of each key, and what a further push makes of it.
+//! Each key has at most one open job, into which pushes are merged.
 
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, ids, keyed, put, put_one, settle, start,
@@ -8,8 +8,8 @@ use crate::job::{Cancelled, Merge, Put, Reset, Which};
 use crate::store::{Act, Store, Verdict};
 use crate::time::When;
 
-/// And stays as it is, if nothing else is said.
-pub fn a_key_is_pending_once(fixture: &impl Fixture) {
+/// The default policy keeps the open job.
+pub fn a_key_has_one_pending_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let jobs = [
         keyed("key", b"first", SECOND, Merge::Keep),
@@ -28,8 +28,8 @@ pub fn a_key_is_pending_once(fixture: &impl Fixture) {
     assert_eq!(leases[0].key.as_deref(), Some(&b"key"[..]));
 }
 
-/// And the newest payload comes with it.
-pub fn the_policies_say_which_time_counts(fixture: &impl Fixture) {
+/// A merge also replaces the payload.
+pub fn merge_policies_determine_the_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     for (merge, times, expected) in [
         (Merge::Earliest, [10, 20, 15], 10),
@@ -56,8 +56,8 @@ pub fn the_policies_say_which_time_counts(fixture: &impl Fixture) {
     }
 }
 
-/// Which counts from the first push of the key.
-pub fn a_debounce_is_not_put_off_beyond_its_bound(fixture: &impl Fixture) {
+/// The first push of the key sets the bound.
+pub fn a_debounce_is_not_postponed_beyond_its_bound(fixture: &impl Fixture) {
     let store = fixture.store();
     let push = || {
         let merge = Merge::DebounceUntil((SECOND * 25).into());
@@ -71,15 +71,15 @@ pub fn a_debounce_is_not_put_off_beyond_its_bound(fixture: &impl Fixture) {
     }
     fixture.advance(SECOND);
     assert_eq!(start_one(store).id, id);
-    // The first push as well.
+    // Also for the first push.
     let merge = Merge::DebounceUntil(SECOND.into());
     let id = put_one(store, keyed("other", b"job", SECOND * 10, merge));
     fixture.advance(SECOND);
     assert_eq!(start_one(store).id, id);
 }
 
-/// But a job that is only given back has the bound that it had.
-pub fn a_time_that_is_asked_for_moves_the_bound_of_a_debounce(fixture: &impl Fixture) {
+/// A job that is only released keeps its bound.
+pub fn an_explicit_time_moves_the_bound_of_a_debounce(fixture: &impl Fixture) {
     let store = fixture.store();
     let push = |time, merge| put_one(store, keyed("key", b"job", SECOND * time, merge));
     let debounce = || push(100, Merge::Debounce);
@@ -95,7 +95,7 @@ pub fn a_time_that_is_asked_for_moves_the_bound_of_a_debounce(fixture: &impl Fix
         settle(store, &goes_off_after(20), Act::Release),
         Verdict::Done
     );
-    debounce(); // To the bound, which is past.
+    debounce(); // To the bound, which has passed.
     let lease = start_one(store);
     let when = When::After(SECOND * 30);
     assert_eq!(settle(store, &lease, Act::Retry { when }), Verdict::Done);
@@ -110,7 +110,7 @@ pub fn a_time_that_is_asked_for_moves_the_bound_of_a_debounce(fixture: &impl Fix
     assert_eq!(goes_off_after(30).id, id);
 }
 
-/// Whose payload is the old one.
+/// The holder has the old payload.
 pub fn a_merge_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, keyed("key", b"old", HORIZON, Merge::Keep));
@@ -132,8 +132,8 @@ pub fn a_merge_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
     assert_eq!((again.id, &again.payload[..]), (id, &b"new"[..]));
 }
 
-/// Or what a push says while a handler runs would be lost.
-pub fn a_key_that_runs_may_be_pending_beside(fixture: &impl Fixture) {
+/// Otherwise a push during a run would be lost.
+pub fn a_key_may_have_a_pending_job_during_a_run(fixture: &impl Fixture) {
     let store = fixture.store();
     let first = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
     let running = start_one(store);
@@ -141,7 +141,7 @@ pub fn a_key_that_runs_may_be_pending_beside(fixture: &impl Fixture) {
     assert!(matches!(second, Put::New(id) if id != first));
     assert_eq!(start_one(store).id, second.id());
     assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
-    // One whose holder died still runs, as far as its key goes.
+    // A job whose holder has died still counts as running for its key.
     let third = put_one(store, keyed("key", b"third", SECOND * 60, Merge::Keep));
     fixture.advance(LEASE);
     let again = start_one(store);
@@ -149,10 +149,8 @@ pub fn a_key_that_runs_may_be_pending_beside(fixture: &impl Fixture) {
     assert_ne!(third, again.id);
 }
 
-/// Each ends in its own way. Whatever brings the first one back, and whatever the policy of the second push was.
-pub fn a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_own(
-    fixture: &impl Fixture,
-) {
+/// Each ends separately, whatever the reason for the return, and whatever the policy of the second push.
+pub fn a_job_that_returns_while_its_key_has_an_open_job_stays_separate(fixture: &impl Fixture) {
     let store = fixture.store();
     let when = When::NOW;
     let until = Merge::DebounceUntil(SECOND.into());
@@ -180,7 +178,7 @@ pub fn a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_ow
             let reset = store.reset(QUEUE, Which::Id(first), when);
             assert_eq!(reset.expect("a reset"), Reset::Moved);
         }
-        // The second one is open, and no other.
+        // Only the second job is open.
         let third = put(store, &[keyed("key", b"third", when, merge)])[0];
         assert_eq!(third.id(), second, "{merge:?}");
         let both = start(store);
@@ -197,9 +195,9 @@ pub fn a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_ow
 }
 
 /// A later push is merged into it.
-pub fn a_job_that_comes_back_alone_is_open_again(fixture: &impl Fixture) {
+pub fn a_job_that_returns_is_open_if_no_other_of_its_key_is(fixture: &impl Fixture) {
     let store = fixture.store();
-    // Another queue's job is none of its key.
+    // A job of another queue does not share the key.
     let elsewhere = keyed("key", b"elsewhere", When::NOW, Merge::Keep);
     store.enqueue("elsewhere", &[elsewhere]).expect("an answer");
     for act in [Act::Retry { when: When::NOW }, Act::Release] {
@@ -221,7 +219,7 @@ pub fn a_job_that_comes_back_alone_is_open_again(fixture: &impl Fixture) {
 }
 
 /// It stays a dead letter.
-pub fn a_redrive_beside_a_pending_job_of_its_key_is_refused(fixture: &impl Fixture) {
+pub fn a_redrive_is_rejected_while_the_key_has_a_pending_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let first = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
     let running = start_one(store);
@@ -238,8 +236,8 @@ pub fn a_redrive_beside_a_pending_job_of_its_key_is_refused(fixture: &impl Fixtu
     assert_eq!(start_one(store).id, first);
 }
 
-/// If there is one; else one that waits for its next try; else one that runs.
-pub fn a_cancel_by_key_means_the_open_job(fixture: &impl Fixture) {
+/// If there is none, a job that waits for its next attempt; if there is none either, a running one.
+pub fn a_cancel_by_key_prefers_the_open_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let cancel = || store.cancel(QUEUE, "key".into()).expect("an answer");
     put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
@@ -252,7 +250,7 @@ pub fn a_cancel_by_key_means_the_open_job(fixture: &impl Fixture) {
     };
     assert_eq!(cancel(), expected);
     assert_eq!(cancel(), Cancelled::Taken);
-    // One that waits, which is not the first; and one that is open besides.
+    // A job that waits and is not the first, and an open job.
     put_one(store, keyed("key", b"third", When::NOW, Merge::Keep));
     let third = start_one(store);
     put_one(store, keyed("key", b"fourth", SECOND, Merge::Keep));

@@ -1,4 +1,4 @@
-//! Fencing, and who wins against a holder.
+//! Leases, fencing, and races of other calls with a holder.
 
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claim_unconfirmed, claimed, job,
@@ -34,8 +34,8 @@ fn is_fenced_off(store: &impl Store, lease: &Lease) {
     }
 }
 
-/// Whatever it tries.
-pub fn a_holder_that_lost_its_lease_changes_nothing(fixture: &impl Fixture) {
+/// By any settle.
+pub fn a_stale_holder_changes_nothing(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", When::NOW));
     let zombie = start_one(store);
@@ -47,8 +47,8 @@ pub fn a_holder_that_lost_its_lease_changes_nothing(fixture: &impl Fixture) {
     assert_eq!(store.stats(QUEUE).expect("figures").dead, 0);
 }
 
-/// As long as the job is unclaimed, its holder may go on.
-pub fn a_lease_that_ended_unclaimed_is_still_good(fixture: &impl Fixture) {
+/// Until the job is claimed again, its holder may continue.
+pub fn an_expired_lease_is_valid_until_the_job_is_claimed(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -61,8 +61,8 @@ pub fn a_lease_that_ended_unclaimed_is_still_good(fixture: &impl Fixture) {
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
 }
 
-/// A claim ahead is of what is pending, not of what others will lose.
-pub fn a_lease_that_lives_is_not_claimed_ahead(fixture: &impl Fixture) {
+/// Claims ahead take only jobs without a lease, not those whose leases will end within the horizon.
+pub fn a_live_lease_is_not_claimed_ahead(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -72,7 +72,7 @@ pub fn a_lease_that_lives_is_not_claimed_ahead(fixture: &impl Fixture) {
 }
 
 /// Counted from the extension.
-pub fn a_lease_that_is_extended_ends_later(fixture: &impl Fixture) {
+pub fn an_extended_lease_ends_later(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -88,8 +88,8 @@ pub fn a_lease_that_is_extended_ends_later(fixture: &impl Fixture) {
     assert_eq!(start_one(store).id, id);
 }
 
-/// Because its answer may have been lost.
-pub fn a_start_asked_for_twice_counts_once(fixture: &impl Fixture) {
+/// Its first response may have been lost.
+pub fn a_repeated_start_counts_once(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", HORIZON));
     let lease = claim_ahead(store);
@@ -107,7 +107,7 @@ pub fn a_start_asked_for_twice_counts_once(fixture: &impl Fixture) {
     assert_eq!(start_one(store).attempts, 2);
 }
 
-/// It can only be started or given back.
+/// It can only be started or released.
 pub fn a_job_that_was_not_started_cannot_be_settled(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", HORIZON));
@@ -123,8 +123,8 @@ pub fn a_job_that_was_not_started_cannot_be_settled(fixture: &impl Fixture) {
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
 }
 
-/// The job is given back and never handed out.
-pub fn a_cancel_that_wins_is_final(fixture: &impl Fixture) {
+/// The payload is returned, and the job is not handed out.
+pub fn a_successful_cancel_is_final(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", SECOND));
     let expected = Cancelled::Gone {
@@ -137,7 +137,7 @@ pub fn a_cancel_that_wins_is_final(fixture: &impl Fixture) {
     assert!(start(store).is_empty());
 }
 
-/// Whose start comes too late.
+/// The holder's start comes too late.
 pub fn a_cancel_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", HORIZON));
@@ -148,10 +148,8 @@ pub fn a_cancel_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
     assert!(start(store).is_empty());
 }
 
-/// It may have been handed out then: only its holder knows. Not when the lease has ended.
-pub fn a_job_counts_as_taken_from_its_time_on_if_its_holder_does_not_confirm(
-    fixture: &impl Fixture,
-) {
+/// Its holder may have handed it out by then. Not after the end of the lease.
+pub fn an_unconfirmed_claim_ahead_counts_as_taken_from_its_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     let mut jobs = [0, 1, 2].map(|_| put_one(store, job(b"job", HORIZON)));
     let leases = claim_unconfirmed(store, 3);
@@ -172,8 +170,8 @@ pub fn a_job_counts_as_taken_from_its_time_on_if_its_holder_does_not_confirm(
     assert!(cancel(store, jobs[2]).is_gone());
 }
 
-/// And leaves it there.
-pub fn a_cancel_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
+/// And changes nothing.
+pub fn a_cancel_of_a_running_job_returns_taken(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -181,8 +179,8 @@ pub fn a_cancel_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
 }
 
-/// Done, or never put in.
-pub fn a_cancel_of_what_is_not_there_says_so(fixture: &impl Fixture) {
+/// Because it is done or was never pushed.
+pub fn a_cancel_of_a_missing_job_returns_never(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -196,8 +194,8 @@ pub fn a_cancel_of_what_is_not_there_says_so(fixture: &impl Fixture) {
     assert_eq!(by_key, Cancelled::Never);
 }
 
-/// The answer says that an attempt was begun.
-pub fn a_cancel_after_the_lease_has_ended_fences_the_holder_off(fixture: &impl Fixture) {
+/// The result includes the attempt.
+pub fn a_cancel_after_the_lease_fences_off_the_holder(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let zombie = start_one(store);
@@ -210,8 +208,8 @@ pub fn a_cancel_after_the_lease_has_ended_fences_the_holder_off(fixture: &impl F
     is_fenced_off(store, &zombie);
 }
 
-/// Earlier and later; an absolute time too.
-pub fn a_reset_moves_a_job_either_way(fixture: &impl Fixture) {
+/// To an earlier, a later and an absolute time.
+pub fn a_reset_makes_a_job_due_earlier_or_later(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", SECOND * 10));
     assert_eq!(reset(store, id, SECOND * 20), Reset::Moved);
@@ -221,7 +219,7 @@ pub fn a_reset_moves_a_job_either_way(fixture: &impl Fixture) {
     assert_eq!(start_one(store).id, id);
 }
 
-/// Whose start comes too late.
+/// The holder's start comes too late.
 pub fn a_reset_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", HORIZON));
@@ -234,8 +232,8 @@ pub fn a_reset_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
     assert_eq!(start_one(store).id, id);
 }
 
-/// And leaves it there.
-pub fn a_reset_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
+/// And changes nothing.
+pub fn a_reset_of_a_running_job_returns_taken(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -243,8 +241,8 @@ pub fn a_reset_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
 }
 
-/// With its attempts.
-pub fn a_retried_job_comes_again_at_its_new_time(fixture: &impl Fixture) {
+/// With its number of attempts.
+pub fn a_retried_job_is_due_at_its_new_time(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -265,7 +263,7 @@ pub fn a_retried_job_comes_again_at_its_new_time(fixture: &impl Fixture) {
     assert_eq!((again.id, again.attempts), (id, 2));
 }
 
-/// Started or not, with a key or without.
+/// Started or not, with or without a key.
 pub fn a_released_job_is_as_if_it_had_not_been_claimed(fixture: &impl Fixture) {
     let store = fixture.store();
     for new in [
@@ -291,8 +289,8 @@ pub fn a_released_job_is_as_if_it_had_not_been_claimed(fixture: &impl Fixture) {
     }
 }
 
-/// Whatever else a turn says of it.
-pub fn a_job_is_settled_once_in_a_turn(fixture: &impl Fixture) {
+/// Further settles of the same turn are stale.
+pub fn a_job_is_settled_once_per_turn(fixture: &impl Fixture) {
     let store = fixture.store();
     let both = |acts: [Act<'_>; 2]| {
         put_one(store, job(b"job", When::NOW));
@@ -351,7 +349,7 @@ pub fn a_buried_job_is_a_dead_letter_with_its_error(fixture: &impl Fixture) {
     );
 }
 
-/// No handler has had it since it was claimed.
+/// No handler has had it since the claim.
 pub fn a_rejected_job_is_a_dead_letter_without_the_attempt_of_its_claim(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
@@ -373,8 +371,8 @@ pub fn a_rejected_job_is_a_dead_letter_without_the_attempt_of_its_claim(fixture:
     );
 }
 
-/// Under its id.
-pub fn a_redriven_job_is_due_at_once_and_new(fixture: &impl Fixture) {
+/// It keeps its id.
+pub fn a_redriven_job_is_due_at_once_without_attempts(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -397,7 +395,7 @@ pub fn a_redriven_job_is_due_at_once_and_new(fixture: &impl Fixture) {
     );
 }
 
-/// And its id is not redriven.
+/// Its id cannot be redriven.
 pub fn a_deleted_dead_letter_is_gone(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
@@ -411,7 +409,7 @@ pub fn a_deleted_dead_letter_is_gone(fixture: &impl Fixture) {
     assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 0);
 }
 
-/// What runs goes on; what was claimed ahead is held until it resumes, or is given back.
+/// Running jobs continue. Jobs claimed ahead are held until the queue resumes, or are released.
 pub fn a_paused_queue_hands_out_nothing(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"runs", When::NOW));

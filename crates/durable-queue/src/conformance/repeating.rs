@@ -1,4 +1,4 @@
-//! A job with a schedule comes again when it is done: once, under its id, until it is cancelled.
+//! A job with a schedule is due again when it is acknowledged, under its id, until it is cancelled.
 
 use super::{
     Fixture, LEASE, QUEUE, SECOND, claim_ahead, claimed, job, keyed, put, put_one, settle, start,
@@ -25,8 +25,8 @@ fn listed<S: Store>(store: &S) -> Vec<ListedJob> {
     store.list(QUEUE, None, 10).expect("a list")
 }
 
-/// As new, with all that it was put in with.
-pub fn a_job_that_repeats_comes_again_under_its_id(fixture: &impl Fixture) {
+/// Unchanged, without previous attempts.
+pub fn a_repeating_job_keeps_its_id(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, repeating("key", When::NOW));
     let first = start_one(store);
@@ -56,8 +56,8 @@ pub fn a_job_that_repeats_comes_again_under_its_id(fixture: &impl Fixture) {
     }
 }
 
-/// Also one whose lease has ended.
-pub fn a_repetition_is_the_holders_alone(fixture: &impl Fixture) {
+/// Also by a holder whose lease has ended.
+pub fn only_the_holder_can_repeat_a_job(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, repeating("key", When::NOW));
     let ahead = claimed(store, 1, 0).leases.remove(0);
@@ -75,8 +75,8 @@ pub fn a_repetition_is_the_holders_alone(fixture: &impl Fixture) {
     assert_eq!(listed(store).len(), 1);
 }
 
-/// A holder may take it for one that repeats still.
-pub fn a_job_without_a_schedule_does_not_come_again(fixture: &impl Fixture) {
+/// A holder may not know that the schedule was cancelled.
+pub fn a_job_without_a_schedule_does_not_repeat(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -84,8 +84,8 @@ pub fn a_job_without_a_schedule_does_not_come_again(fixture: &impl Fixture) {
     assert!(listed(store).is_empty());
 }
 
-/// It says that the handler has the job, whose run is the last.
-pub fn a_cancel_of_a_job_that_repeats_ends_it(fixture: &impl Fixture) {
+/// The cancel reports that a handler has the job; that run is the last.
+pub fn a_cancel_ends_a_repeating_job(fixture: &impl Fixture) {
     let store = fixture.store();
     for by_key in [true, false] {
         let cancel = |id: JobId| {
@@ -103,8 +103,8 @@ pub fn a_cancel_of_a_job_that_repeats_ends_it(fixture: &impl Fixture) {
     }
 }
 
-/// It keeps its schedule, and the other one has none.
-pub fn a_job_that_repeats_goes_on_beside_an_open_one_of_its_key(fixture: &impl Fixture) {
+/// It keeps its schedule; the open job has none.
+pub fn a_repeating_job_repeats_while_its_key_has_an_open_job(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
         let id = put_one(store, repeating("key", When::NOW));
@@ -125,8 +125,8 @@ pub fn a_job_that_repeats_goes_on_beside_an_open_one_of_its_key(fixture: &impl F
     }
 }
 
-/// As a program does at each start, while another process has a run of it.
-pub fn a_push_that_repeats_changes_the_job_that_runs_and_adds_none(fixture: &impl Fixture) {
+/// As when a program starts while another process runs the job.
+pub fn a_repeating_push_changes_the_running_job_and_creates_none(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, repeating("key", When::NOW));
     let running = start_one(store);
@@ -140,7 +140,7 @@ pub fn a_push_that_repeats_changes_the_job_that_runs_and_adds_none(fixture: &imp
     assert_eq!(push(Merge::Keep), Put::Kept(id));
     assert_eq!(listed(store)[0].schedule.as_deref(), HOURLY);
     assert_eq!(push(Merge::Earliest), Put::Merged(id));
-    // Nothing of the run is lost: it is tried again, and then comes at the time that the push has said.
+    // The run is not lost: it is retried, and then the job is due at the time of the push.
     assert_eq!(
         settle(store, &running, Act::Retry { when: When::NOW }),
         Verdict::Done
@@ -156,7 +156,7 @@ pub fn a_push_that_repeats_changes_the_job_that_runs_and_adds_none(fixture: &imp
     fixture.advance(SECOND);
     let lease = start_one(store);
     assert_eq!((lease.id, lease.attempts), (id, 1));
-    // Once.
+    // Only once.
     assert_eq!(settle(store, &lease, again(SECOND * 100)), Verdict::Done);
     fixture.advance(SECOND * 99);
     assert!(start(store).is_empty());
@@ -164,8 +164,8 @@ pub fn a_push_that_repeats_changes_the_job_that_runs_and_adds_none(fixture: &imp
     assert_eq!(start_one(store).id, id);
 }
 
-/// Its time has come meanwhile, and may have been worked off: whoever pushes asks for the next one.
-pub fn a_push_that_repeats_and_comes_after_its_time_changes_no_job(fixture: &impl Fixture) {
+/// That run may be done already. The caller pushes again with the next time.
+pub fn a_repeating_push_after_its_time_changes_no_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let passed = turn(store, &[], None).now;
     let push = |key, schedule| {
@@ -189,17 +189,19 @@ pub fn a_push_that_repeats_and_comes_after_its_time_changes_no_job(fixture: &imp
     );
     assert_eq!(settle(store, &lease, again(SECOND * 10)), Verdict::Done);
     assert!(start(store).is_empty());
-    // None has worked it off, if there is no job.
+    // If there is no job, the push creates one.
     assert!(matches!(push("other", HOURLY), Put::New(_)));
     assert_eq!(&start_one(store).payload[..], b"new");
-    // Nor of a push that is no repetition.
+    // A push without a schedule is not affected.
     let id = put_one(store, keyed("third", b"job", SECOND, Merge::Earliest));
     assert_eq!(push("third", None), Put::Merged(id));
     assert_eq!(start_one(store).id, id);
 }
 
-/// It comes once, and is not what is to repeat.
-pub fn a_push_that_repeats_adds_a_job_beside_one_that_runs_once(fixture: &impl Fixture) {
+/// The running job does not get the schedule.
+pub fn a_repeating_push_creates_a_job_next_to_a_running_one_without_a_schedule(
+    fixture: &impl Fixture,
+) {
     let store = fixture.store();
     let once = put_one(store, keyed("key", b"once", When::NOW, Merge::Keep));
     let running = start_one(store);
@@ -212,7 +214,7 @@ pub fn a_push_that_repeats_adds_a_job_beside_one_that_runs_once(fixture: &impl F
     assert_eq!((waiting.id, waiting.schedule.as_deref()), (id, HOURLY));
 }
 
-/// Also that of a run, whatever else is open; but none of another queue.
+/// Including that of a running job and of open ones, but not of other queues.
 pub fn a_cancel_by_key_ends_all_schedules_of_the_key(fixture: &impl Fixture) {
     let store = fixture.store();
     store
@@ -229,8 +231,8 @@ pub fn a_cancel_by_key_ends_all_schedules_of_the_key(fixture: &impl Fixture) {
     assert_eq!(elsewhere[0].schedule.as_deref(), HOURLY);
 }
 
-/// One that has none leaves it as it is.
-pub fn a_merge_replaces_the_schedule_by_its_own(fixture: &impl Fixture) {
+/// A push without a schedule keeps the job's schedule.
+pub fn a_merge_replaces_the_schedule(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, repeating("key", SECOND));
     let push = |schedule| {
@@ -245,7 +247,7 @@ pub fn a_merge_replaces_the_schedule_by_its_own(fixture: &impl Fixture) {
     assert_eq!(push(Some("daily")).as_deref(), Some("daily"));
 }
 
-/// It bounded a single run, and no time of the schedule.
+/// The bound applied to a single run.
 pub fn a_merge_with_a_schedule_ends_the_bound_of_a_debounce(fixture: &impl Fixture) {
     let store = fixture.store();
     let until = Merge::DebounceUntil(SECOND.into());
@@ -259,8 +261,8 @@ pub fn a_merge_with_a_schedule_ends_the_bound_of_a_debounce(fixture: &impl Fixtu
     assert_eq!(start_one(store).id, id);
 }
 
-/// Settles are carried out in their order: the key is free for the first one, which is open again.
-pub fn a_job_goes_back_to_its_key_after_a_start_that_comes_before_it(fixture: &impl Fixture) {
+/// Settles are carried out in order: the key is free for the first job, which is open again.
+pub fn a_job_returns_to_its_key_after_an_earlier_start_of_the_same_turn(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
         let id = put_one(store, repeating("key", When::NOW));
@@ -286,7 +288,7 @@ pub fn a_job_goes_back_to_its_key_after_a_start_that_comes_before_it(fixture: &i
     }
 }
 
-/// And repeats once it is driven again.
+/// It repeats again once it is redriven.
 pub fn a_dead_letter_keeps_its_schedule(fixture: &impl Fixture) {
     let store = fixture.store();
     let id: JobId = put_one(store, repeating("key", When::NOW));

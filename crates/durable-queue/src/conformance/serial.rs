@@ -1,4 +1,4 @@
-//! One job of each key at a time, where keys are serial.
+//! Serial keys: at most one job of each key runs at a time.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -19,7 +19,7 @@ fn push(store: &impl Store, key: &str, payload: &[u8]) -> JobId {
     put_one(store, keyed(key, payload, When::NOW, Merge::Keep))
 }
 
-/// A job of the key that runs, and the id of one that is due beside it; keys are serial.
+/// Makes keys serial. Returns a running job of a key, and the id of another that is due.
 fn one_runs_and_one_waits(store: &impl Store) -> (Lease, JobId) {
     store
         .serialize_keys(QUEUE, true)
@@ -31,7 +31,7 @@ fn one_runs_and_one_waits(store: &impl Store) -> (Lease, JobId) {
     (lease, id)
 }
 
-/// Two jobs of the key, while keys are not serial.
+/// Starts two jobs of a key while keys are not serial.
 fn two_that_run(store: &impl Store) -> [Lease; 2] {
     [&b"first"[..], b"second"].map(|payload| {
         push(store, "key", payload);
@@ -39,7 +39,7 @@ fn two_that_run(store: &impl Store) -> [Lease; 2] {
     })
 }
 
-/// Others are as ever, and a key is another one in each queue.
+/// Other jobs do not wait. The same key in another queue is a different key.
 pub fn a_job_whose_key_is_held_waits(fixture: &impl Fixture) {
     let store = fixture.store();
     let elsewhere = keyed("key", b"elsewhere", When::NOW, Merge::Keep);
@@ -59,8 +59,8 @@ pub fn a_job_whose_key_is_held_waits(fixture: &impl Fixture) {
     assert_eq!(start_one(store).id, second);
 }
 
-/// What was put off is the claim's matter alone: it was due at its own time.
-pub fn a_job_that_waited_for_its_key_has_its_own_time(fixture: &impl Fixture) {
+/// A claim may postpone it, but its due time does not change.
+pub fn a_job_that_waited_for_its_key_keeps_its_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let listed = store.list(QUEUE, None, 10).expect("a list");
@@ -78,7 +78,7 @@ pub fn a_job_that_waited_for_its_key_has_its_own_time(fixture: &impl Fixture) {
     );
 }
 
-/// For good.
+/// Permanently.
 pub fn each_end_of_a_job_frees_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [Act::Ack, Act::Bury { error: "no" }] {
@@ -91,12 +91,12 @@ pub fn each_end_of_a_job_frees_its_key(fixture: &impl Fixture) {
     }
 }
 
-/// However long it waits for its next try, and though the other one is due before.
-pub fn a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key(fixture: &impl Fixture) {
+/// Also if its next attempt is later than the other job's due time.
+pub fn a_returning_job_is_not_overtaken_by_the_next_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let back_off = SECOND * 100;
     let when = When::After(back_off);
-    // The last one is given another time after its holder has died.
+    // The last job is reset after its holder has died.
     let acts = [Act::Retry { when }, Act::Again { when }, Act::Release];
     for act in acts.map(Some).into_iter().chain([None]) {
         store
@@ -131,8 +131,8 @@ pub fn a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key(fixture
     }
 }
 
-/// And watches hear of it.
-pub fn a_cancel_of_a_job_that_waits_frees_its_key(fixture: &impl Fixture) {
+/// And notifies watches.
+pub fn a_cancel_of_a_waiting_job_frees_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let retry = Act::Retry {
@@ -149,8 +149,8 @@ pub fn a_cancel_of_a_job_that_waits_frees_its_key(fixture: &impl Fixture) {
     assert_eq!(start_one(store).id, second);
 }
 
-/// Not that of one that runs.
-pub fn a_cancel_beside_a_job_that_runs_leaves_it_its_lease(fixture: &impl Fixture) {
+/// A running job keeps its lease.
+pub fn a_cancel_of_another_job_of_the_key_keeps_the_running_jobs_lease(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let cancelled = store.cancel(QUEUE, Which::Id(second)).expect("an answer");
@@ -160,8 +160,8 @@ pub fn a_cancel_beside_a_job_that_runs_leaves_it_its_lease(fixture: &impl Fixtur
     assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
 }
 
-/// By its own turn as well.
-pub fn a_turn_that_frees_a_key_claims_what_waited_for_it(fixture: &impl Fixture) {
+/// Also within the same turn.
+pub fn a_turn_that_frees_a_key_claims_the_waiting_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let ack = first.settle(Act::Ack);
@@ -170,9 +170,8 @@ pub fn a_turn_that_frees_a_key_claims_what_waited_for_it(fixture: &impl Fixture)
     assert_eq!(ids(&leases), [second]);
 }
 
-/// What has come too late says nothing of the job as it is now: that it waits for its key, or that another party
-/// has it.
-pub fn a_settle_that_is_too_late_hinders_no_other_job_of_its_key(fixture: &impl Fixture) {
+/// A stale settle must not affect a job that waits for its key, or that another holder has.
+pub fn a_stale_settle_does_not_affect_other_jobs_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let acked = |leases: &[&Lease]| {
         let settles: Vec<_> = leases.iter().map(|lease| lease.settle(Act::Ack)).collect();
@@ -200,8 +199,8 @@ pub fn a_settle_that_is_too_late_hinders_no_other_job_of_its_key(fixture: &impl 
     assert_eq!((verdicts, leases), (vec![Verdict::Stale], vec![]));
 }
 
-/// And no earlier.
-pub fn a_lease_that_is_extended_keeps_its_key(fixture: &impl Fixture) {
+/// But no longer.
+pub fn an_extended_lease_keeps_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     fixture.advance(LEASE - SECOND);
@@ -217,7 +216,7 @@ pub fn a_lease_that_is_extended_keeps_its_key(fixture: &impl Fixture) {
     assert!([first.id, second].contains(&leases[0].id));
 }
 
-/// Then its job is the next one of the key, and who held it is refused from then on.
+/// Then its job is the next one of the key, and the previous holder is fenced off.
 pub fn a_dead_holder_keeps_its_key_until_its_lease_ends(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
@@ -226,7 +225,7 @@ pub fn a_dead_holder_keeps_its_key_until_its_lease_ends(fixture: &impl Fixture) 
     let reset = store.reset(QUEUE, Which::Id(second), past.into());
     assert_eq!(reset.expect("a reset"), Reset::Moved);
     let lease = start_one(store);
-    // An attempt of a dead holder counts.
+    // The attempt of a dead holder counts.
     assert_eq!((lease.id, lease.attempts), (first.id, 2));
     let act = Act::Extend { lease: LEASE };
     assert_eq!(settle(store, &first, act), Verdict::Stale);
@@ -237,8 +236,8 @@ pub fn a_dead_holder_keeps_its_key_until_its_lease_ends(fixture: &impl Fixture) 
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
 }
 
-/// Both were started while keys were not serial yet. The open one waits for both.
-pub fn a_job_that_comes_back_waits_for_another_one_of_its_key_that_runs(fixture: &impl Fixture) {
+/// Both were started before keys were serial. The open job waits for both.
+pub fn a_returning_job_waits_for_a_running_job_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let [first, second] = two_that_run(store);
     push(store, "key", b"open");
@@ -252,9 +251,8 @@ pub fn a_job_that_comes_back_waits_for_another_one_of_its_key_that_runs(fixture:
     assert_eq!(start_one(store).id, first.id);
 }
 
-/// Of two that were started, while keys were not serial yet, whichever is claimed first: the holder of the other is
-/// refused from then on.
-pub fn a_claim_fences_off_who_held_another_job_of_the_key(fixture: &impl Fixture) {
+/// If two jobs were started before keys were serial, a claim of one fences off the holder of the other.
+pub fn a_claim_fences_off_stale_holders_of_the_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let [first, second] = two_that_run(store);
     store
@@ -274,8 +272,8 @@ pub fn a_claim_fences_off_who_held_another_job_of_the_key(fixture: &impl Fixture
     assert_eq!(start_one(store).id, other.id);
 }
 
-/// It is late, and nobody has claimed the key meanwhile.
-pub fn a_lease_that_ended_unclaimed_is_still_good_for_its_key(fixture: &impl Fixture) {
+/// The holder is late, but no other job of the key was claimed.
+pub fn an_expired_lease_is_valid_until_its_key_is_claimed(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     fixture.advance(LEASE + HORIZON);
@@ -286,8 +284,8 @@ pub fn a_lease_that_ended_unclaimed_is_still_good_for_its_key(fixture: &impl Fix
     assert_eq!(start_one(store).id, second);
 }
 
-/// So the next one of the key is not claimed beside it.
-pub fn a_job_that_is_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
+/// The next job of the key is not claimed at the same time.
+pub fn a_job_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let retry = Act::Retry {
@@ -307,8 +305,8 @@ pub fn a_job_that_is_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
     assert_eq!(start_one(store).id, second);
 }
 
-/// As many as a claim asks for, if there are so many whose keys are free.
-pub fn what_waits_for_its_key_hides_nothing(fixture: &impl Fixture) {
+/// A claim returns as many jobs with free keys as it asks for.
+pub fn jobs_that_wait_for_their_key_hide_no_others(fixture: &impl Fixture) {
     let store = fixture.store();
     store
         .serialize_keys(QUEUE, true)
@@ -328,8 +326,8 @@ pub fn what_waits_for_its_key_hides_nothing(fixture: &impl Fixture) {
     assert!(claimed.leases.iter().all(|lease| lease.started));
 }
 
-/// By no more than a claim that finds nothing: the next one would find something when a lease ends.
-pub fn a_claim_says_when_a_key_is_free_at_the_latest(fixture: &impl Fixture) {
+/// Also a claim that finds no job: the result is the end of a lease at the latest.
+pub fn a_claim_returns_when_a_key_is_free_at_the_latest(fixture: &impl Fixture) {
     let store = fixture.store();
     one_runs_and_one_waits(store);
     let answer = turn(store, &[], Some(claim_of(10, 10)));
@@ -338,8 +336,8 @@ pub fn a_claim_says_when_a_key_is_free_at_the_latest(fixture: &impl Fixture) {
     assert_eq!(claimed.first_free, claimed.first.after(HORIZON));
 }
 
-/// So is one that is free by an acknowledgement, which is none else.
-pub fn a_key_that_is_free_again_is_announced_to_watches(fixture: &impl Fixture) {
+/// Also if an acknowledgement frees it, which is not announced otherwise.
+pub fn a_freed_key_is_announced_to_watches(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
     let (first, second) = one_runs_and_one_waits(store);
@@ -350,8 +348,8 @@ pub fn a_key_that_is_free_again_is_announced_to_watches(fixture: &impl Fixture) 
     assert_eq!(start_one(store).id, second);
 }
 
-/// Whatever ran beside each other is settled as ever.
-pub fn keys_are_serial_until_that_is_taken_back(fixture: &impl Fixture) {
+/// Jobs that ran at the same time are settled as usual.
+pub fn serial_keys_can_be_disabled(fixture: &impl Fixture) {
     let store = fixture.store();
     assert!(!store.stats(QUEUE).expect("figures").serial_keys);
     let [first, second] = two_that_run(store);
@@ -374,8 +372,8 @@ pub fn keys_are_serial_until_that_is_taken_back(fixture: &impl Fixture) {
     assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
 }
 
-/// And none waits for a key that is free: no lease ends here by itself.
-pub fn one_job_of_a_key_runs_whoever_claims_it(fixture: &impl Fixture) {
+/// And no job waits for a free key: no lease ends by itself in this test.
+pub fn one_job_of_a_key_runs_at_a_time_across_processes(fixture: &impl Fixture) {
     const THREADS: usize = 4;
     const ROUNDS: usize = 30;
     const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -387,7 +385,7 @@ pub fn one_job_of_a_key_runs_whoever_claims_it(fixture: &impl Fixture) {
     let deadline = clock.now() + PATIENCE;
     let runs: [AtomicBool; KEYS.len()] = Default::default();
     let turn_of = |store: &_, act: Act<'_>| {
-        // None ahead, as what another claim was at when those were begun may be free when these are.
+        // No claims ahead: a key that another claim held at their start may be free at this one's.
         let claim = Claim {
             ahead: 0,
             ..claim_of(10, 10)
@@ -423,8 +421,8 @@ pub fn one_job_of_a_key_runs_whoever_claims_it(fixture: &impl Fixture) {
     }
 }
 
-/// The other queues of the store go on as they were.
-pub fn a_pause_and_serial_keys_concern_one_queue(fixture: &impl Fixture) {
+/// Other queues are unaffected.
+pub fn a_pause_and_serial_keys_apply_to_one_queue(fixture: &impl Fixture) {
     const OTHER: &str = "other";
     let store = fixture.store();
     let push = || {
@@ -433,7 +431,7 @@ pub fn a_pause_and_serial_keys_concern_one_queue(fixture: &impl Fixture) {
             store.enqueue(queue, &[job]).expect("the store takes jobs");
         }
     };
-    // Claims and starts of both.
+    // Starts jobs of both queues.
     let starts = || {
         [QUEUE, OTHER].map(|queue| {
             let turn = store.turn(queue, &[], Some(claim_of(10, 10)));

@@ -1,4 +1,4 @@
-//! Of what is due, urgent jobs come first; in all else they are as others.
+//! Urgent jobs come before other due jobs, and are otherwise ordinary.
 
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, ids, job, keyed, put,
@@ -33,8 +33,8 @@ fn started(leases: &[Lease]) -> Vec<JobId> {
     started.map(|lease| lease.id).collect()
 }
 
-/// Among equals by time, then by id; also before what is within the horizon, and ahead of it.
-pub fn an_urgent_job_that_is_due_is_claimed_before_others(fixture: &impl Fixture) {
+/// Urgent jobs are ordered by time, then by id. They precede jobs within the horizon.
+pub fn a_due_urgent_job_is_claimed_before_others(fixture: &impl Fixture) {
     let store = fixture.store();
     put(store, &vec![job(b"before", When::NOW); 30]);
     fixture.advance(SECOND);
@@ -53,7 +53,7 @@ pub fn an_urgent_job_that_is_due_is_claimed_before_others(fixture: &impl Fixture
     let next = claim_ahead(store);
     assert!(next.urgent && !next.started);
     assert_eq!(next.id, first[0].id());
-    // One is started, and one is claimed beyond it.
+    // One is started, and one is claimed in addition.
     let both = claimed(store, 2, 1).leases;
     assert_eq!(ids(&both), [first[2].id(), later]);
     assert_eq!(started(&both), [first[2].id()]);
@@ -63,8 +63,8 @@ pub fn an_urgent_job_that_is_due_is_claimed_before_others(fixture: &impl Fixture
     assert!(rest.iter().all(|lease| lease.started && !lease.urgent));
 }
 
-/// Started or ahead, together with the others.
-pub fn urgent_jobs_are_claimed_no_more_than_a_claim_asks_for(fixture: &impl Fixture) {
+/// The limits for started jobs and for jobs claimed ahead include urgent ones.
+pub fn a_claim_takes_no_more_urgent_jobs_than_it_asks_for(fixture: &impl Fixture) {
     let store = fixture.store();
     for (max, start, ahead) in [
         (4, 1, 1),
@@ -86,7 +86,7 @@ pub fn urgent_jobs_are_claimed_no_more_than_a_claim_asks_for(fixture: &impl Fixt
         assert_eq!((leases.len(), started(&leases).len()), (all, begun));
         let urgent = |lease: &&Lease| lease.urgent;
         assert_eq!(leases.iter().filter(urgent).count(), all.min(3));
-        // Those that are started are urgent as long as there are such.
+        // Started jobs are urgent as long as there are urgent ones.
         let begun_urgent = leases.iter().filter(|lease| lease.started && lease.urgent);
         assert_eq!(begun_urgent.count(), begun.min(3));
         for job in listed(store) {
@@ -94,14 +94,14 @@ pub fn urgent_jobs_are_claimed_no_more_than_a_claim_asks_for(fixture: &impl Fixt
             assert!(store.cancel(QUEUE, job.id.into()).expect("it").is_gone());
         }
     }
-    // Once, also where it would come first by its time.
+    // Each job is claimed once, even if it also comes first by its time.
     let both = [urgent(job(b"yes", When::NOW)), job(b"no", When::NOW)];
     let both: Vec<JobId> = put(store, &both).iter().map(|put| put.id()).collect();
     assert_eq!(ids(&claimed(store, 9, 9).leases), both);
 }
 
-/// Neither started nor claimed: in the horizon all are equal.
-pub fn an_urgent_job_is_claimed_no_earlier_for_it(fixture: &impl Fixture) {
+/// It is neither started nor claimed early: within the horizon, urgency is ignored.
+pub fn urgency_does_not_make_a_claim_earlier(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, urgent(job(b"urgent", HORIZON * 2 + SECOND)));
     assert!(claimed(store, 10, 10).leases.is_empty());
@@ -122,8 +122,8 @@ pub fn an_urgent_job_is_claimed_no_earlier_for_it(fixture: &impl Fixture) {
     assert_eq!(settle(store, &lease, begin), Verdict::NotDue);
 }
 
-/// As all others: of each eighth claim the others get their share.
-pub fn a_claim_by_time_takes_urgent_jobs_in_their_turn(fixture: &impl Fixture) {
+/// So every eighth claim serves the other jobs.
+pub fn a_claim_by_time_ignores_urgency(fixture: &impl Fixture) {
     let store = fixture.store();
     let mut expected = Vec::new();
     for number in 0..6 {
@@ -145,7 +145,7 @@ pub fn a_claim_by_time_takes_urgent_jobs_in_their_turn(fixture: &impl Fixture) {
     }
 }
 
-/// Whichever of the two was; but a job that is kept stays as it is.
+/// Whichever of the two was urgent. A job that is kept does not change.
 pub fn a_merge_makes_the_pending_job_urgent(fixture: &impl Fixture) {
     let store = fixture.store();
     let pending = |merge| keyed("key", b"job", SECOND, merge);
@@ -162,7 +162,7 @@ pub fn a_merge_makes_the_pending_job_urgent(fixture: &impl Fixture) {
         put(store, &[urgent(pending(Merge::Latest))]),
         [Put::Merged(id)]
     );
-    // And it stays so, kept or merged.
+    // It stays urgent, kept or merged.
     for merge in [Merge::Keep, Merge::Earliest, Merge::Latest, Merge::Debounce] {
         assert_eq!(put(store, &[pending(merge)])[0].id(), id);
     }
@@ -171,8 +171,8 @@ pub fn a_merge_makes_the_pending_job_urgent(fixture: &impl Fixture) {
     assert_eq!((lease.id, lease.urgent), (id, true));
 }
 
-/// It has no time to come at, and its successor is a job of its own.
-pub fn a_job_that_is_done_leaves_its_urgency_to_none(fixture: &impl Fixture) {
+/// A later push of its key is a new job.
+pub fn a_finished_urgent_job_does_not_affect_the_next_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [Act::Ack, Act::Again { when: When::NOW }] {
         let new = keyed("key", b"job", When::NOW, Merge::Keep);
@@ -186,8 +186,8 @@ pub fn a_job_that_is_done_leaves_its_urgency_to_none(fixture: &impl Fixture) {
     }
 }
 
-/// Each time it is the first, whatever became of it before.
-pub fn an_urgent_job_stays_so(fixture: &impl Fixture) {
+/// It is claimed first each time.
+pub fn an_urgent_job_stays_urgent(fixture: &impl Fixture) {
     let store = fixture.store();
     let new = NewJob {
         schedule: Some("hourly"),
@@ -211,7 +211,7 @@ pub fn an_urgent_job_stays_so(fixture: &impl Fixture) {
     assert_eq!(settle(store, &first(), bury), Verdict::Done);
     assert!(dead(store)[0].urgent);
     assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 1);
-    // A lease that ended, of one that was started, and of one that was not.
+    // The lease of a started job and that of a claimed one have expired.
     let lost = first();
     fixture.advance(LEASE);
     let ahead = claim_ahead(store);
@@ -222,7 +222,7 @@ pub fn an_urgent_job_stays_so(fixture: &impl Fixture) {
     assert!(held[0].urgent);
     fixture.advance(LEASE);
     assert!(listed(store).iter().any(|job| job.urgent && job.id == id));
-    // Given another time, it is as before when that has come.
+    // After a reset it is still urgent when it is due.
     let reset = store.reset(QUEUE, id.into(), When::After(SECOND));
     assert_eq!(reset.expect("an answer"), Reset::Moved);
     assert!(!start_one(store).urgent, "it is not due");

@@ -1,15 +1,16 @@
-//! The thread of a store on a server that listens: what other processes announce reaches the notifiers.
+//! The listener: a thread that receives announcements of other processes from a server and calls the
+//! notifiers.
 //!
-//! Not for: deciding who is notified, which the servers' scripts do; nor for what a session is and what
-//! its messages mean, which each store's own `listen.rs` knows.
+//! The servers' scripts decide which queues to announce. Sessions and message formats are in each store's own
+//! `listen.rs`.
 //!
-//! # What always holds
-//! 1. A watch begins only when the server has said that the session listens.
-//! 2. When a session that was lost is replaced, every notifier is called with the beginning of time:
-//!    anything may have been announced meanwhile.
+//! # Invariants
+//! 1. A watch begins only after the server has confirmed that the session listens.
+//! 2. When a lost session is replaced, all notifiers are called with [`ANYTHING`], because announcements may
+//!    have been missed.
 //! 3. Notifiers are called with no lock held, and their panics end here.
-//! 4. A session that is silent is probed, and one that leaves a probe unanswered is lost: a connection
-//!    may be cut without a sign.
+//! 4. A silent session is probed, and replaced if it does not answer, because a connection may be cut without
+//!    a sign.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -28,42 +29,42 @@ use crate::pump::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::store::{Result, Watch};
 use crate::time::StoreTime;
 
-/// After so long a silence the session that listens is probed: a connection may be cut, or led through a
-/// pooler that forgets who listens, without a sign.
+/// Time of silence after which the listening session is probed. A connection may be cut, or lead through a
+/// pooler that loses subscriptions, without a sign.
 pub const PROBE_EVERY: Duration = Duration::from_secs(30);
-/// A session that has no answer to a probe within this is lost.
+/// Time limit of the answer to a probe. After it, the session is lost.
 pub const PROBE_ANSWER: Duration = Duration::from_secs(10);
 
-/// A store on a server, as the listener sees it.
+/// The server of a store, as the listener sees it.
 pub trait Server: Send + Sync + 'static {
-    /// Its session that listens.
+    /// A session that listens.
     type Session: Session;
 
-    /// The notifiers of this store.
+    /// Returns the notifiers of this store.
     fn hub(&self) -> &Hub;
 
-    /// Begins a session that listens: the server has said so.
+    /// Starts a session that listens. Returns after the server has confirmed it.
     ///
     /// # Errors
-    /// What the server says.
+    /// The server's error.
     fn connect(&self) -> Result<Self::Session>;
 
-    /// What a message announces. Anyone may write to a channel: what is not understood is nothing, and
-    /// so is what this store has announced itself.
+    /// Parses a message into a queue and a due time. Any client may write to a channel, so unknown messages
+    /// give `None`. So do this store's own announcements.
     fn read(&self, message: &[u8]) -> Option<(String, StoreTime)>;
 }
 
 /// A session that listens.
 pub trait Session: Send + 'static {
-    /// What it receives.
+    /// The received messages.
     type Messages<'s>: Messages
     where
         Self: 's;
 
-    /// What the session receives from now on.
+    /// Returns the messages that the session receives from now on.
     fn messages(&mut self) -> Self::Messages<'_>;
 
-    /// Leaves a session that is lost, without waiting for the server.
+    /// Abandons a lost session without waiting for the server.
     fn abandon(self)
     where
         Self: Sized,
@@ -71,7 +72,7 @@ pub trait Session: Send + 'static {
     }
 }
 
-/// What a session receives.
+/// Messages that a session receives.
 pub trait Messages {
     /// Waits for the next message, up to `limit`.
     ///
@@ -79,43 +80,43 @@ pub trait Messages {
     /// The session is lost.
     fn next(&mut self, limit: Duration) -> std::result::Result<Received, Lost>;
 
-    /// Sends a probe, and waits up to `limit` if it has to.
+    /// Sends a probe, and waits up to `limit` if necessary.
     ///
     /// # Errors
     /// The session is lost.
     fn probe(&mut self, limit: Duration) -> std::result::Result<Probe, Lost>;
 }
 
-/// What came from the server.
+/// A message from the server.
 #[derive(Debug)]
 pub enum Received {
-    /// An announcement, or the message of another program.
+    /// An announcement, or another program's message.
     Message(Vec<u8>),
-    /// To a probe.
+    /// The answer to a probe.
     Answer,
-    /// Nothing until the limit.
+    /// No message until the limit.
     Silence,
 }
 
-/// How a probe went out: each store has its own way.
+/// Result of sending a probe, which depends on the store.
 #[derive(Debug)]
 pub enum Probe {
     /// The server has answered.
     Answered,
-    /// The answer is [received](Received::Answer), perhaps after messages.
+    /// The answer will be [received](Received::Answer), perhaps after other messages.
     Sent,
 }
 
-/// The session cannot be used any more.
+/// The session is lost.
 #[derive(Debug)]
 pub struct Lost;
 
-/// When a session is probed, and by which clock the pauses between two tries to replace it pass.
+/// Times of probes, and the clock of the pauses between reconnects.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// [`PROBE_EVERY`], outside of tests.
+    /// [`PROBE_EVERY`], except in tests.
     pub probe_every: Duration,
-    /// [`PROBE_ANSWER`], outside of tests.
+    /// [`PROBE_ANSWER`], except in tests.
     pub probe_answer: Duration,
     /// The clock of the pauses.
     pub clock: SharedClock,
@@ -131,15 +132,15 @@ impl Default for Timing {
     }
 }
 
-/// The notifiers of this process, and what they need.
+/// The notifiers of this process, and the listener's state.
 pub struct Hub {
     notifiers: Notifiers,
-    /// Whether the thread is there.
+    /// Whether the thread is running.
     is_listening: Mutex<bool>,
-    /// Names this store in what it announces: it has called its own notifiers already.
+    /// Identifies this store in its announcements, because it has already called its own notifiers.
     origin: String,
     timing: Timing,
-    /// The thread is that of the process that has started it.
+    /// The process that has started the thread.
     process: Own<()>,
 }
 
@@ -152,7 +153,7 @@ impl fmt::Debug for Hub {
 }
 
 impl Hub {
-    /// Without notifiers, and with no thread yet.
+    /// Creates a hub without notifiers and without a thread.
     pub fn new(timing: Timing) -> Self {
         let origin = u128::from_le_bytes(*Token::random().as_bytes());
         Self {
@@ -164,18 +165,18 @@ impl Hub {
         }
     }
 
-    /// The name of this store in what it announces.
+    /// Returns this store's identifier in announcements.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Calls those of this process, from a call of its own.
+    /// Calls the notifiers of this process, after a call of its own.
     pub fn notify(&self, queue: &str, due: StoreTime) {
         self.notifiers.notify(queue, due);
     }
 }
 
-/// A watch that need not look: the listener calls its notifier, until it is dropped.
+/// A watch that need not be polled: the listener calls its notifier.
 struct Listening(#[expect(dead_code, reason = "held for its Drop")] Registration);
 
 impl Watch for Listening {
@@ -188,11 +189,11 @@ impl Watch for Listening {
     }
 }
 
-/// Adds a notifier, and starts the thread unless it is there. Answers when the server has said that the
+/// Adds a notifier, and starts the thread if necessary. Returns when the server has confirmed that the
 /// session listens.
 ///
 /// # Errors
-/// In a forked child, if the server cannot be reached, and if no thread can be started.
+/// In a forked child, if the server cannot be reached, or if no thread can be started.
 pub fn watch<S: Server>(
     server: &Arc<S>,
     queue: &str,
@@ -200,7 +201,7 @@ pub fn watch<S: Server>(
     no_thread: impl FnOnce(&std::io::Error) -> StoreError,
 ) -> Result<Box<dyn Watch>> {
     let hub = server.hub();
-    hub.process.get()?; // Before any lock: the fork may have left it held.
+    hub.process.get()?; // Before any lock, which the fork may have left held.
     let watch = Listening(hub.notifiers.add(queue, notifier));
     let mut is_listening = hub.is_listening.lock();
     if !*is_listening {
@@ -216,18 +217,18 @@ pub fn watch<S: Server>(
     Ok(Box::new(watch))
 }
 
-/// The thread. It ends with the store: at its next message, or when it would probe.
+/// The thread's body. It ends after the store is dropped, at its next message or probe.
 struct Listener<S: Server>(Weak<S>);
 
-/// Why a session is left.
+/// Why the listener leaves a session.
 enum End {
-    /// It is lost.
+    /// The session is lost.
     Lost,
-    /// The store is dropped.
+    /// The store was dropped.
     Over,
 }
 
-/// Whatever ends the thread, the next watch starts another.
+/// Lets the next watch start another thread, also if this one panics.
 struct Ended<S: Server>(Weak<S>);
 
 impl<S: Server> Drop for Ended<S> {
@@ -255,7 +256,7 @@ impl<S: Server> Listener<S> {
         }
     }
 
-    /// `None`: the store is dropped.
+    /// Returns `None` if the store was dropped.
     fn reconnect(&self) -> Option<S::Session> {
         let parker = Parker::new();
         let mut pause = FIRST_PAUSE;
@@ -307,8 +308,8 @@ impl<S: Server> Listener<S> {
     }
 }
 
-/// Calls notifiers, which are user code.
 fn called(notify: impl FnOnce()) {
+    // USER CODE: notifiers. A panic ends here, or it would end the thread that listens.
     if let Err(payload) = guarded(notify) {
         discard(payload);
     }
@@ -323,7 +324,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
 
-    /// What the listener asks of the server. The test answers, as if so much time had passed.
+    /// A request of the listener to the server. The test answers as if the time had passed.
     #[derive(Debug, PartialEq)]
     enum Asked {
         Connect,
@@ -344,7 +345,7 @@ mod tests {
     }
 
     impl Script {
-        /// A listener that is not asked for any more is one whose store is dropped.
+        /// If the test is gone, so is the store.
         fn ask(&self, asked: Asked) -> Answer {
             self.asks.send(asked).ok();
             self.answers.lock().recv().unwrap_or(Answer::No)
@@ -403,9 +404,9 @@ mod tests {
         }
     }
 
-    /// A store that is watched, and both ends of what its listener asks.
+    /// A watched store, and both ends of its listener's requests.
     struct Watched {
-        /// Dropped first: a listener that has no answer any more finds it gone, and ends.
+        /// Dropped first, so that a listener without an answer finds it gone and ends.
         _server: Arc<Fake>,
         _watch: Box<dyn Watch>,
         clock: ManualClock,
@@ -450,7 +451,7 @@ mod tests {
             self.asked.recv().expect("it goes on")
         }
 
-        /// The listener asks this, and has that answer.
+        /// Checks the listener's next request, and answers it.
         #[track_caller]
         fn expect(&self, asked: &Asked, answer: Answer) {
             assert_eq!(self.asked(), *asked);
@@ -473,7 +474,7 @@ mod tests {
             for _ in 0..3 {
                 watched.expect(&WAIT, SILENCE);
                 watched.expect(&PROBE, Answer::Yes);
-                // What comes before the answer is no answer, and is not lost.
+                // A message that comes before the answer is not lost.
                 watched.expect(&WAIT_FOR_ANSWER, Answer::Message("7"));
                 assert_eq!(watched.times.recv(), Ok(StoreTime::from_micros(7)));
                 watched.expect(&WAIT_FOR_ANSWER, Answer::ToProbe);

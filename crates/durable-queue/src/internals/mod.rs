@@ -1,16 +1,16 @@
-//! What the stores of this workspace share, beyond the public interface.
+//! Code shared by the stores of this workspace, beyond the public interface.
 //!
-//! **Exempt from semantic versioning.** The store crates are released together with this one and ask for it in
-//! exactly one version; this module changes with them, in any release and without notice. A [`Store`](crate::Store)
-//! of your own needs none of it.
+//! **Exempt from semantic versioning.** The store crates are released together with this one and require its
+//! exact version. This module may change in any release, without notice. A [`Store`](crate::Store) of your
+//! own does not need it.
 //!
-//! | items | what they are for |
+//! | items | purpose |
 //! |---|---|
 //! | [`Own`] | a resource that a forked child neither uses nor drops |
-//! | [`Version`] | the version that is written in a store, and the oldest one that may work on it |
-//! | [`Slots`], [`Caller`] | the sessions with a server |
-//! | [`Hub`], [`watch`], [`Server`], [`Session`], [`Messages`], [`Timing`] | the thread that listens for announcements of other processes |
-//! | [`Sizes`] | limits on the size of a job, checked before the server is asked |
+//! | [`Version`] | the version of a store's data, and the oldest version that may use them |
+//! | [`Slots`], [`Caller`] | sessions with a server |
+//! | [`Hub`], [`watch`], [`Server`], [`Session`], [`Messages`], [`Timing`] | the thread that receives announcements of other processes |
+//! | [`Sizes`] | size limits of jobs, checked before the server is called |
 //! | [`SharedClock`], [`ANYTHING`], [`NO_TLS`], [`called`] | smaller parts |
 
 mod listen;
@@ -31,14 +31,13 @@ pub use crate::notify::ANYTHING;
 
 use crate::store::Result;
 
-/// Makes a call of user code, such as a notifier.
+/// Calls user code, such as a notifier.
 ///
 /// # Errors
-/// If it panics, that it may have been carried out.
+/// If it panics. The error says that the call may have been carried out.
 pub fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
     crate::pump::called(call)
 }
 
-/// The text of an error of both clients, which do not tell the two causes apart.
-pub const NO_TLS: &str =
-    "there is no TLS with this server: it does not speak it, or its certificate is not trusted";
+/// Error text of both clients, which do not distinguish the two causes.
+pub const NO_TLS: &str = "the server does not support TLS, or its certificate is not trusted";

@@ -1,10 +1,10 @@
-//! What belongs to the process that made it, and to no fork of that: a file that is open, sessions of a
-//! server.
+//! A resource that belongs to the process that created it, not to forked children: an open file, sessions
+//! with a server.
 //!
-//! # What always holds
-//! 1. A forked child does not reach it: an answer that is due to one of the two would go to the other.
-//! 2. A forked child does not drop it. A drop may say goodbye to the server, or tidy up files, in the name of the
-//!    parent, which goes on.
+//! # Invariants
+//! 1. A forked child cannot access the resource: responses for one process would reach the other.
+//! 2. A forked child does not drop the resource. The drop might close the parent's sessions or delete its
+//!    files.
 
 use std::mem;
 
@@ -13,17 +13,17 @@ use sync_shim::fork_count;
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
 
-/// Holds a resource of the process that made it.
+/// Holds a resource of the process that created it.
 #[derive(Debug)]
 pub struct Own<T> {
-    /// `fork_count()` where it was made.
+    /// `fork_count()` at its creation.
     forks: usize,
-    /// There until the drop.
+    /// `Some` until the drop.
     it: Option<T>,
 }
 
 impl<T> Own<T> {
-    /// Of this process.
+    /// Wraps a resource of this process.
     pub fn new(it: T) -> Self {
         Self {
             forks: fork_count(),
@@ -35,7 +35,7 @@ impl<T> Own<T> {
         fork_count() != self.forks
     }
 
-    /// The resource.
+    /// Returns the resource.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`] in a forked child.

@@ -1,23 +1,22 @@
-//! How large what is pushed may be, where the server would choke on it, or say so by an error that looks like
-//! others.
+//! Size limits of pushes, for servers that would fail on larger ones, or report an ambiguous error.
 
 use crate::error::{ErrorKind, StoreError};
 use crate::job::NewJob;
 use crate::store::Result;
 
-/// The most bytes of each.
+/// Maximum sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Of one payload.
+    /// Limit of a payload.
     pub payload: usize,
-    /// Of a schedule and of a queue's name, too.
+    /// Limit of a key, a schedule or a queue's name.
     pub key: usize,
-    /// Of all jobs that are pushed together.
+    /// Limit of all jobs pushed together.
     pub push: usize,
 }
 
 impl Sizes {
-    /// Compares the jobs of a push with the limits.
+    /// Checks the jobs of a push.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`].

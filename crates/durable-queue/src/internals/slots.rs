@@ -1,8 +1,8 @@
-//! A few sessions with a server, each for one call at a time.
+//! A small pool of sessions with a server, each for one call at a time.
 //!
-//! # What always holds
-//! 1. A forked child does not reach the sessions, nor does it end them: see [`Own`].
-//! 2. A pump's call waits for no call of the application: there is a slot that only pumps have.
+//! # Invariants
+//! 1. A forked child neither uses nor closes the sessions: see [`Own`].
+//! 2. A pump's call never waits for a call of the application, because one slot is reserved for pumps.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use sync_shim::{Mutex, MutexGuard};
 use super::Own;
 use crate::store::Result;
 
-/// Who makes a call.
+/// Origin of a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Caller {
-    /// A call of the application.
+    /// The application.
     Application,
-    /// A call of a pump. Leases end if it is kept waiting.
+    /// A pump. If it is delayed, leases expire.
     Pump,
 }
 
-/// The first session is there from the beginning; a slot that has none is for the caller to fill.
+/// The first session exists from the start. The caller fills other slots when it gets an empty one.
 pub struct Slots<S> {
     slots: Own<All<S>>,
     next: AtomicUsize,
@@ -33,7 +33,7 @@ struct All<S> {
 }
 
 impl<S> Slots<S> {
-    /// `most`: for the calls of the application. One more is the pumps'.
+    /// Creates `most` slots for the application, and one for pumps.
     pub fn new(first: S, most: usize) -> Self {
         let mut shared = vec![Mutex::new(Some(first))];
         shared.resize_with(most.max(1), || Mutex::new(None));
@@ -46,8 +46,8 @@ impl<S> Slots<S> {
         }
     }
 
-    /// The first that is free, so that a program which makes one call at a time has one session. A pump has its
-    /// own, or waits for another pump unless a shared one is free.
+    /// Locks the first free slot, so that a program that makes one call at a time uses one session. A pump
+    /// prefers the pumps' slot. If that is in use, it takes a free shared slot or waits for its own.
     ///
     /// # Errors
     /// In a forked child.
@@ -64,12 +64,12 @@ impl<S> Slots<S> {
         if let Caller::Pump = caller {
             return Ok(pumps.lock());
         }
-        // Relaxed: any slot will do; the number only spreads the calls that wait.
+        // Relaxed: any slot will do. The number only spreads the waiting calls.
         let number = self.next.fetch_add(1, Relaxed) % shared.len();
         Ok(shared[number].lock())
     }
 
-    /// Whether the sessions are this process's.
+    /// Checks that the sessions belong to this process.
     ///
     /// # Errors
     /// In a forked child.
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(own.replace(3), None);
         drop(own);
         drop((first, second));
-        // The application does not get it.
+        // The application does not get the pumps' slot.
         let held = [(); 2].map(|()| slots.slot(Caller::Application).expect("no fork"));
         assert_eq!(held.map(|slot| *slot), [Some(1), None]);
         assert_eq!(*slots.slot(Caller::Pump).expect("no fork"), Some(3));

@@ -1,4 +1,4 @@
-//! The jobs that are claimed and not started, by their times.
+//! Jobs claimed but not started, by due time.
 
 use std::time::Instant;
 
@@ -9,11 +9,11 @@ use crate::time::StoreTime;
 
 pub(super) struct Ahead {
     pub(super) lease: Lease,
-    /// When the lease ends.
+    /// End of the lease.
     pub(super) until: Instant,
-    /// Recalls that were heard before it was claimed. After a further one the store is asked in any case.
+    /// Number of recalls received before the claim. After a further one, the store must confirm the start.
     pub(super) recalls: u64,
-    /// How often its start was refused, though its time had come.
+    /// Number of starts that were refused although the job was due.
     pub(super) refused: u32,
 }
 
@@ -38,18 +38,19 @@ impl AheadJobs {
         Some(StoreTime::from_micros((next ^ SIGN).cast_signed()))
     }
 
-    /// Removes the first jobs, so many.
+    /// Removes the first `count` jobs.
     pub(super) fn take(&mut self, count: usize) -> impl Iterator<Item = Ahead> {
         (0..count).map_while(|_| Some(self.0.pop()?.value))
     }
 
-    /// The same, but for jobs whose lease has ended: they are free for any process.
+    /// Removes the first `count` jobs, and returns those whose leases are live. Any process can claim the
+    /// others.
     pub(super) fn take_held(&mut self, count: usize, now: Instant) -> Vec<Ahead> {
         self.take(count).filter(|job| now < job.until).collect()
     }
 }
 
-/// Set, it orders negative times before the others. Never stays never.
+/// Flipping it orders negative times before others.
 const SIGN: u64 = 1 << 63;
 
 fn key(time: StoreTime) -> u64 {

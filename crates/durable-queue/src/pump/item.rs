@@ -1,4 +1,4 @@
-//! What the settles of a turn are for.
+//! The items of a turn.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::ahead::Ahead;
 use crate::command::{Command, Held};
 use crate::store::{Act, Settle};
 
-/// One settle of a turn, and what it is for.
+/// A settle of a turn, and its purpose.
 pub(super) enum Item {
     Command(Command),
     Renew(Held),

@@ -1,13 +1,14 @@
-//! The pause after an error: twice as long after each further one, until there is none.
+//! The pause after an error, which doubles with each further one.
 
 use std::mem;
 use std::time::{Duration, Instant};
 
 use crate::plan::doubled;
 
-/// The first pause after an error of the store; it doubles up to [`LONGEST_PAUSE`].
+/// The first pause after an error of the store. It doubles up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause between two tries of a store that fails: within a second after it is back, it is used.
+/// The longest pause between two tries of a failing store, so a store is used within a second after it
+/// recovers.
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(800);
 
 #[derive(Default)]
@@ -26,7 +27,7 @@ impl Pause {
         self.errors > 0
     }
 
-    /// Whether there was one.
+    /// Ends the pause. Returns whether there was one.
     pub(super) fn end(&mut self) -> bool {
         mem::take(self).is_on()
     }

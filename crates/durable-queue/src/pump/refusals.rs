@@ -1,4 +1,4 @@
-//! What the store refuses for good: the settle that is at fault is told so, and all others are carried out.
+//! Permanent rejections: the rejected settle gets an error, and all others are carried out.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::stats::Counters;
 use crate::store::Store;
 
 impl<S: Store> Pump<S> {
-    /// A turn was refused for what it asks for. The settles are sent by halves, down to those that are refused by
-    /// themselves, and all others are carried out. If none is, it was the claim.
+    /// Handles the rejection of a turn. Sends the settles in halves, down to single rejected ones, so that
+    /// all others are carried out. If no settle is rejected, the claim was.
     pub(super) fn single_out(&mut self, items: Vec<Item>, claimed: bool, error: StoreError) {
-        // Whether the store was seen to answer since: else it may be the store, and none of the settles.
+        // If the store has not answered any call since, the store may be the reason, not the settles.
         let mut answers = false;
         let mut found_any = false;
         let mut parts = Vec::new();
@@ -61,11 +61,11 @@ impl<S: Store> Pump<S> {
         }
     }
 
-    /// The store refuses this by itself, and carries out other turns.
+    /// The store rejects this item alone, and carries out other turns.
     fn refused(&mut self, item: Item, error: StoreError) {
         Counters::count(&self.shared.control.counters.refused, 1);
         self.report(&error);
-        // But for an extension, the lease is not renewed any more: its job comes again.
+        // Except for an extension, the lease is no longer renewed, so the job is handed out again.
         match item {
             Item::Command(command) => {
                 match command.wish {
@@ -80,7 +80,7 @@ impl<S: Store> Pump<S> {
         }
     }
 
-    /// As `refused`: only claims wait.
+    /// Like `refused`, for a claim: only claims pause.
     fn claim_refused(&mut self, error: StoreError) {
         self.report(&error);
         let now = self.shared.control.clock.now();
@@ -88,14 +88,14 @@ impl<S: Store> Pump<S> {
         self.shared.control.failed(Some(error));
     }
 
-    /// What a turn without an answer was to do is done later.
+    /// Keeps the items of a failed turn for a later one.
     pub(super) fn keep(&mut self, items: Vec<Item>, error: StoreError) {
         let now = self.shared.control.clock.now();
         for item in items {
             match item {
                 Item::Command(command) => self.pending.push(command),
                 Item::Renew(held) => self.running.renew_after(held, now, Duration::ZERO),
-                // A start may be asked for twice.
+                // A start may be sent twice.
                 Item::Start(ahead) => self.put_ahead(ahead),
             }
         }
@@ -103,7 +103,7 @@ impl<S: Store> Pump<S> {
     }
 }
 
-/// Whether the same call may fail each time for what it asks for, as far as the error says.
+/// Returns whether the error suggests that the same call would always fail.
 pub(super) fn may_be_for_good(error: &StoreError) -> bool {
     use ErrorKind::{BadName, Corrupt, Other, TooLarge, Unencodable};
     matches!(
@@ -112,7 +112,7 @@ pub(super) fn may_be_for_good(error: &StoreError) -> bool {
     )
 }
 
-/// Of parts that were taken from the end.
+/// Concatenates parts that were taken from the end.
 fn in_order(mut parts: Vec<Vec<Item>>) -> Vec<Item> {
     parts.reverse();
     parts.into_iter().flatten().collect()

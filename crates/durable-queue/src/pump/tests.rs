@@ -1,4 +1,4 @@
-//! What a pass costs.
+//! The cost of a pass.
 
 use sync_shim::ManualClock;
 
@@ -11,8 +11,8 @@ use crate::testing::{ManualStoreClock, SimStore};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// How many jobs a pass looks at for their renewals, and how many turns it makes, with so many jobs held: one
-/// of them is renewed before the others.
+/// Returns the number of jobs looked at for renewal, and of turns, for two passes with `held` held jobs, of
+/// which one is renewed before the others.
 fn passes(held: u64) -> [(u64, u64); 2] {
     let clock = ManualClock::new();
     let store = SimStore::new(ManualStoreClock::new(&clock));
@@ -42,7 +42,7 @@ fn passes(held: u64) -> [(u64, u64); 2] {
 }
 
 #[test]
-fn a_pass_costs_the_same_however_many_jobs_are_held() {
+fn the_cost_of_a_pass_does_not_depend_on_the_number_of_held_jobs() {
     let few = passes(2);
     assert_eq!(few.map(|(_, turns)| turns), [0, 1]);
     for held in [100, 10_000] {

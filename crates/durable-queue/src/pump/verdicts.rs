@@ -1,4 +1,4 @@
-//! What the store's answer to a turn changes.
+//! Effects of the store's response to a turn.
 
 use std::time::Instant;
 
@@ -18,8 +18,8 @@ use crate::schedule::UnreadableSchedule;
 use crate::stats::Counters;
 use crate::store::{Lease, Store, Turn, Verdict};
 
-/// Why a job is buried whose holders die with it.
-const SPENT: &str = "no attempt was left, and the last one did not come to an end";
+/// Error text of a job that is buried because its holders die with it.
+const SPENT: &str = "no attempt is left, and the last one did not finish";
 
 impl<S: Store> Pump<S> {
     pub(super) fn succeed(
@@ -59,13 +59,13 @@ impl<S: Store> Pump<S> {
                         ahead.refused += u32::from(ahead.lease.due <= now && !paused);
                         self.put_ahead(ahead);
                     }
-                    Verdict::Stale => {} // Cancelled, moved, or merged.
+                    Verdict::Stale => {} // Cancelled, reset or merged.
                 },
             }
         }
         if set_back > HORIZON {
-            // A job that lies ahead may fall due after its lease. Its next claim knows by when. By the store's clock
-            // no lease has ended.
+            // Jobs ahead may now fall due after their leases end. Claiming them again gives them longer
+            // leases. By the store's clock no lease has expired.
             let jobs = self.ahead.take(usize::MAX);
             self.pending
                 .extend(jobs.map(|job| Command::release(&job.lease)));
@@ -79,7 +79,7 @@ impl<S: Store> Pump<S> {
         self.enter(started, sent);
     }
 
-    /// Leases that a call, sent at `sent`, has made: what is started is supplied.
+    /// Processes the leases of a call sent at `sent`. Started jobs are handed out.
     pub(super) fn enter(&mut self, leases: Vec<Lease>, sent: Instant) {
         let Config {
             lease: span,
@@ -136,7 +136,7 @@ impl<S: Store> Pump<S> {
 
     pub(super) fn put_ahead(&mut self, ahead: Ahead) {
         let Lease { due, urgent, .. } = ahead.lease;
-        // Before those that are due as well. One that is not due, as the store says, waits for its time.
+        // Before other due jobs. A job that the store says is not due waits for its time.
         let now = || self.store_now(self.shared.control.clock.now());
         let place = match ahead.refused {
             0 if urgent && due <= now() => UNKNOWN,
@@ -173,7 +173,7 @@ impl<S: Store> Pump<S> {
         let answer = match (verdict, wish) {
             (Verdict::Done, Wish::Start(_)) => Ok(()),
             (Verdict::Stale | Verdict::NotDue, Wish::Start(_)) => {
-                // It was taken from here before, or the queue was paused: what is still held comes again.
+                // The job was taken from this process, or the queue was paused: it is handed out again.
                 self.is_lost(held);
                 if verdict == Verdict::NotDue {
                     self.pending.push(Command::new(held, Wish::Release, None));
@@ -188,7 +188,8 @@ impl<S: Store> Pump<S> {
                 self.running.remove(&held);
                 Ok(())
             }
-            // An extension, carried out or not, gives no lease away: another party has it.
+            // Not for an extension: it does not end the lease, so a stale one means that another holder has
+            // the job.
             (Verdict::Stale | Verdict::NotDue, wish)
                 if perhaps_done && !matches!(wish, Wish::Extend(_)) =>
             {

@@ -1,4 +1,4 @@
-//! How a simulated store fails.
+//! Failures of the simulated store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,31 +30,31 @@ pub enum Call {
     Redrive,
     /// [`Store::delete_dead`](crate::Store::delete_dead).
     DeleteDead,
-    /// One that only reads.
+    /// A call that only reads.
     Other,
 }
 
-/// What becomes of a call.
+/// Failure of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is wrong.
+    /// No failure.
     None,
-    /// It is lost: not carried out, and the caller cannot know that.
+    /// The call is lost: it is not carried out, but the caller cannot know that.
     Before,
-    /// It is carried out, and the answer is lost.
+    /// The call is carried out, and its response is lost.
     After,
-    /// It is carried out twice, as by a client that repeats what it takes for lost, and the second
-    /// answer comes.
+    /// The call is carried out twice, as by a client that repeats a call that it believes lost, and the
+    /// second response is returned.
     Twice,
-    /// It is carried out and answered, and announced to no watch, as if the message were lost.
+    /// The call is carried out and answered, but announced to no watch, as if the message were lost.
     Unheard,
-    /// It is refused and not carried out, and the error says so.
+    /// The call is rejected and not carried out, and the error says so.
     Refused(ErrorKind),
 }
 
 type Says = dyn Fn(Call, &[Settle<'_>], Option<&Claim>) -> Fault + Send + Sync;
 
-/// Says what becomes of each call; of a turn, by what is asked for.
+/// Chooses the failure of each call, or of each turn by its contents.
 #[derive(Clone)]
 pub(super) struct Plan(Arc<Says>);
 
@@ -72,7 +72,7 @@ impl Plan {
         }))
     }
 
-    /// Carries a call out, or not. `carry_out` is told whether it is announced.
+    /// Carries out a call with its failure. The argument of `carry_out` says whether to announce the result.
     pub(super) fn run<R>(&self, call: Call, carry_out: impl FnMut(bool) -> Result<R>) -> Result<R> {
         Self::carry_out((self.0)(call, &[], None), carry_out)
     }

@@ -1,5 +1,5 @@
-//! For tests of what is built on a queue, and of stores: a store in memory that fails on request,
-//! and a store's clock that is moved by hand.
+//! Test helpers for users of queues and for stores: a store in memory that fails on request, and a store's
+//! clock that is moved manually.
 
 mod faults;
 mod sim;
@@ -14,7 +14,7 @@ pub use sim::SimStore;
 
 use crate::time::{StoreClock, StoreTime};
 
-/// A store's clock that follows a [`ManualClock`], from a point in this millennium on.
+/// A store's clock that follows a [`ManualClock`], starting in September 2001.
 #[derive(Clone)]
 pub struct ManualStoreClock {
     clock: ManualClock,
@@ -22,10 +22,10 @@ pub struct ManualStoreClock {
 }
 
 impl ManualStoreClock {
-    /// What the clock shows at first.
+    /// The clock's initial time.
     pub const START: StoreTime = StoreTime::from_micros(1_000_000_000_000_000);
 
-    /// Shows [`START`](Self::START) now, and later as `clock` is moved.
+    /// Creates a clock that shows [`START`](Self::START) now, and advances with `clock`.
     pub fn new(clock: &ManualClock) -> Self {
         Self {
             clock: clock.clone(),
@@ -33,12 +33,12 @@ impl ManualStoreClock {
         }
     }
 
-    /// The clock that it follows.
+    /// Returns the manual clock.
     pub fn manual(&self) -> &ManualClock {
         &self.clock
     }
 
-    /// Moves both.
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }

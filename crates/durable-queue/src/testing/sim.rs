@@ -1,7 +1,6 @@
-//! A store in memory.
+//! A store in memory, for tests.
 //!
-//! Not for: keeping anything. What it holds is gone with the process; clones share it, as processes
-//! share a store.
+//! Its contents are lost with the process. Clones share them, as processes share a store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::store::{
 };
 use crate::time::{StoreClock, StoreTime, When};
 
-/// A store whose calls fail as a plan says. Clones are the same store.
+/// A store in memory whose calls can be made to fail. Clones are the same store.
 #[derive(Clone, Debug)]
 pub struct SimStore(Arc<Shared>);
 
@@ -38,30 +37,29 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-/// All of it is plain data: the rules are those of the trait, in the plainest form.
+/// Plain data: the simplest implementation of the trait's requirements.
 #[derive(Default)]
 struct Queue {
     next_id: u64,
     jobs: BTreeMap<JobId, Job>,
     dead: BTreeMap<JobId, DeadJob>,
     paused: bool,
-    /// One job of each key runs at a time.
     serial_keys: bool,
-    /// Another transaction has them: they are neither claimed nor started.
+    /// Jobs locked by another transaction: they are neither claimed nor started.
     locked: BTreeSet<JobId>,
 }
 
 #[derive(Clone)]
 struct Job {
-    /// Its own time.
+    /// Its due time.
     at: StoreTime,
-    /// The bound of a debounce.
+    /// The latest due time that a debounce may set.
     most: StoreTime,
-    /// The next moment at which it may be claimed.
+    /// The time from which it can be claimed.
     due: StoreTime,
     token: Option<Token>,
     started: bool,
-    /// It was started since it was open: its key is free for another.
+    /// It was started since it was last open, so its key may have another open job.
     ran: bool,
     attempts: u32,
     key: Option<Vec<u8>>,
@@ -94,18 +92,18 @@ impl Job {
         self.due = until;
     }
 
-    /// A handler has it, or may have it: its holder does not ask first.
+    /// A handler has it, or may have it because its holder does not confirm starts.
     fn is_taken(&self, now: StoreTime) -> bool {
         let may_be_out = self.is_unconfirmed() && self.at <= now;
         (self.started || may_be_out) && self.due > now
     }
 
-    /// It lies with a holder that does not ask before it hands out.
+    /// It is claimed ahead by a holder that does not confirm starts.
     fn is_unconfirmed(&self) -> bool {
         self.token.is_some_and(|token| token.is_unconfirmed())
     }
 
-    /// What is announced once it is taken from its holder, and due at `at`.
+    /// Returns the announced time when the job is taken from its holder and becomes due at `at`.
     fn announced(&self, at: StoreTime) -> StoreTime {
         if self.is_unconfirmed() { RECALL } else { at }
     }
@@ -117,7 +115,7 @@ impl Job {
         self.due = at;
     }
 
-    /// As `free`; a time that was asked for moves the bound of a debounce with it.
+    /// Like `free`. An explicitly requested time also moves the bound of a debounce.
     fn put_at(&mut self, at: StoreTime) {
         self.most = self.most.max(at);
         self.free(at);
@@ -130,13 +128,12 @@ impl Queue {
         jobs.filter(move |(_, job)| job.key.as_deref() == Some(key))
     }
 
-    /// The open job of the key.
     fn open(&self, key: &[u8]) -> Option<JobId> {
         let mut jobs = self.of_key(key);
         jobs.find_map(|(id, job)| (!job.ran).then_some(id))
     }
 
-    /// The open job of a key, or else one that waits, or else one that runs.
+    /// The key's open job, or else one that waits for its next attempt, or else a running one.
     fn named(&self, now: StoreTime, which: Which<'_>) -> Option<JobId> {
         match which {
             Which::Id(id) => self.jobs.contains_key(&id).then_some(id),
@@ -148,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// A job that was started and is held no more is open again, unless another one of its key is.
+    /// Opens a job that was started and is no longer held, unless another job of its key is open.
     fn reopen(&mut self, id: JobId) {
         let key = self.jobs.get(&id).and_then(|job| job.key.clone());
         let has_rival = key.is_some_and(|key| self.open(&key).is_some());
@@ -210,7 +207,7 @@ impl Queue {
         (Put::New(id), at)
     }
 
-    /// Settles in order. And whether a job has waited for a key that is free now.
+    /// Settles in order. Also returns whether a job has waited for a key that is now free.
     fn settle_all(&mut self, now: StoreTime, settles: &[Settle<'_>]) -> (Vec<Verdict>, bool) {
         let mut frees_key = false;
         let settle = |each: &Settle<'_>| {
@@ -224,7 +221,7 @@ impl Queue {
         (settles.iter().map(settle).collect(), frees_key)
     }
 
-    /// A job of a serial key is held no more: those that a claim has put off are due at their own times.
+    /// A job of a serial key is no longer held: restores the due times of jobs that a claim has postponed.
     fn bring_back(&mut self, key: Option<&[u8]>) -> bool {
         let of_key = |job: &&mut Job| key.is_some() && job.key.as_deref() == key;
         let is_put_off = |job: &&mut Job| job.token.is_none() && job.due > job.at;
@@ -232,9 +229,9 @@ impl Queue {
         self.serial_keys && put_off.by_ref().map(|job| job.due = job.at).count() > 0
     }
 
-    /// Whether a job may be claimed as far as its key goes. If not, it is put off: until the lease of another
-    /// one of the key has ended, or until one is due that was started before. If so, holders of others of the
-    /// key, whose leases have ended, are fenced off.
+    /// Returns whether a job can be claimed as far as its key is concerned. If not, postpones it until the
+    /// end of another job's lease, or until the due time of a job that was started before. If so, fences off
+    /// holders of other jobs of the key whose leases have expired.
     fn has_its_key(&mut self, id: JobId, now: StoreTime, claim: &Claim) -> bool {
         let key = self.jobs[&id].key.clone();
         if !self.serial_keys || key.is_none() {
@@ -283,7 +280,7 @@ impl Queue {
             Act::Ack => _ = self.jobs.remove(&id),
             Act::Again { .. } if job.schedule.is_none() => _ = self.jobs.remove(&id),
             Act::Again { when } => {
-                // A push beside the run may have said an earlier time.
+                // A push during the run may have set an earlier time.
                 job.free(when.resolve(now).min(job.most));
                 (job.attempts, job.most) = (0, StoreTime::NEVER);
                 self.reopen(id);
@@ -334,7 +331,7 @@ impl Queue {
         (Cancelled::Gone { payload, attempts }, announced)
     }
 
-    /// By the moment at which they may be claimed, then by id.
+    /// Jobs ordered by the time from which they can be claimed, then by id.
     fn in_order(&self) -> Vec<(StoreTime, JobId)> {
         let mut order: Vec<_> = self.jobs.iter().map(|(id, job)| (job.due, *id)).collect();
         order.sort_unstable();
@@ -350,7 +347,7 @@ impl Queue {
         let mut leases: Vec<Lease> = Vec::new();
         let mut order = self.in_order();
         if claim.urgent_first {
-            // The order of the others among themselves stays.
+            // The sort is stable, so the others keep their order.
             order.sort_by_key(|(due, id)| !(*due <= now && self.jobs[id].urgent));
         }
         for (due, id) in order {
@@ -393,12 +390,12 @@ impl Queue {
 }
 
 impl SimStore {
-    /// An empty store that never fails.
+    /// Creates an empty store that does not fail.
     pub fn new(clock: impl StoreClock) -> Self {
         Self::with_faults(clock, |_| Fault::None)
     }
 
-    /// An empty store. `plan` is asked before each call what becomes of it, with no lock held.
+    /// Creates an empty store. `plan` chooses the failure of each call. No lock is held while it runs.
     pub fn with_faults(
         clock: impl StoreClock,
         plan: impl Fn(Call) -> Fault + Send + Sync + 'static,
@@ -406,8 +403,8 @@ impl SimStore {
         Self::with_plan(clock, Plan::new(plan))
     }
 
-    /// An empty store. `plan` is asked before each turn, with what the turn settles and claims, what becomes
-    /// of it. No other call fails.
+    /// Creates an empty store. `plan` chooses the failure of each turn by its settles and its claim. No other
+    /// call fails.
     pub fn with_turn_faults(
         clock: impl StoreClock,
         plan: impl Fn(&[Settle<'_>], Option<&Claim>) -> Fault + Send + Sync + 'static,
@@ -424,8 +421,8 @@ impl SimStore {
         }))
     }
 
-    /// As if another transaction had locked the job, or ended: a claim passes over it, and a start is to be
-    /// tried again, as with a database that skips locked rows.
+    /// Simulates a lock of another transaction on the job, or its release. Claims skip locked jobs, and a
+    /// start has to be retried, as with a database that skips locked rows.
     pub fn lock_job(&self, name: &str, id: JobId, locked: bool) {
         self.step(name, |queue, _| {
             if locked {
@@ -436,10 +433,10 @@ impl SimStore {
         });
     }
 
-    /// One step on a queue, as a transaction of a database would be.
+    /// Runs one step on a queue, like a transaction of a database.
     fn step<R>(&self, name: &str, step: impl FnOnce(&mut Queue, StoreTime) -> R) -> R {
         let mut queues = self.0.queues.lock();
-        // Under the lock: no step that follows has an earlier time.
+        // Read under the lock, so that the times of steps never decrease.
         let now = self.0.clock.now();
         step(queues.entry(name.to_owned()).or_default(), now)
     }

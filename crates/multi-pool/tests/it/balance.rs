@@ -1,4 +1,4 @@
-//! Which pool gets a task.
+//! The choice of a pool for a task.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -23,21 +23,21 @@ fn load(in_flight: usize, capacity: usize, depth: usize) -> Load {
 }
 
 #[testkit::test]
-fn turns_go_round_from_the_first_pool_on_in_every_life() {
+fn round_robin_starts_with_the_first_pool_in_every_generation() {
     let pool = multi(3, 1);
     for _ in 0..3 {
         assert_eq!([(); 4].map(|()| next(&pool)), [0, 1, 2, 0]);
         end(&pool);
-        assert!(pool.try_submit(|| ()).is_err()); // Takes no turn of the next life.
+        assert!(pool.try_submit(|| ()).is_err()); // Does not advance the turn of the next life.
         pool.reboot();
     }
 }
 
 #[testkit::test]
-fn a_pool_whose_turn_it_is_and_that_is_full_is_passed_over_by_submit() {
+fn round_robin_skips_a_full_pool() {
     let pool = multi(3, 1);
     let first = hold(&pool);
-    // Blocking calls all, and none of them blocks.
+    // These are all blocking calls, and none of them blocks.
     assert_eq!([(); 6].map(|()| next(&pool)), [1, 2, 1, 1, 2, 1]);
     let rest = hold_all(&pool, 2);
     assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
@@ -47,7 +47,7 @@ fn a_pool_whose_turn_it_is_and_that_is_full_is_passed_over_by_submit() {
 }
 
 #[testkit::test]
-fn a_free_worker_counts_as_room_before_a_place_in_a_queue() {
+fn round_robin_prefers_a_free_worker_to_a_place_in_a_queue() {
     let each = Pool::builder().capacity(1).queue_depth(1);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let first = hold(&pool);
@@ -82,16 +82,16 @@ fn least_tasks_counts_tasks_and_not_idle_workers() {
     assert_eq!(running, [2, 2, 2]);
     gates.iter().for_each(Gate::open);
     pool.wait_idle().unwrap();
-    let gate = hold(&pool); // On the first: all are equal again.
+    let gate = hold(&pool); // Runs on the first pool. All loads are equal again.
     assert_eq!(pool.stats_of(0).unwrap().in_flight, 1);
-    // The second has as many live workers as the first, and fewer tasks.
+    // The second pool has as many live workers as the first one, and fewer tasks.
     assert_eq!([(); 3].map(|()| next(&pool)), [1, 1, 1]);
     gate.open();
     end(&pool);
 }
 
 #[test]
-fn least_tasks_takes_the_first_of_those_with_fewest_in_flight_and_waiting() {
+fn least_tasks_chooses_the_first_pool_with_the_fewest_tasks() {
     let choose = |loads: &[Load]| LeastTasks.choose(&Loads::given(loads));
     assert_eq!(choose(&[load(3, 9, 0), load(1, 9, 0), load(1, 9, 0)]), 1);
     let mut waited_for = load(1, 9, 0);
@@ -103,7 +103,7 @@ fn least_tasks_takes_the_first_of_those_with_fewest_in_flight_and_waiting() {
 }
 
 #[test]
-fn round_robin_looks_for_a_worker_then_for_a_queue_then_keeps_the_turn() {
+fn round_robin_looks_for_a_worker_then_for_a_queue_and_then_keeps_its_turn() {
     let choose = |loads: &[Load]| RoundRobin::new().choose(&Loads::given(loads));
     assert_eq!(choose(&[load(0, 1, 0), load(0, 1, 0)]), 0);
     assert_eq!(choose(&[load(1, 1, 5), load(1, 1, 0), load(0, 1, 0)]), 2);
@@ -112,7 +112,7 @@ fn round_robin_looks_for_a_worker_then_for_a_queue_then_keeps_the_turn() {
 }
 
 #[test]
-fn a_load_knows_whether_a_worker_or_a_queue_would_take_a_task() {
+fn a_load_tells_whether_a_worker_or_a_queue_has_room() {
     let of = |load: Load| (load.has_worker(), load.has_room());
     assert_eq!(of(load(1, 2, 0)), (true, true));
     assert_eq!(of(load(2, 2, 0)), (false, false));
@@ -140,7 +140,7 @@ fn a_choice_out_of_range_is_taken_modulo_the_number_of_pools() {
 }
 
 #[testkit::test]
-fn a_choice_that_is_full_is_a_wish_and_no_more() {
+fn a_task_goes_to_another_pool_if_the_chosen_one_is_full() {
     let pool = with(3, 1, Always(1));
     let gates = hold_all(&pool, 3);
     assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
@@ -151,8 +151,8 @@ fn a_choice_that_is_full_is_a_wish_and_no_more() {
 }
 
 #[testkit::test]
-fn a_strategy_sees_the_figures_that_its_caller_has_seen() {
-    /// What it saw of the first pool at its last call.
+fn a_strategy_sees_the_loads_that_its_caller_has_seen() {
+    /// The load of the first pool at the last call.
     #[derive(Clone)]
     struct Look(Arc<Mutex<Option<Load>>>);
     impl Strategy for Look {
@@ -189,7 +189,7 @@ fn a_strategy_sees_the_figures_that_its_caller_has_seen() {
 }
 
 #[testkit::test]
-fn a_strategy_that_panics_leaves_everything_exact() {
+fn a_panicking_strategy_leaves_the_statistics_exact() {
     struct Panics(Arc<AtomicUsize>);
     impl Strategy for Panics {
         fn choose(&self, _: &Loads<'_>) -> usize {

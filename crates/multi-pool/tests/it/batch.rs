@@ -1,4 +1,4 @@
-//! Many tasks in one call, for all pools.
+//! Batches over all pools.
 
 use std::thread;
 
@@ -8,8 +8,8 @@ use testkit::Gate;
 
 use crate::support::{Journal, end, enter_lines, poll, until};
 
-/// Two pools whose workers are held, with so many places each in their queues, and who was called
-/// with what.
+/// Two pools whose workers are held, with a queue of this depth each, and a journal of the
+/// arguments.
 fn held(depth: usize) -> (MultiFuncPool<u32>, Gate, Journal<u32>) {
     let (gate, called) = (Gate::new(), Journal::new());
     let (wait, calls) = (gate.clone(), called.clone());
@@ -27,7 +27,7 @@ fn held(depth: usize) -> (MultiFuncPool<u32>, Gate, Journal<u32>) {
 }
 
 #[testkit::test]
-fn a_batch_is_handed_to_the_pools_in_turn_and_each_task_runs_once() {
+fn a_batch_is_distributed_in_turn_and_each_task_runs_once() {
     let each = Pool::builder().capacity(2);
     let each = each.queue_depth(QueueDepth::Unlimited).start_paused(true);
     let pool = MultiPool::builder(each).pools(3).build().unwrap();
@@ -44,7 +44,7 @@ fn a_batch_is_handed_to_the_pools_in_turn_and_each_task_runs_once() {
 }
 
 #[testkit::test]
-fn what_no_pool_has_room_for_comes_back_in_its_order() {
+fn a_batch_returns_tasks_without_room_in_order() {
     let (pool, gate, called) = held(3);
     let mut source = 0..100;
     let refused = pool.try_submit_batch(source.by_ref()).unwrap_err();
@@ -64,7 +64,7 @@ fn what_no_pool_has_room_for_comes_back_in_its_order() {
 }
 
 #[testkit::test]
-fn a_batch_waits_in_the_lines_of_all_pools_for_what_there_is_no_room_for() {
+fn a_batch_waits_in_the_wait_queues_of_all_pools() {
     let (pool, gate, called) = held(1);
     let batch = enter_lines(&pool, |pool| pool.submit_batch(0..50));
     assert_eq!((pool.queued(), pool.waiting()), (2, 1));
@@ -72,7 +72,7 @@ fn a_batch_waits_in_the_lines_of_all_pools_for_what_there_is_no_room_for() {
         let pool = pool.clone();
         thread::spawn(move || pool.submit(50))
     };
-    until(|| pool.waiting() == 2); // Behind the batch's third.
+    until(|| pool.waiting() == 2); // Behind the third task of the batch.
     gate.open();
     assert_eq!(batch.join().unwrap().unwrap(), 50);
     other.join().unwrap().unwrap();
@@ -83,7 +83,7 @@ fn a_batch_waits_in_the_lines_of_all_pools_for_what_there_is_no_room_for() {
 }
 
 #[testkit::test]
-fn a_batch_as_a_future_waits_in_the_lines_of_all_pools() {
+fn a_batch_future_waits_in_the_wait_queues_of_all_pools() {
     let (pool, gate, called) = held(1);
     let mut batch = Box::pin(pool.submit_batch_async(0..50));
     assert!(poll(&mut batch).is_pending());

@@ -1,4 +1,4 @@
-//! What can be built, and what an attempt that fails leaves behind.
+//! Valid and invalid configurations, and the cleanup after a failed build.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use pool_core::{BuildError, FuncPool, Pool};
 use crate::support::{end, multi};
 
 #[testkit::test]
-fn no_pools_is_an_error_that_is_looked_at_first() {
+fn zero_pools_is_an_error_that_is_checked_first() {
     let no_capacity = Pool::builder();
     let asked_for_none = MultiPool::builder(no_capacity.clone()).pools(0).build();
     assert!(matches!(asked_for_none, Err(MultiBuildError::NoPools)));
@@ -20,7 +20,7 @@ fn no_pools_is_an_error_that_is_looked_at_first() {
 }
 
 #[testkit::test]
-fn a_pools_own_errors_come_through_whatever_the_strategy() {
+fn errors_of_a_pools_builder_are_returned_under_every_strategy() {
     let refused = |each| {
         let least = MultiPool::builder(each).pools(10).strategy(LeastTasks);
         match least.build().unwrap_err() {
@@ -55,7 +55,7 @@ fn a_pools_own_errors_come_through_whatever_the_strategy() {
 }
 
 #[testkit::test]
-fn pools_built_before_one_that_fails_have_ended_with_their_workers() {
+fn a_failed_build_ends_the_pools_that_were_built_before() {
     let (started, stopped) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let stops = Arc::clone(&stopped);
     let each = Pool::builder()
@@ -75,7 +75,7 @@ fn pools_built_before_one_that_fails_have_ended_with_their_workers() {
 }
 
 #[testkit::test]
-fn threads_are_called_after_their_pool_and_pools_after_the_multi_pool() {
+fn threads_and_pools_are_named_after_the_multi_pool() {
     let each = Pool::builder().name("ants").capacity(1);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     assert_eq!((pool.name(), pool.pools()), ("ants", 2));
@@ -86,7 +86,7 @@ fn threads_are_called_after_their_pool_and_pools_after_the_multi_pool() {
 }
 
 #[testkit::test]
-fn nothing_runs_before_the_first_task_unless_it_was_asked_for() {
+fn no_thread_starts_before_the_first_task_unless_prestarted() {
     assert_eq!(multi(3, 2).running(), 0);
     let each = Pool::builder().capacity(2).min_workers(1);
     let rounds = MultiPool::builder(each)

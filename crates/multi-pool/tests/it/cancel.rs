@@ -1,4 +1,4 @@
-//! What a handle takes out of a pool's queue gives its room back at once, in whichever pool it was.
+//! Cancelled tasks: their room is free at once, in every pool.
 
 use std::task::Poll;
 
@@ -8,7 +8,7 @@ use testkit::{CountingWaker, Gate};
 
 use crate::support::{end, enter_lines, here, hold_all, poll, poll_with, until};
 
-/// So many pools of one worker each that is held, and with one place each in their queues.
+/// Pools of one held worker and one place in the queue each.
 fn held(pools: usize) -> (MultiPool, Vec<Gate>) {
     let each = Pool::builder().capacity(1).queue_depth(1);
     let pool = MultiPool::builder(each).pools(pools).build().unwrap();
@@ -17,14 +17,14 @@ fn held(pools: usize) -> (MultiPool, Vec<Gate>) {
 }
 
 #[testkit::test]
-fn a_cancelled_tasks_room_goes_to_who_waits_though_every_worker_is_held() {
+fn a_cancel_hands_the_room_to_a_waiter_while_every_worker_is_held() {
     for cancelled in 0..3 {
         let (pool, gates) = held(3);
         let mut queued: Vec<_> = (0..3).map(|_| pool.try_spawn(here).unwrap()).collect();
         let waiter = enter_lines(&pool, |pool| pool.spawn(here));
         let handle = queued.remove(cancelled);
         assert!(handle.cancel() && !handle.cancel());
-        let served = waiter.join().unwrap().unwrap(); // No worker has been free.
+        let served = waiter.join().unwrap().unwrap(); // No worker has become free.
         assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
         assert_eq!((pool.waiting(), pool.queued(), pool.in_flight()), (0, 3, 6));
         assert_eq!(pool.stats().cancelled, 1);
@@ -39,7 +39,7 @@ fn a_cancelled_tasks_room_goes_to_who_waits_though_every_worker_is_held() {
 }
 
 #[testkit::test]
-fn a_handle_whose_task_waited_in_the_lines_cancels_it_in_the_pool_that_took_it() {
+fn a_handle_cancels_a_task_in_the_pool_that_accepted_it_from_the_wait_queues() {
     for frees in 0..2 {
         let (pool, gates) = held(2);
         let queued: Vec<_> = (0..2).map(|_| pool.try_spawn(here).unwrap()).collect();
@@ -52,7 +52,7 @@ fn a_handle_whose_task_waited_in_the_lines_cancels_it_in_the_pool_that_took_it()
             panic!("its task was accepted");
         };
         assert!(handle.unwrap().cancel());
-        let served = waiter.join().unwrap().unwrap(); // So has the thread's, now.
+        let served = waiter.join().unwrap().unwrap(); // The thread's task has room too.
         assert!(served.cancel());
         assert_eq!((pool.queued(), pool.stats().cancelled), (1, 3));
         gates.iter().for_each(Gate::open);
@@ -61,7 +61,7 @@ fn a_handle_whose_task_waited_in_the_lines_cancels_it_in_the_pool_that_took_it()
 }
 
 #[testkit::test]
-fn a_task_joined_in_place_gives_its_room_to_who_waits_before_it_runs() {
+fn a_task_joined_in_place_frees_its_room_before_it_runs() {
     let each = Pool::builder().capacity(1).queue_depth(1);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let inner = pool.clone();
@@ -76,7 +76,7 @@ fn a_task_joined_in_place_gives_its_room_to_who_waits_before_it_runs() {
             .collect();
         for handle in queued {
             let waiter = enter_lines(&inner, |pool| pool.submit(|| ()));
-            handle.join().unwrap(); // It ends once the waiter's task has its room.
+            handle.join().unwrap(); // It ends after the waiter's task has got the room.
             waiter.join().unwrap().unwrap();
         }
         assert_eq!((inner.queued(), inner.in_flight()), (2, 4));
@@ -89,7 +89,7 @@ fn a_task_joined_in_place_gives_its_room_to_who_waits_before_it_runs() {
 }
 
 #[testkit::test]
-fn an_argument_that_is_cancelled_gives_its_room_back_in_its_own_pool() {
+fn a_cancelled_argument_frees_its_room_in_its_own_pool() {
     let gate = Gate::new();
     let held = gate.clone();
     let wait = move |waits: bool| {
@@ -119,9 +119,9 @@ fn an_argument_that_is_cancelled_gives_its_room_back_in_its_own_pool() {
     assert_eq!(cancelled, [2, 2]);
 }
 
-/// It is in the lines of all pools at once, and leaves all of them.
+/// The future waits in the wait queues of all pools, and leaves all of them.
 #[testkit::test]
-fn a_waiting_future_is_woken_by_its_token_and_gives_its_task_and_its_turn_up() {
+fn cancelling_the_token_of_a_waiting_future_removes_it_from_all_wait_queues() {
     for pools in 1..=3 {
         let (pool, gates) = held(pools);
         let queued: Vec<_> = (0..pools).map(|_| pool.try_spawn(here).unwrap()).collect();
@@ -137,7 +137,7 @@ fn a_waiting_future_is_woken_by_its_token_and_gives_its_task_and_its_turn_up() {
             Poll::Ready(Err(SubmitError::Cancelled(_)))
         ));
         assert_eq!((pool.waiting(), pool.stats().refused), (1, 1));
-        // The first room there is goes to who was behind it, in whichever pool.
+        // The first free room goes to the next waiter, in any pool.
         assert!(queued[pools - 1].cancel());
         let served = behind.join().unwrap().unwrap();
         assert_eq!((pool.waiting(), pool.queued()), (0, pools));

@@ -1,4 +1,4 @@
-//! Figures: sums, and by index.
+//! Statistics: sums, and per pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -18,7 +18,7 @@ const EACH: usize = 5;
 const ALL: usize = POOLS * EACH;
 const NEVER: Duration = Duration::MAX;
 
-/// Fills ten pools of five with fifty tasks, and empties them; twice, with a release between.
+/// Fills ten pools of capacity five with fifty tasks and empties them, before and after a reboot.
 fn lives_twice<R: Runner>(
     pool: &MultiWorkerPool<R>,
     submit: impl Fn(&MultiWorkerPool<R>, Gate) -> bool,
@@ -42,7 +42,7 @@ fn lives_twice<R: Runner>(
         }
         gate.open();
         pool.release_timeout(NEVER).unwrap();
-        pool.release_timeout(NEVER).unwrap(); // To ask again does no harm.
+        pool.release_timeout(NEVER).unwrap(); // Can be repeated.
         assert!(!pool.release() && pool.is_released());
         assert!(!submit(pool, gate));
         let figures = (
@@ -72,21 +72,21 @@ fn typed(strategy: impl Strategy) -> MultiFuncPool<Gate> {
 }
 
 #[testkit::test]
-fn fifty_tasks_fill_ten_pools_of_five_evenly_in_each_of_two_lives() {
+fn fifty_tasks_fill_ten_pools_of_five_before_and_after_a_reboot() {
     let closure = |pool: &MultiPool, gate: Gate| pool.try_submit(move || gate.wait()).is_ok();
     lives_twice(&closures(RoundRobin::new()), closure);
     lives_twice(&closures(LeastTasks), closure);
 }
 
 #[testkit::test]
-fn fifty_arguments_fill_ten_typed_pools_of_five_likewise() {
+fn fifty_arguments_fill_ten_typed_pools_of_five_before_and_after_a_reboot() {
     let argument = |pool: &MultiFuncPool<Gate>, gate| pool.try_submit(gate).is_ok();
     lives_twice(&typed(RoundRobin::new()), argument);
     lives_twice(&typed(LeastTasks), argument);
 }
 
 #[testkit::test]
-fn a_thousand_numbers_sum_up_through_every_kind() {
+fn a_thousand_numbers_are_summed_by_every_kind_of_pool() {
     let sum = Arc::new(AtomicU64::new(0));
     let pool = multi(4, 3);
     for number in 0..1000 {
@@ -106,7 +106,7 @@ fn a_thousand_numbers_sum_up_through_every_kind() {
 }
 
 #[testkit::test]
-fn an_index_out_of_range_is_said_to_be_one() {
+fn an_index_out_of_range_is_an_error() {
     let pool = multi(POOLS, EACH);
     for index in [POOLS, usize::MAX] {
         let error = IndexError {
@@ -119,11 +119,14 @@ fn an_index_out_of_range_is_said_to_be_one() {
         assert_eq!(pool.stats_of(index), Err(error));
     }
     let error = pool.running_of(POOLS).unwrap_err();
-    assert_eq!(error.to_string(), "there is no pool 10 of 10");
+    assert_eq!(
+        error.to_string(),
+        "pool index 10 is out of range for 10 pools"
+    );
 }
 
 #[testkit::test]
-fn unlimited_pools_have_no_limit_together() {
+fn the_sum_of_unlimited_pools_is_unlimited() {
     let each = Pool::builder().unlimited();
     let pool = MultiPool::builder(each).pools(3).build().unwrap();
     assert_eq!((pool.capacity(), pool.free()), (Capacity::Unlimited, None));
@@ -137,14 +140,14 @@ fn unlimited_pools_have_no_limit_together() {
 }
 
 #[test]
-fn a_sum_too_large_for_a_number_is_no_limit() {
+fn a_capacity_sum_that_overflows_is_unlimited() {
     let pool = multi(3, usize::MAX / 2);
     assert_eq!(pool.capacity(), Capacity::Unlimited);
     assert_eq!(pool.free(), Some(usize::MAX));
 }
 
 #[testkit::test]
-fn a_refusal_is_counted_once_however_many_pools_were_full() {
+fn a_refusal_by_several_full_pools_is_counted_once() {
     let pool = multi(4, 1);
     let gates = hold_all(&pool, 4);
     assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));

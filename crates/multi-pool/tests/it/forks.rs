@@ -1,4 +1,4 @@
-//! Multi-pools in a forked child: no call waits there for workers, or for threads, that stayed behind.
+//! Multi-pools in a forked child: no call waits there for workers or threads of the parent.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "an answer is looked at where the call is made"
@@ -23,11 +23,11 @@ const STAYED: Result<(), WaitError> = Err(WaitError::Forked);
 
 type Started<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// What a child inherits. All workers wait at gates, so no lock is held at a fork.
+/// The pools that a child inherits. All workers wait at gates, so no lock is held at a fork.
 struct Inherited {
-    /// The workers of its two pools are busy, and their queues full.
+    /// The workers of its two pools are busy, and their queues are full.
     full: MultiPool,
-    /// A worker of it is busy, and others would be started.
+    /// One worker is busy, and more workers may be started.
     open: MultiPool,
     later: Instant,
     keyed: Keyed<u8, RandomState, MultiPool>,
@@ -52,7 +52,7 @@ fn map_refused<V, E>(answer: Result<V, MapError<E>>) -> bool {
     matches!(answer, Err(MapError::Refused(SubmitError::Forked(()))))
 }
 
-/// Each of the pools says so.
+/// Whether each of the pools reports that it belongs to the parent.
 fn stayed<V>(answer: Result<V, MultiWaitError>) -> bool {
     answer.is_err_and(|error| {
         let pools = error.pools();
@@ -102,7 +102,8 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::wait_released_async" => stayed(ready(&mut it.released));
     "WorkerPool::release_timeout" => stayed(it.full.release_timeout(SECOND));
     "WorkerPool::release_timeout" => stayed(it.full.release_timeout(it.later));
-    "WorkerPool::release_async" => stayed(ready(it.full.release_async(None)));
+    "WorkerPool::release_async" => stayed(ready(it.full.release_async()));
+    "WorkerPool::release_timeout_async" => stayed(ready(it.full.release_timeout_async(Duration::MAX)));
     "PoolExt::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
     "PoolExt::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
     "PoolExt::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
@@ -114,15 +115,15 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "PoolExt::invoke_any" => map_refused(it.full.invoke_any([|| Ok::<_, u8>(())]));
     "PoolExt::invoke_any_async" => map_refused(ready(it.full.invoke_any_async([|| Ok::<_, u8>(())])));
     "ReserveFuture::poll" => refused(ready(&mut it.reserving));
-    // A future that waits for room is dropped.
+    // Drops a future that waits for room.
     "WorkerPool::reserve_async" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
     "WorkerPool::wait_idle_until" => Workers::wait_idle_until(&it.full, None) == STAYED;
     "WorkerPool::wait_released_until" => Workers::wait_released_until(&it.full, None) == STAYED;
     "WorkerPool::release_until" => Workers::release_until(&it.full, None) == STAYED;
-    // There is nothing to release.
+    // Nothing is left to release.
     "WorkerPool::release" => !it.full.release() && !Workers::release(&it.full);
     "WorkerPool::release_now" => it.full.release_now() == 0 && Workers::release_now(&it.full) == 0;
-    // It runs on its owner.
+    // The task runs on its owner.
     "PoolExt::scope" => it.full.scope(|scope| scope.spawn(|| 3).join()).is_ok_and(|three| three == 3);
     "Keyed::submit" => refused(it.keyed.submit(1, || ()));
     "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
@@ -168,7 +169,7 @@ fn no_call_on_a_multi_pool_waits_in_a_forked_child() {
             assert!(poll(&mut inherited.idle).is_pending());
             assert!(poll(&mut inherited.released).is_pending());
             check_in_forks(&mut inherited, CASES);
-            // The parent's go on.
+            // The parent's tasks continue.
             gates.iter().for_each(testkit::Gate::open);
             drop((inherited.submitting, inherited.reserving));
             inherited.full.wait_idle().unwrap();

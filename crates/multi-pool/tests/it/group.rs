@@ -1,5 +1,5 @@
-//! Groups, and the first success of several, on all pools. How it is done is pool-core's; here is that
-//! all the pools take part, and that what is taken back is taken out of the pool that has it.
+//! Groups and `invoke_any` over several pools. The tests of pool-util cover the rest; these check
+//! that all pools take part, and that a cancel removes a task from the pool that has it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
@@ -17,13 +17,13 @@ fn queueing(pools: usize, depth: impl Into<QueueDepth>) -> MultiPool {
 }
 
 #[testkit::test]
-fn a_groups_tasks_run_on_the_workers_of_all_pools_and_are_taken_as_they_end() {
+fn a_group_runs_on_the_workers_of_all_pools_and_returns_values_as_tasks_end() {
     let pool = multi(3, 1);
     let (group, all, last) = (pool.group(), Arc::new(Barrier::new(3)), Gate::new());
     for n in 0..3 {
         let (all, last) = (Arc::clone(&all), last.clone());
         let task = move || {
-            all.wait(); // None goes on before three workers are there.
+            all.wait(); // No task continues before three workers are running.
             if n == 0 {
                 last.wait();
             }
@@ -43,7 +43,7 @@ fn a_groups_tasks_run_on_the_workers_of_all_pools_and_are_taken_as_they_end() {
 }
 
 #[testkit::test]
-fn a_groups_cancel_takes_its_tasks_out_of_every_pools_queue_and_frees_their_room() {
+fn cancelling_a_group_removes_its_tasks_from_every_pool_and_frees_their_room() {
     let pool = queueing(2, 2);
     let (gates, group) = (hold_all(&pool, 2), pool.group());
     for _ in 0..4 {
@@ -60,7 +60,7 @@ fn a_groups_cancel_takes_its_tasks_out_of_every_pools_queue_and_frees_their_room
     }
     assert!(group.next().is_none());
     for _ in 0..4 {
-        group.try_spawn(here).unwrap(); // In the room of those.
+        group.try_spawn(here).unwrap(); // Uses the room of the cancelled tasks.
     }
     gates.iter().for_each(Gate::open);
     assert!(group.wait().is_ok());
@@ -68,7 +68,7 @@ fn a_groups_cancel_takes_its_tasks_out_of_every_pools_queue_and_frees_their_room
 }
 
 #[testkit::test]
-fn the_first_error_of_a_group_cancels_the_rest_in_the_other_pools_too() {
+fn the_first_error_of_a_group_cancels_the_rest_in_all_pools() {
     let pool = queueing(2, 10);
     let (gates, journal) = (hold_all(&pool, 2), Journal::new());
     let group = pool.group().cancel_on_error();
@@ -88,7 +88,7 @@ fn the_first_error_of_a_group_cancels_the_rest_in_the_other_pools_too() {
 }
 
 #[testkit::test]
-fn a_worker_of_one_pool_runs_what_its_group_has_in_another_in_place() {
+fn a_worker_of_one_pool_runs_its_groups_tasks_of_another_pool_in_place() {
     let pool = queueing(2, 4);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
@@ -114,7 +114,7 @@ fn a_worker_of_one_pool_runs_what_its_group_has_in_another_in_place() {
 }
 
 #[testkit::test]
-fn of_tasks_in_several_pools_the_first_that_succeeds_is_taken_and_the_rest_cancelled() {
+fn invoke_any_over_several_pools_returns_the_first_success_and_cancels_the_rest() {
     let pool = queueing(2, QueueDepth::Unlimited);
     let (held, ran) = (hold(&pool), Journal::new()); // The first pool's worker.
     let tasks = (0..20_u32).map(|n| {
@@ -127,7 +127,7 @@ fn of_tasks_in_several_pools_the_first_that_succeeds_is_taken_and_the_rest_cance
     assert_eq!(pool.invoke_any(tasks).unwrap(), Some(1));
     held.open();
     pool.wait_idle().unwrap();
-    // What the first pool had was taken back before its worker came to it.
+    // The tasks of the first pool were cancelled before its worker popped them.
     assert!(ran.entries().iter().all(|pool| *pool == 1));
     let none = pool.invoke_any([|| Err::<(), _>("only")]);
     assert!(matches!(none, Err(MapError::Failed("only"))));
@@ -135,7 +135,7 @@ fn of_tasks_in_several_pools_the_first_that_succeeds_is_taken_and_the_rest_cance
 }
 
 #[testkit::test]
-fn what_is_submitted_into_a_group_runs_on_all_pools_and_is_waited_for_and_taken_back() {
+fn tasks_submitted_into_a_group_run_on_all_pools_and_are_awaited_or_cancelled() {
     let pool = multi(3, 1);
     let (group, all, used) = (
         pool.group::<()>(),
@@ -145,7 +145,7 @@ fn what_is_submitted_into_a_group_runs_on_all_pools_and_is_waited_for_and_taken_
     for _ in 0..3 {
         let (all, used) = (Arc::clone(&all), used.clone());
         let task = move || {
-            all.wait(); // None goes on before three workers are there.
+            all.wait(); // No task continues before three workers are running.
             used.write(here());
         };
         group.submit(task).unwrap();

@@ -1,4 +1,4 @@
-//! What the last handle's drop does.
+//! The drop of the last handle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -36,7 +36,7 @@ fn loaded(
 }
 
 #[testkit::test]
-fn a_drain_lets_what_was_accepted_run_and_does_not_block() {
+fn a_draining_drop_runs_accepted_tasks_and_does_not_block() {
     let stopped = Arc::new(AtomicUsize::new(0));
     let (pool, gates, drops, ran) = loaded(DropPolicy::Drain, &stopped);
     drop(pool);
@@ -47,7 +47,7 @@ fn a_drain_lets_what_was_accepted_run_and_does_not_block() {
 }
 
 #[testkit::test]
-fn a_join_returns_when_every_pool_has_ended() {
+fn a_joining_drop_returns_when_every_pool_has_ended() {
     let stopped = Arc::new(AtomicUsize::new(0));
     let (pool, gates, drops, ran) = loaded(DropPolicy::Join, &stopped);
     gates.iter().for_each(Gate::open);
@@ -59,7 +59,7 @@ fn a_join_returns_when_every_pool_has_ended() {
 }
 
 #[testkit::test]
-fn no_pool_is_waited_for_while_another_is_open() {
+fn a_joining_drop_releases_every_pool_before_it_waits() {
     let gate = Gate::new();
     let opener = gate.clone();
     let each = Pool::builder()
@@ -72,12 +72,12 @@ fn no_pool_is_waited_for_while_another_is_open() {
     pool.submit(move || held.wait()).unwrap();
     pool.spawn(|| ()).unwrap().join().unwrap();
     assert_eq!([0, 1].map(|index| pool.running_of(index)), [Ok(1); 2]);
-    drop(pool); // The second one's idle worker ends, and so lets the first one's end.
+    drop(pool); // The second pool's idle worker ends, and its end opens the gate of the first pool.
     assert!(gate.is_open());
 }
 
 #[testkit::test]
-fn a_discard_drops_what_has_not_started() {
+fn a_discarding_drop_removes_unstarted_tasks_of_every_pool() {
     let stopped = Arc::new(AtomicUsize::new(0));
     let (pool, gates, drops, ran) = loaded(DropPolicy::Discard, &stopped);
     drop(pool);
@@ -88,7 +88,7 @@ fn a_discard_drops_what_has_not_started() {
 }
 
 #[testkit::test]
-fn waiting_futures_and_weak_handles_keep_nothing_open() {
+fn waiting_futures_and_weak_handles_do_not_keep_the_pools_open() {
     let pool = multi(2, 1);
     let gates = hold_all(&pool, 2);
     let mut future = pool.submit_async(|| ());

@@ -1,4 +1,4 @@
-//! Release, the wait for the end or for rest, reboot, tuning: of all pools as of one.
+//! Release, waits for the end and for idleness, reboot and tuning of all pools at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -28,7 +28,7 @@ fn on_clock(pools: usize) -> (MultiPool, ManualClock) {
 }
 
 #[testkit::test]
-fn a_wait_for_the_end_says_which_pools_have_not_come_to_it_and_can_be_repeated() {
+fn a_wait_for_the_end_reports_the_pools_that_have_not_ended_and_can_be_repeated() {
     let (pool, _clock) = on_clock(3);
     let gates = hold_all(&pool, 3);
     gates[1].open();
@@ -39,7 +39,10 @@ fn a_wait_for_the_end_says_which_pools_have_not_come_to_it_and_can_be_repeated()
     let late = WaitError::TimedOut;
     assert_eq!(error.pools(), [(0, late), (2, late)]);
     assert!(error.any_timed_out() && error.all_timed_out());
-    assert_eq!(error.to_string(), "pool 0: timed out, pool 2: timed out");
+    assert_eq!(
+        error.to_string(),
+        "pool 0: timed out waiting for the pool, pool 2: timed out waiting for the pool"
+    );
     assert_eq!(
         pool.wait_released_timeout(Duration::ZERO),
         Err(error.clone())
@@ -52,7 +55,7 @@ fn a_wait_for_the_end_says_which_pools_have_not_come_to_it_and_can_be_repeated()
 }
 
 #[testkit::test]
-fn all_pools_are_released_first_and_one_deadline_is_for_all() {
+fn a_timed_release_releases_all_pools_first_and_has_one_deadline() {
     let (pool, clock) = on_clock(3);
     let gates = hold_all(&pool, 3);
     let releaser = {
@@ -63,7 +66,7 @@ fn all_pools_are_released_first_and_one_deadline_is_for_all() {
     for _ in 0..3 {
         assert!(pool.try_submit(|| ()).unwrap_err().is_released());
     }
-    clock.advance(SECOND); // Once is enough.
+    clock.advance(SECOND); // One deadline for all pools.
     let error = releaser.join().unwrap().unwrap_err();
     assert_eq!(error.pools().len(), 3);
     gates.iter().for_each(Gate::open);
@@ -71,7 +74,7 @@ fn all_pools_are_released_first_and_one_deadline_is_for_all() {
 }
 
 #[testkit::test]
-fn whoever_waits_for_an_end_that_a_reboot_comes_before_is_told() {
+fn a_wait_for_the_end_of_all_pools_returns_rebooted_after_a_reboot() {
     let (pool, clock) = on_clock(2);
     let gate = hold(&pool);
     let waiter = {
@@ -90,7 +93,7 @@ fn whoever_waits_for_an_end_that_a_reboot_comes_before_is_told() {
 }
 
 #[testkit::test]
-fn a_wait_for_rest_is_not_deceived_by_a_task_that_goes_round_the_pools() {
+fn wait_idle_waits_for_a_task_that_moves_from_pool_to_pool() {
     fn hop(pool: &WeakMultiPool, hops: usize, count: &Arc<AtomicUsize>) {
         count.fetch_add(1, SeqCst);
         if hops > 0 {
@@ -111,7 +114,7 @@ fn a_wait_for_rest_is_not_deceived_by_a_task_that_goes_round_the_pools() {
 }
 
 #[testkit::test]
-fn a_wait_for_rest_says_which_pools_are_not_at_rest() {
+fn wait_idle_reports_the_pools_that_are_busy() {
     let (pool, _clock) = on_clock(3);
     pool.wait_idle_timeout(Duration::ZERO).unwrap();
     let gates = hold_all(&pool, 2);
@@ -127,7 +130,7 @@ fn a_wait_for_rest_says_which_pools_are_not_at_rest() {
 }
 
 #[testkit::test]
-fn each_pool_is_tuned() {
+fn tuning_changes_every_pool() {
     let pool = multi(3, 1);
     pool.tune(4).unwrap();
     assert_eq!(pool.capacity(), Capacity::Limited(12));
@@ -143,7 +146,7 @@ fn each_pool_is_tuned() {
 }
 
 #[testkit::test]
-fn preallocated_pools_cannot_be_made_unlimited_and_keep_their_capacity() {
+fn preallocated_pools_cannot_become_unlimited() {
     let each = Pool::builder().capacity(2).preallocate(true);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     assert_eq!(
@@ -154,7 +157,7 @@ fn preallocated_pools_cannot_be_made_unlimited_and_keep_their_capacity() {
 }
 
 #[testkit::test]
-fn tuning_a_released_multi_pool_does_no_harm_and_counts_in_its_next_life() {
+fn tuning_a_released_multi_pool_takes_effect_after_the_reboot() {
     let pool = multi(2, 1);
     end(&pool);
     pool.tune(3).unwrap();
@@ -168,7 +171,7 @@ fn tuning_a_released_multi_pool_does_no_harm_and_counts_in_its_next_life() {
 }
 
 #[testkit::test]
-fn a_release_now_takes_what_has_not_started_out_of_every_pool() {
+fn release_now_removes_unstarted_tasks_of_every_pool() {
     let each = Pool::builder().capacity(1).queue_depth(2);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
@@ -189,7 +192,7 @@ fn a_release_now_takes_what_has_not_started_out_of_every_pool() {
 }
 
 #[testkit::test]
-fn a_typed_release_now_gives_the_arguments_back() {
+fn release_now_of_a_typed_multi_pool_returns_the_arguments() {
     let gate = Gate::new();
     let shut = gate.clone();
     let each = FuncPool::builder(move |_: u32| shut.wait())
@@ -208,7 +211,7 @@ fn a_typed_release_now_gives_the_arguments_back() {
 }
 
 #[testkit::test]
-fn an_accepted_task_runs_and_a_refused_one_does_not_when_submit_races_release() {
+fn a_submit_racing_a_release_runs_accepted_tasks_only() {
     for _ in 0..200 {
         let pool = multi(2, 1);
         let ran = Arc::new(AtomicUsize::new(0));
@@ -241,7 +244,7 @@ fn an_accepted_task_runs_and_a_refused_one_does_not_when_submit_races_release() 
 }
 
 #[testkit::test]
-fn releases_and_reboots_from_all_sides_leave_all_pools_alike() {
+fn concurrent_releases_and_reboots_leave_all_pools_in_one_state() {
     let pool = multi(4, 1);
     for round in 0..200 {
         let others: Vec<_> = (0..4)
@@ -269,7 +272,7 @@ fn releases_and_reboots_from_all_sides_leave_all_pools_alike() {
     end(&pool);
 }
 
-/// Calls it when it is dropped.
+/// Calls a closure in its destructor.
 struct OnDrop<F: FnOnce()>(Option<F>);
 
 impl<F: FnOnce()> OnDrop<F> {
@@ -285,15 +288,15 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
 }
 
 #[testkit::test]
-fn a_release_now_does_not_hang_on_a_capture_that_joins_a_task_of_another_pool() {
+fn release_now_does_not_hang_on_a_capture_that_joins_a_task_of_another_pool() {
     let each = Pool::builder().capacity(1).queue_depth(4);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
-    pool.submit(|| ()).unwrap(); // To the first pool.
-    let second = pool.spawn(|| 7).unwrap(); // To the second, which is emptied later.
+    pool.submit(|| ()).unwrap(); // Runs in the first pool.
+    let second = pool.spawn(|| 7).unwrap(); // Queued in the second pool, which is emptied later.
     let (sent, joined) = std::sync::mpsc::channel();
     let capture = OnDrop::new(move || sent.send(second.join()).unwrap());
-    pool.submit(move || drop(capture)).unwrap(); // To the first.
+    pool.submit(move || drop(capture)).unwrap(); // Queued in the first pool.
     assert_eq!(
         (
             pool.stats_of(0).unwrap().queued,
@@ -301,7 +304,7 @@ fn a_release_now_does_not_hang_on_a_capture_that_joins_a_task_of_another_pool() 
         ),
         (2, 1)
     );
-    // What the capture joins was taken out with it, and is dropped after it.
+    // The task that the capture joins was removed too, and is dropped later.
     assert_eq!(pool.release_now(), 3);
     assert!(matches!(joined.recv(), Ok(Err(JoinError::Released))));
     gates.iter().for_each(Gate::open);
@@ -312,7 +315,7 @@ fn a_release_now_does_not_hang_on_a_capture_that_joins_a_task_of_another_pool() 
 }
 
 #[testkit::test]
-fn a_capture_that_waits_for_rest_in_a_release_now_is_told_that_it_would_wait_for_itself() {
+fn a_capture_that_calls_wait_idle_in_release_now_gets_would_deadlock() {
     let each = Pool::builder().capacity(1).queue_depth(4);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);

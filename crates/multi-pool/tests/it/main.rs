@@ -1,4 +1,4 @@
-//! The multi-pool's behaviour, on threads and a clock moved by hand.
+//! Tests of multi-pools on real threads, with a manual clock.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,

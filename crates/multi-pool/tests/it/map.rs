@@ -1,5 +1,5 @@
-//! Mapping iterators over several pools. How it is done is pool-core's; here is that all the pools
-//! take part, and that their waiters and their releases are heard.
+//! Mappings and scopes over several pools. The tests of pool-util cover the rest; these check that
+//! all pools take part, and that their waiters and releases have an effect.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,9 +23,9 @@ fn pools(count: usize) -> MultiPool {
 }
 
 #[testkit::test]
-fn the_workers_of_all_pools_take_part_and_results_come_in_order() {
+fn a_mapping_runs_on_the_workers_of_all_pools_and_returns_results_in_order() {
     let (pools, all) = (pools(3), Arc::new(Barrier::new(3)));
-    // None ends before three workers are there.
+    // No piece ends before three workers are running.
     let results = pools.map(0..3, move |n| {
         all.wait();
         (n, thread::current().name().map(str::to_owned))
@@ -37,7 +37,7 @@ fn the_workers_of_all_pools_take_part_and_results_come_in_order() {
 }
 
 #[testkit::test]
-fn an_error_stops_it_and_unordered_and_for_each_see_every_item() {
+fn an_error_stops_a_mapping_while_unordered_and_for_each_process_every_item() {
     let pools = pools(2);
     let failed = pools.try_map(0.., |n| if n == 9 { Err(n) } else { Ok(n) });
     let results: Vec<_> = failed.collect();
@@ -51,7 +51,7 @@ fn an_error_stops_it_and_unordered_and_for_each_see_every_item() {
 }
 
 #[testkit::test]
-fn a_caller_that_waits_at_full_pools_is_let_in_beside_an_endless_mapping() {
+fn a_waiter_at_full_pools_gets_room_during_an_endless_mapping() {
     let pools = pools(2);
     let mut endless = pools.map(0_u64.., |n| n).window(64);
     endless.next().unwrap().unwrap();
@@ -74,7 +74,7 @@ fn a_mapping_inside_a_task_needs_no_other_worker() {
 }
 
 #[testkit::test]
-fn the_workers_of_all_pools_take_part_in_a_scope() {
+fn a_scope_runs_on_the_workers_of_all_pools() {
     let (pools, all) = (pools(3), Barrier::new(3));
     let mut names = [const { None }; 3];
     pools.scope(|scope| {
@@ -90,7 +90,7 @@ fn the_workers_of_all_pools_take_part_in_a_scope() {
 }
 
 #[testkit::test]
-fn a_release_ends_it() {
+fn a_release_ends_a_mapping_over_several_pools() {
     let pools = pools(2);
     let ours = pools.clone();
     let results = pools.map(0.., move |n| {
@@ -107,7 +107,7 @@ fn a_release_ends_it() {
 }
 
 #[testkit::test]
-fn unordered_results_of_a_mapping_that_may_fail_come_as_they_end_until_the_first_error() {
+fn unordered_results_of_a_fallible_mapping_arrive_as_items_end_until_the_first_error() {
     let (pools, gate) = (pools(2), Gate::new());
     let held = gate.clone();
     let mut source = 0_usize..;
@@ -118,7 +118,7 @@ fn unordered_results_of_a_mapping_that_may_fail_come_as_they_end_until_the_first
         if n == 5 { Err(n) } else { Ok(n) }
     });
     let mut results = results.window(8);
-    // The first item holds one worker, and nothing up.
+    // The first item holds one worker, which delays no other item.
     for n in 1..5 {
         assert_eq!(results.next().unwrap().unwrap(), n);
     }
@@ -131,7 +131,7 @@ fn unordered_results_of_a_mapping_that_may_fail_come_as_they_end_until_the_first
 }
 
 #[testkit::test]
-fn as_a_stream_it_waits_for_the_room_of_any_pool_and_gives_panics_in_their_places() {
+fn a_stream_waits_for_room_in_any_pool_and_yields_panics_in_their_places() {
     let (pools, gates) = (pools(2), [Gate::new(), Gate::new()]);
     for gate in &gates {
         let held = gate.clone();
@@ -147,7 +147,7 @@ fn as_a_stream_it_waits_for_the_room_of_any_pool_and_gives_panics_in_their_place
     let polled = Pin::new(&mut results).poll_next(&mut Context::from_waker(&waker.waker()));
     assert!(polled.is_pending());
     assert_eq!((pools.waiting(), waker.wakes()), (1, 0));
-    gates[1].open(); // The other one is held to the end.
+    gates[1].open(); // The other worker is held until the end.
     waker.wait_for_wakes(1);
     let results: Vec<_> = testkit::block_on(results.collect());
     assert_eq!(results.len(), 100);
@@ -161,7 +161,7 @@ fn as_a_stream_it_waits_for_the_room_of_any_pool_and_gives_panics_in_their_place
     gates[0].open();
 }
 
-/// Two pools of one worker, which have room for any number of tasks.
+/// Two pools of one worker and an unlimited queue.
 fn queueing(strategy: impl Strategy) -> MultiPool {
     let each = Pool::builder()
         .capacity(1)
@@ -170,7 +170,7 @@ fn queueing(strategy: impl Strategy) -> MultiPool {
     builder.strategy(strategy).build().unwrap()
 }
 
-/// Always the same pool.
+/// Always chooses the same pool.
 struct Only(usize);
 
 impl Strategy for Only {
@@ -179,7 +179,7 @@ impl Strategy for Only {
     }
 }
 
-/// Maps in every way on these pools, one worker of which does not end its task.
+/// Makes every mapping call on pools of which one worker is held.
 fn map_beside_a_blocked_worker(pools: &MultiPool) {
     for window in [1, 2, 100] {
         let ordered = pools.map(0..200_u32, |n| n).window(window);
@@ -201,7 +201,7 @@ fn map_beside_a_blocked_worker(pools: &MultiPool) {
 }
 
 #[testkit::test]
-fn a_member_whose_worker_is_blocked_holds_up_no_mapping() {
+fn a_member_whose_worker_is_blocked_delays_no_mapping() {
     for pools in [
         queueing(RoundRobin::new()),
         queueing(LeastTasks),
@@ -214,7 +214,7 @@ fn a_member_whose_worker_is_blocked_holds_up_no_mapping() {
 }
 
 #[testkit::test]
-fn a_mapping_that_began_while_all_workers_were_busy_goes_on_with_the_first_that_is_free() {
+fn a_mapping_started_at_busy_pools_continues_on_the_first_free_worker() {
     for free in [0, 1] {
         for streams in [false, true] {
             let pools = queueing(RoundRobin::new());
@@ -249,7 +249,7 @@ impl Strategy for Panics {
 }
 
 #[testkit::test]
-fn a_scope_outlasts_its_tasks_though_the_strategy_panics() {
+fn a_scope_outlasts_its_tasks_if_the_strategy_panics() {
     let strategy = Panics::default();
     let pools = queueing(strategy.clone());
     let (gate, ended, left) = (Gate::new(), AtomicUsize::new(0), AtomicBool::new(false));
@@ -276,7 +276,7 @@ fn a_scope_outlasts_its_tasks_though_the_strategy_panics() {
 }
 
 #[testkit::test]
-fn a_strategy_that_panics_reaches_the_caller_of_next_and_no_item_is_lost() {
+fn a_panic_of_the_strategy_reaches_the_caller_of_next_and_no_item_is_lost() {
     let strategy = Panics::default();
     let pools = queueing(strategy.clone());
     let mut results = pools.map(0..10, |n| n).window(1);

@@ -1,4 +1,4 @@
-//! What full pools do beside waiting and refusing, and pools that are paused.
+//! The policies of full pools other than waiting and refusing, and paused pools.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -13,7 +13,7 @@ use testkit::Gate;
 
 use crate::support::until;
 
-/// Two pools of one worker, which is held, and room for `depth` behind each.
+/// Two pools of one held worker, with a queue of this depth each.
 fn held(depth: usize, on_full: OnFull) -> (MultiPool, Gate) {
     let each = Pool::builder().capacity(1).queue_depth(depth);
     let each = each.discard_hook(|_| ());
@@ -47,7 +47,7 @@ fn a_caller_runs_its_task_only_if_every_pool_is_full() {
 }
 
 #[testkit::test]
-fn a_caller_that_may_not_run_its_task_waits_no_longer_than_that_is_to_be_started() {
+fn a_caller_that_may_not_run_its_task_waits_until_the_start_deadline() {
     let clock = ManualClock::new();
     let each = Pool::builder()
         .capacity(1)
@@ -74,7 +74,7 @@ fn a_caller_that_may_not_run_its_task_waits_no_longer_than_that_is_to_be_started
 }
 
 #[testkit::test]
-fn full_pools_discard_the_oldest_of_one_of_them_or_the_newest() {
+fn full_pools_discard_the_oldest_task_of_one_pool_or_the_newest() {
     for (policy, gone) in [(OnFull::DiscardOldest, 1), (OnFull::DiscardNewest, 2)] {
         let (pools, gate) = held(1, policy);
         let queued: Vec<_> = (0..2).map(|n| pools.spawn(move || n).unwrap()).collect();
@@ -101,7 +101,7 @@ fn full_pools_discard_the_oldest_of_one_of_them_or_the_newest() {
 }
 
 #[testkit::test]
-fn paused_pools_start_nothing_until_they_are_resumed_or_released() {
+fn paused_pools_start_no_task_until_they_are_resumed_or_released() {
     let each = Pool::builder()
         .capacity(1)
         .queue_depth(4)
@@ -126,7 +126,7 @@ fn paused_pools_start_nothing_until_they_are_resumed_or_released() {
 }
 
 #[testkit::test]
-fn pools_that_would_discard_without_a_hook_are_not_built_and_a_call_that_would_is_refused() {
+fn discarding_pools_without_a_hook_are_not_built_and_discarding_calls_are_refused() {
     let each = FuncPool::builder(drop::<u8>).capacity(1).start_paused(true);
     let built = MultiFuncPool::builder(each.clone().on_full(OnFull::DiscardNewest));
     let refused = built.pools(2).build();
@@ -141,7 +141,7 @@ fn pools_that_would_discard_without_a_hook_are_not_built_and_a_call_that_would_i
 }
 
 #[testkit::test]
-fn the_hook_sees_the_task_that_one_of_the_full_pools_discards() {
+fn the_discard_hook_gets_the_task_that_one_of_the_full_pools_discards() {
     for (policy, gone) in [(OnFull::DiscardOldest, "0"), (OnFull::DiscardNewest, "2")] {
         let (sender, discarded) = mpsc::channel();
         let each = FuncPool::builder(drop::<u8>).capacity(1).start_paused(true);

@@ -1,4 +1,4 @@
-//! Calls from within: a worker of any of the pools is a worker of all.
+//! Calls by workers: a worker of one pool counts as an own worker of all.
 
 use multi_pool::{MultiPool, MultiPoolExt, MultiWaitError};
 use pool_core::{Pool, SubmitError, WaitError, WithinWorker};
@@ -34,11 +34,11 @@ fn a_worker_of_any_pool_runs_the_task_in_place_if_every_pool_is_full() {
 }
 
 #[testkit::test]
-fn a_worker_hands_the_task_to_another_pool_that_has_room() {
+fn a_workers_task_goes_to_another_pool_with_room() {
     let pool = multi(2, 1);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
-        let gate = hold(&inner); // Not run in place: this would not return.
+        let gate = hold(&inner); // Does not run in place, where it would not return.
         let busy = [0, 1].map(|index| inner.stats_of(index).unwrap().busy);
         gate.open();
         busy
@@ -48,7 +48,7 @@ fn a_worker_hands_the_task_to_another_pool_that_has_room() {
 }
 
 #[testkit::test]
-fn tasks_in_place_nest_as_deep_as_the_limit_and_then_are_refused() {
+fn tasks_run_in_place_over_all_pools_down_to_the_nesting_limit() {
     fn nest(pool: &MultiPool) -> usize {
         let inner = pool.clone();
         match pool.spawn(move || nest(&inner)) {
@@ -67,7 +67,7 @@ fn tasks_in_place_nest_as_deep_as_the_limit_and_then_are_refused() {
 }
 
 #[testkit::test]
-fn a_worker_is_refused_or_waits_if_that_is_the_policy() {
+fn a_workers_submit_is_refused_or_waits_as_configured() {
     let pool = with(WithinWorker::Refuse, 5);
     let gate = hold(&pool);
     let inner = pool.clone();
@@ -109,7 +109,7 @@ fn a_join_runs_a_task_of_another_pool_in_place_if_it_has_not_started() {
 }
 
 #[testkit::test]
-fn a_worker_that_waited_for_any_of_the_pools_would_wait_for_itself() {
+fn a_wait_for_any_pool_by_a_worker_returns_would_deadlock() {
     let pool = multi(2, 1);
     let inner = pool.clone();
     let waits = pool.spawn(move || {

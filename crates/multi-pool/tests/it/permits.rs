@@ -1,4 +1,4 @@
-//! Permits of several pools: room in the first that has some.
+//! Permits of several pools: room in the first pool that has some.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
@@ -11,7 +11,7 @@ use testkit::{CountingWaker, Gate, block_on, waker_whose_clone_panics};
 use crate::support::{Journal, end, enter_lines, here, hold_all, multi, poll, poll_with, until};
 
 #[testkit::test]
-fn permits_fill_all_pools_and_run_where_their_room_is() {
+fn permits_fill_all_pools_and_their_tasks_run_in_the_pool_of_the_permit() {
     let pool = multi(3, 1);
     let permits: Vec<_> = (0..3).map(|_| pool.reserve().unwrap()).collect();
     assert!(matches!(pool.try_reserve(), Err(SubmitError::Full(()))));
@@ -29,7 +29,7 @@ fn permits_fill_all_pools_and_run_where_their_room_is() {
 }
 
 #[testkit::test]
-fn a_permit_dropped_in_any_pool_serves_the_head_of_the_one_line() {
+fn a_permit_dropped_in_any_pool_admits_the_first_waiter() {
     for dropped in 0..2 {
         let pool = multi(2, 1);
         let mut permits: Vec<_> = (0..2).map(|_| pool.reserve().unwrap()).collect();
@@ -49,7 +49,7 @@ fn a_permit_dropped_in_any_pool_serves_the_head_of_the_one_line() {
 }
 
 #[testkit::test]
-fn a_reserve_future_dropped_at_each_of_its_states_leaves_nothing_in_any_line() {
+fn dropping_a_reserve_future_in_any_state_leaves_every_wait_queue() {
     let pool = multi(2, 1);
     let nothing_is_left = |reserved: usize| {
         assert_eq!((pool.waiting(), pool.stats().reserved), (0, reserved));
@@ -87,7 +87,7 @@ fn a_reserve_future_dropped_at_each_of_its_states_leaves_nothing_in_any_line() {
 }
 
 #[testkit::test]
-fn a_thread_waits_for_a_permit_of_whichever_pool_frees_room() {
+fn a_waiting_reservation_gets_a_permit_of_the_first_pool_that_frees_room() {
     for frees in 0..2 {
         let pool = multi(2, 1);
         let gates = hold_all(&pool, 2);
@@ -101,7 +101,7 @@ fn a_thread_waits_for_a_permit_of_whichever_pool_frees_room() {
 }
 
 #[testkit::test]
-fn a_release_of_all_pools_honours_permits_and_refuses_those_that_wait() {
+fn a_release_of_all_pools_keeps_permits_valid_and_refuses_waiting_reservations() {
     let pool = multi(2, 1);
     let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
     let waiter = enter_lines(&pool, MultiPool::reserve);
@@ -124,7 +124,7 @@ fn a_release_of_all_pools_honours_permits_and_refuses_those_that_wait() {
 }
 
 #[testkit::test]
-fn a_worker_of_any_pool_is_refused_a_permit_rather_than_waiting_for_itself() {
+fn a_reservation_by_a_worker_of_any_full_pool_is_refused() {
     let pool = multi(2, 1);
     let permit = pool.reserve().unwrap();
     let inner = pool.clone();

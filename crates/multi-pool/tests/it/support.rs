@@ -1,4 +1,4 @@
-//! What several modules of these tests need. Nothing here waits for time.
+//! Helpers of several modules. None of them waits for a duration.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,20 +10,20 @@ use multi_pool::{MultiPool, MultiPoolExt, MultiWorkerPool};
 use pool_core::{Pool, Runner};
 use testkit::Gate;
 
-/// Lets the others run until it is so. The watchdog is the only bound.
+/// Yields until the condition holds. Only the watchdog limits the wait.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
     }
 }
 
-/// So many pools with nothing but a capacity, in turn.
+/// A multi-pool with default settings, in turn.
 pub(crate) fn multi(pools: usize, capacity: usize) -> MultiPool {
     let each = Pool::builder().capacity(capacity);
     MultiPool::builder(each).pools(pools).build().unwrap()
 }
 
-/// Puts a task onto a worker of a pool that has one free, where it stays until the gate is opened.
+/// Starts a task on a free worker, which it holds until the gate is opened.
 pub(crate) fn hold(pool: &MultiPool) -> Gate {
     let gate = Gate::new();
     let held = gate.clone();
@@ -32,24 +32,24 @@ pub(crate) fn hold(pool: &MultiPool) -> Gate {
     gate
 }
 
-/// Holds one worker after the other.
+/// Holds `count` workers, one after the other.
 pub(crate) fn hold_all(pool: &MultiPool, count: usize) -> Vec<Gate> {
     (0..count).map(|_| hold(pool)).collect()
 }
 
-/// Which pool the calling worker belongs to: its thread is called NAME-POOL-WORKER.
+/// The index of the calling worker's pool. Threads are named NAME-POOL-WORKER.
 pub(crate) fn here() -> usize {
     let thread = thread::current();
     let mut parts = thread.name().unwrap().rsplit('-');
     parts.nth(1).unwrap().parse().unwrap()
 }
 
-/// Which pool runs the next task, which is not waited for by others.
+/// The index of the pool that runs the next task.
 pub(crate) fn next(pool: &MultiPool) -> usize {
     pool.spawn(here).unwrap().join().unwrap()
 }
 
-/// A thread that makes a call of which it is known that it waits in the lines, where it is by now.
+/// A thread that makes the call and already waits in the wait queues of all pools.
 pub(crate) fn enter_lines<R, T>(
     pool: &MultiWorkerPool<R>,
     call: impl FnOnce(&MultiWorkerPool<R>) -> T + Send + 'static,
@@ -64,7 +64,7 @@ where
         thread::spawn(move || call(&pool))
     };
     until(|| pool.waiting() > before);
-    // It is counted before it has its places, which it takes one after the other.
+    // A waiter is counted before it enrols in the wait queues, one after the other.
     until(|| (0..pool.pools()).all(|index| pool.waiting_of(index) == Ok(pool.waiting())));
     caller
 }
@@ -74,12 +74,11 @@ pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_with(future, Waker::noop())
 }
 
-/// Polls once.
 pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// What happened, in order. Clones write into the same one.
+/// A list of events in order. Clones share the list.
 #[derive(Debug)]
 pub(crate) struct Journal<T>(Arc<Mutex<Vec<T>>>);
 
@@ -88,7 +87,7 @@ impl<T: Clone + Send + 'static> Journal<T> {
         Self(Arc::new(Mutex::new(Vec::new())))
     }
 
-    /// A task that makes an entry.
+    /// A task that appends an entry.
     pub(crate) fn writer(&self, entry: T) -> impl FnOnce() + Send + 'static + use<T> {
         let journal = self.clone();
         move || journal.write(entry)
@@ -109,7 +108,7 @@ impl<T> Clone for Journal<T> {
     }
 }
 
-/// Waits until the pools have ended, having released them.
+/// Releases the pools and waits for their end.
 pub(crate) fn end<R: Runner>(pool: &MultiWorkerPool<R>) {
     pool.release();
     pool.wait_released().unwrap();

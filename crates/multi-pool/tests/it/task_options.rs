@@ -1,5 +1,5 @@
-//! What a task, or each task, is given beside its closure, on several pools: tokens, priorities, hooks,
-//! spans, states, and extra workers while it blocks. Each does for every pool what it does for one.
+//! Task options and pool features over several pools: tokens, priorities, hooks, spans, worker
+//! states, and extra workers for tasks that block. Each works in every pool as in a single one.
 
 use pool_util::PoolExt;
 use std::cell::Cell;
@@ -16,14 +16,14 @@ use testkit::Gate;
 
 use crate::support::{Journal, end, here, hold_all};
 
-/// Two pools of one worker each, and room behind it.
+/// Two pools of one worker and a queue.
 fn queueing() -> MultiPool {
     let each = Pool::builder().capacity(1).queue_depth(10);
     MultiPool::builder(each).pools(2).build().unwrap()
 }
 
 #[testkit::test]
-fn a_token_keeps_what_has_not_started_in_any_pool_from_running() {
+fn cancelling_a_token_cancels_unstarted_tasks_of_all_pools() {
     let (pool, token, journal) = (queueing(), CancelToken::new(), Journal::new());
     let gates = hold_all(&pool, 2);
     let spawn = |n| {
@@ -43,12 +43,12 @@ fn a_token_keeps_what_has_not_started_in_any_pool_from_running() {
 }
 
 #[testkit::test]
-fn what_runs_in_any_pool_is_asked_to_stop_by_its_token_its_handle_its_group_or_a_release_now() {
+fn token_handle_group_and_release_now_ask_running_tasks_of_all_pools_to_stop() {
     let pool = queueing();
     let until_asked = |gate: &Gate| {
         let gate = gate.clone();
         move || {
-            gate.wait(); // Open: only counts that it runs.
+            gate.wait(); // The gate is open, and only counts the running tasks.
             current().token().wait();
             here()
         }
@@ -94,7 +94,7 @@ fn what_runs_in_any_pool_is_asked_to_stop_by_its_token_its_handle_its_group_or_a
 }
 
 #[testkit::test]
-fn each_pool_starts_its_queued_tasks_by_their_priorities() {
+fn each_pool_starts_its_queued_tasks_by_priority() {
     let each = Pool::builder()
         .capacity(1)
         .queue_depth(QueueDepth::Unlimited);
@@ -118,7 +118,7 @@ fn each_pool_starts_its_queued_tasks_by_their_priorities() {
     }
 }
 
-/// Notes the end of each task: its pool, and its type name.
+/// Records the pool and the type name of each ended task.
 struct Ends(Journal<(String, String)>);
 
 impl TaskHook for Ends {
@@ -128,7 +128,7 @@ impl TaskHook for Ends {
     }
 }
 
-/// The tasks of the test below. Their names are what the hook knows them by.
+/// One task function for each call of the test below. The hook tells them apart by name.
 mod seen {
     pub(super) fn by_submit_at_once() {}
     pub(super) fn by_submit_async() {}
@@ -154,7 +154,7 @@ mod seen {
 }
 
 #[testkit::test]
-fn one_hook_sees_the_tasks_of_all_calls_in_all_pools() {
+fn one_task_hook_is_called_for_every_call_in_all_pools() {
     let journal = Journal::new();
     let each = Pool::builder()
         .capacity(1)
@@ -177,7 +177,7 @@ fn one_hook_sees_the_tasks_of_all_calls_in_all_pools() {
     end(&pool);
     let entries = journal.entries();
     for name in seen::ALL {
-        // A mapping's item is called by what its function's type names.
+        // The type name of a mapping's piece contains the type name of its function.
         let of_name = entries.iter().filter(|(_, task)| task.contains(name));
         assert_eq!(of_name.count(), 2, "{name} of {entries:#?}");
     }
@@ -186,7 +186,7 @@ fn one_hook_sees_the_tasks_of_all_calls_in_all_pools() {
 }
 
 #[testkit::test]
-fn a_task_that_blocks_in_any_pool_has_another_worker_there_meanwhile() {
+fn a_task_that_blocks_in_any_pool_has_an_extra_worker_there() {
     let each = Pool::builder()
         .capacity(1)
         .queue_depth(1)
@@ -203,7 +203,7 @@ fn a_task_that_blocks_in_any_pool_has_another_worker_there_meanwhile() {
         waits.push(pool.spawn(task).unwrap());
         senders.push(sender);
     }
-    // Each is queued behind the task that waits for it.
+    // Each of these tasks is queued behind a task that waits for it.
     for sender in senders {
         pool.submit(move || sender.send(here())).unwrap();
     }
@@ -218,7 +218,7 @@ fn a_task_that_blocks_in_any_pool_has_another_worker_there_meanwhile() {
 }
 
 #[testkit::test]
-fn each_worker_of_each_pool_has_a_state_of_its_own_and_keeps_it() {
+fn each_worker_of_each_pool_has_and_keeps_its_own_state() {
     let (made, gate) = (AtomicUsize::new(0), Gate::new());
     let all = gate.clone();
     let new_state = move || (made.fetch_add(1, SeqCst), 0);
@@ -246,7 +246,7 @@ fn each_worker_of_each_pool_has_a_state_of_its_own_and_keeps_it() {
     end(&pool);
 }
 
-/// A subscriber whose span a thread is in, or not.
+/// A subscriber that knows whether a thread is in its only span.
 struct Spans;
 
 std::thread_local! {
@@ -272,7 +272,7 @@ impl tracing::Subscriber for Spans {
 }
 
 #[testkit::test]
-fn what_any_call_hands_to_any_pool_runs_under_its_callers_subscriber() {
+fn tasks_of_every_call_in_any_pool_run_under_the_callers_subscriber() {
     let is_ours = || tracing::dispatcher::get_default(tracing::Dispatch::is::<Spans>);
     let each = Pool::builder().capacity(1).queue_depth(20).carry_span(true);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();

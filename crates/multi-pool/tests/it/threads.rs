@@ -1,4 +1,4 @@
-//! Threads that the operating system refuses.
+//! Thread starts that the operating system refuses.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use testkit::Gate;
 
 use crate::support::{end, enter_lines, hold, poll};
 
-/// Two pools of one worker; only as many threads can be started as there are permits.
+/// Two pools of one worker. Only `permits` threads can be started.
 fn scarce(permits: usize) -> (MultiPool, Arc<AtomicUsize>) {
     let permits = Arc::new(AtomicUsize::new(permits));
     let left = Arc::clone(&permits);
@@ -28,7 +28,7 @@ fn scarce(permits: usize) -> (MultiPool, Arc<AtomicUsize>) {
 fn a_pool_whose_first_worker_is_refused_leaves_the_task_to_another() {
     let (pool, _) = scarce(1);
     for _ in 0..4 {
-        // Every other turn is that of the pool without a worker.
+        // Every second turn belongs to the pool without a worker.
         pool.spawn(|| ()).unwrap().join().unwrap();
     }
     assert_eq!((pool.running(), pool.stats().completed), (1, 4));
@@ -37,7 +37,7 @@ fn a_pool_whose_first_worker_is_refused_leaves_the_task_to_another() {
 }
 
 #[testkit::test]
-fn a_task_comes_back_if_no_pool_can_start_a_worker_for_it() {
+fn a_task_is_returned_if_no_pool_can_start_a_worker() {
     let (pool, permits) = scarce(0);
     let refused = pool.submit(|| ());
     assert!(matches!(refused, Err(SubmitError::NoThread(..))));
@@ -59,7 +59,7 @@ fn a_task_comes_back_if_no_pool_can_start_a_worker_for_it() {
 }
 
 #[testkit::test]
-fn a_submit_waits_for_the_pool_that_has_a_worker_where_another_can_start_none() {
+fn a_submit_waits_for_the_pool_with_a_worker_if_another_cannot_start_one() {
     let (pool, _) = scarce(1);
     let gate = hold(&pool);
     let full = pool.try_submit(|| ());
@@ -80,7 +80,7 @@ fn a_submit_waits_for_the_pool_that_has_a_worker_where_another_can_start_none() 
 }
 
 #[testkit::test]
-fn a_submit_that_gets_a_pools_first_worker_started_does_not_pass_who_waits() {
+fn a_submit_that_starts_a_pools_first_worker_does_not_overtake_waiters() {
     let (pool, permits) = scarce(1);
     let gate = hold(&pool);
     let second = Gate::new();
@@ -102,8 +102,8 @@ fn a_submit_that_gets_a_pools_first_worker_started_does_not_pass_who_waits() {
 }
 
 #[testkit::test]
-fn a_tuning_puts_no_waiters_task_where_no_worker_is() {
-    // The first pool's start is refused, the second's is not, and then all are.
+fn tuning_admits_no_waiter_to_a_pool_without_workers() {
+    // The first pool's start is refused, the second pool's is not, and then all are.
     let starts = AtomicUsize::new(0);
     let each = Pool::builder().capacity(1).thread_gate(move || {
         if starts.fetch_add(1, SeqCst) == 1 {

@@ -1,4 +1,4 @@
-//! One face for every kind of pool.
+//! The traits `Submit`, `Spawn` and `Workers`, for every kind of pool.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use testkit::{Gate, block_on};
 
 type Closure = Box<dyn FnOnce() + Send>;
 
-/// Submits in every way, lives twice, and looks at everything: ten tasks have run.
+/// Makes every call of `Submit`, in two lives of the pool, and reads all statistics. Ten tasks run.
 fn exercise<T>(pool: &dyn Submit<T>, task: impl Fn() -> T) {
     let later = Instant::now() + Duration::from_secs(24 * 3600);
     for _ in 0..2 {
@@ -48,7 +48,7 @@ fn exercise<T>(pool: &dyn Submit<T>, task: impl Fn() -> T) {
 }
 
 #[testkit::test]
-fn a_caller_need_not_know_which_kind_of_pool_it_has() {
+fn the_submit_trait_works_for_every_kind_of_pool() {
     let ran = Arc::new(AtomicUsize::new(0));
     let task = || -> Closure {
         let ran = Arc::clone(&ran);
@@ -66,7 +66,7 @@ fn a_caller_need_not_know_which_kind_of_pool_it_has() {
     assert_eq!(ran.load(SeqCst), 40);
 }
 
-/// Spawns in every way.
+/// Makes every call of `Spawn`.
 fn spawn_all<T, V: Send + 'static>(pool: &dyn Spawn<T, Value = V>, task: impl Fn() -> T) -> Vec<V> {
     let later = Instant::now() + Duration::from_secs(24 * 3600);
     let handles = [
@@ -84,7 +84,7 @@ fn spawn_all<T, V: Send + 'static>(pool: &dyn Spawn<T, Value = V>, task: impl Fn
 }
 
 #[testkit::test]
-fn handles_come_from_every_kind_of_pool() {
+fn the_spawn_trait_works_for_every_kind_of_pool() {
     let each = Pool::builder().capacity(5);
     let task = || || 7;
     assert_eq!(spawn_all(&each.clone().build().unwrap(), task), [7; 5]);
@@ -96,7 +96,7 @@ fn handles_come_from_every_kind_of_pool() {
     assert_eq!(spawn_all(&pools.build().unwrap(), || 6), [7; 5]);
 }
 
-/// Each call at a pool that holds as many tasks as it may.
+/// Makes each call at a full pool.
 fn refused_by_all<T>(
     pool: &(impl Submit<T> + Spawn<T> + ?Sized),
     task: impl Fn() -> T,
@@ -124,7 +124,7 @@ fn refused_by_all<T>(
     assert_eq!((pool.in_flight(), pool.free()), (2, Some(0)));
 }
 
-/// What a future answers to its first poll.
+/// The result of a future's first poll.
 fn polled<T>(mut future: impl Future<Output = T> + Unpin) -> Option<T> {
     match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),
@@ -133,7 +133,7 @@ fn polled<T>(mut future: impl Future<Output = T> + Unpin) -> Option<T> {
 }
 
 #[testkit::test]
-fn at_a_full_pool_each_call_does_what_its_name_says_whichever_kind_it_is() {
+fn each_call_of_the_traits_follows_its_name_at_a_full_pool() {
     for is_nonblocking in [false, true] {
         let gate = Gate::new();
         let each = Pool::builder().nonblocking(is_nonblocking);
@@ -162,7 +162,7 @@ fn at_a_full_pool_each_call_does_what_its_name_says_whichever_kind_it_is() {
 }
 
 #[testkit::test]
-fn one_answer_stands_for_all_pools_where_the_face_has_room_for_one() {
+fn the_workers_trait_returns_one_error_for_all_pools() {
     let each = Pool::builder().capacity(1);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let inner = pool.clone();

@@ -1,4 +1,4 @@
-//! Waiting for rest and for the end of all pools as a future.
+//! Async waits for idleness and for the end of all pools.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -13,7 +13,7 @@ use crate::support::{end, hold_all, multi, poll};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[testkit::test]
-fn a_future_for_rest_is_ready_once_every_pool_is_at_rest() {
+fn wait_idle_async_is_ready_once_every_pool_is_idle() {
     let pool = multi(3, 1);
     assert_eq!(block_on(pool.wait_idle_async()), Ok(()));
     let gates = hold_all(&pool, 3);
@@ -28,10 +28,10 @@ fn a_future_for_rest_is_ready_once_every_pool_is_at_rest() {
 }
 
 #[testkit::test]
-fn a_release_as_a_future_ends_all_pools() {
+fn release_async_ends_all_pools() {
     let pool = multi(3, 1);
     let gates = hold_all(&pool, 2);
-    let mut future = pin!(pool.release_async(None));
+    let mut future = pin!(pool.release_async());
     assert!(!pool.is_released());
     assert!(poll(&mut future).is_pending());
     assert!(pool.is_released());
@@ -42,14 +42,14 @@ fn a_release_as_a_future_ends_all_pools() {
 }
 
 #[testkit::test]
-fn a_release_as_a_future_says_which_pools_a_deadline_or_a_reboot_came_before() {
+fn release_async_reports_the_pools_that_timed_out_or_were_rebooted() {
     let clock = ManualClock::new();
     let each = Pool::builder().capacity(1).keep_alive(None);
     let each = each.clock(clock.clone());
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
     let waker = CountingWaker::new();
-    let mut future = pin!(pool.release_async(Some(clock.now() + SECOND)));
+    let mut future = pin!(pool.release_timeout_async(clock.now() + SECOND));
     assert!(crate::support::poll_with(&mut future, &waker.waker()).is_pending());
     gates[0].open();
     waker.wait_for_wakes(1); // The first pool has ended.

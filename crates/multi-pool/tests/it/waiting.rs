@@ -1,4 +1,4 @@
-//! Waiting for whichever pool has room first.
+//! Waits for the first pool that has room.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::support::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// No submitter waits, and no place is left behind.
+/// Whether no submitter waits and no entry is left in a wait queue.
 fn lines_are_empty(pool: &MultiPool) -> bool {
     pool.waiting() == 0 && (0..pool.pools()).all(|index| pool.waiting_of(index) == Ok(0))
 }
 
 #[testkit::test]
-fn a_pool_held_for_long_holds_nobody_up_while_another_frees_room() {
+fn a_busy_pool_delays_no_waiter_while_another_pool_frees_room() {
     for frees in 0..3 {
         let pool = multi(3, 1);
         let gates = hold_all(&pool, 3);
@@ -38,7 +38,7 @@ fn a_pool_held_for_long_holds_nobody_up_while_another_frees_room() {
 }
 
 #[testkit::test]
-fn threads_and_futures_are_served_in_the_order_they_came_by_any_pool() {
+fn threads_and_futures_get_room_of_any_pool_in_order() {
     let pool = multi(2, 1);
     let gates = hold_all(&pool, 2);
     let journal = Journal::new();
@@ -54,7 +54,7 @@ fn threads_and_futures_are_served_in_the_order_they_came_by_any_pool() {
         }
         assert_eq!(pool.waiting(), number + 1);
     }
-    gates[1].open(); // The other one never serves a waiter.
+    gates[1].open(); // The other pool never has room.
     for thread in threads {
         thread.join().unwrap().unwrap();
     }
@@ -70,7 +70,7 @@ fn threads_and_futures_are_served_in_the_order_they_came_by_any_pool() {
 }
 
 #[testkit::test]
-fn nobody_passes_a_waiter_whichever_pool_frees_room() {
+fn no_submit_overtakes_a_waiter_in_any_pool() {
     let pool = multi(2, 1);
     for round in 0..200 {
         let gates = hold_all(&pool, 2);
@@ -79,7 +79,7 @@ fn nobody_passes_a_waiter_whichever_pool_frees_room() {
         let waiter = enter_lines(&pool, move |pool| pool.submit(move || task.wait()));
         gates[round % 2].open();
         next.wait_for_arrivals(1);
-        // The room has gone to the waiter, whether it knows or not.
+        // The waiter already holds the room, although it may not have noticed.
         assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
         waiter.join().unwrap().unwrap();
         next.open();
@@ -89,7 +89,7 @@ fn nobody_passes_a_waiter_whichever_pool_frees_room() {
 }
 
 #[testkit::test]
-fn two_pools_that_free_room_at_once_serve_a_waiter_once_and_lose_no_room() {
+fn two_pools_that_free_room_at_once_admit_a_waiter_once_and_lose_no_room() {
     let pool = multi(2, 1);
     let journal = Journal::new();
     for round in 0..300 {
@@ -112,7 +112,7 @@ fn two_pools_that_free_room_at_once_serve_a_waiter_once_and_lose_no_room() {
 }
 
 #[testkit::test]
-fn as_many_may_wait_as_the_builder_says_however_many_pools_there_are() {
+fn the_limit_on_waiters_is_for_all_pools_together() {
     let each = Pool::builder().capacity(1).max_waiting(2);
     let pool = MultiPool::builder(each).pools(3).build().unwrap();
     let gates = hold_all(&pool, 3);
@@ -126,7 +126,7 @@ fn as_many_may_wait_as_the_builder_says_however_many_pools_there_are() {
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
     let refused = poll(&mut pool.submit_async(|| ()));
     assert!(matches!(refused, Poll::Ready(Err(SubmitError::Full(_)))));
-    drop(leaves); // There is room for one more to wait.
+    drop(leaves); // One more submitter may wait.
     let task = journal.writer("second");
     let second = enter_lines(&pool, move |pool| pool.submit(task));
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
@@ -141,7 +141,7 @@ fn as_many_may_wait_as_the_builder_says_however_many_pools_there_are() {
 }
 
 #[testkit::test]
-fn the_first_waiter_is_refused_where_none_may_wait() {
+fn with_a_limit_of_zero_waiters_every_wait_is_refused() {
     let each = Pool::builder().capacity(1).max_waiting(0);
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
@@ -169,7 +169,7 @@ fn a_nonblocking_multi_pool_refuses_if_every_pool_is_full_unless_a_time_is_given
 }
 
 #[testkit::test]
-fn a_waiter_whose_time_is_up_leaves_every_line_with_its_task() {
+fn a_submit_that_times_out_leaves_every_wait_queue_and_returns_its_task() {
     let clock = ManualClock::new();
     let each = Pool::builder().capacity(1).keep_alive(None);
     let builder = MultiPool::builder(each.clock(clock.clone())).pools(3);
@@ -201,7 +201,7 @@ fn a_waiter_whose_time_is_up_leaves_every_line_with_its_task() {
 }
 
 #[testkit::test]
-fn a_future_that_is_never_polled_again_is_served_and_holds_nobody_up() {
+fn an_unpolled_future_gets_room_in_its_turn_and_delays_no_waiter() {
     let pool = multi(2, 1);
     let gates = hold_all(&pool, 2);
     let journal = Journal::new();
@@ -212,7 +212,7 @@ fn a_future_that_is_never_polled_again_is_served_and_holds_nobody_up() {
     gates[0].open();
     thread.join().unwrap().unwrap();
     assert_eq!(pool.waiting(), 0);
-    gates[1].open(); // Finds the place that the future has left, and goes on.
+    gates[1].open(); // Finds the entry of the dropped future, and skips it.
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), ["future", "thread"]);
     assert!(lines_are_empty(&pool));
@@ -221,7 +221,7 @@ fn a_future_that_is_never_polled_again_is_served_and_holds_nobody_up() {
 }
 
 #[testkit::test]
-fn dropping_a_future_takes_its_task_out_of_every_line() {
+fn dropping_a_future_removes_its_task_from_every_wait_queue() {
     let pool = multi(2, 1);
     let gates = hold_all(&pool, 2);
     let drops = DropCounter::new();
@@ -237,7 +237,7 @@ fn dropping_a_future_takes_its_task_out_of_every_line() {
 }
 
 #[testkit::test]
-fn only_the_waker_of_the_last_poll_is_woken_and_only_once() {
+fn only_the_waker_of_the_last_poll_is_called_and_only_once() {
     let pool = multi(2, 1);
     let gates = hold_all(&pool, 2);
     let (first, last) = (CountingWaker::new(), CountingWaker::new());
@@ -253,7 +253,7 @@ fn only_the_waker_of_the_last_poll_is_woken_and_only_once() {
 }
 
 #[testkit::test]
-fn nothing_happens_before_a_future_is_polled() {
+fn an_unpolled_future_has_no_effect() {
     let pool = multi(2, 1);
     drop(pool.submit_async(|| ()));
     let stats = pool.stats();
@@ -287,7 +287,7 @@ fn more_capacity_in_each_pool_admits_a_waiter_for_each() {
 }
 
 #[testkit::test]
-fn a_release_gives_everybody_the_task_back_once() {
+fn a_release_returns_the_task_of_every_waiter_once() {
     let pool = multi(3, 1);
     let gates = hold_all(&pool, 3);
     let journal = Journal::new();
@@ -321,7 +321,7 @@ fn a_release_gives_everybody_the_task_back_once() {
 }
 
 #[testkit::test]
-fn an_argument_that_waits_comes_back_as_it_was() {
+fn a_waiting_argument_is_returned_unchanged() {
     let gate = Gate::new();
     let shut = gate.clone();
     let each = FuncPool::builder(move |_: Arc<str>| shut.wait()).capacity(1);
@@ -342,7 +342,7 @@ fn an_argument_that_waits_comes_back_as_it_was() {
 }
 
 #[testkit::test]
-fn a_waiter_whose_token_is_cancelled_leaves_every_line_with_its_task() {
+fn a_waiter_whose_token_is_cancelled_leaves_every_wait_queue_and_returns_its_task() {
     let clock = ManualClock::new();
     let each = Pool::builder().capacity(1).clock(clock.clone());
     let pool = MultiPool::builder(each).pools(3).build().unwrap();
@@ -355,7 +355,7 @@ fn a_waiter_whose_token_is_cancelled_leaves_every_line_with_its_task() {
         })
     });
     let behind = enter_lines(&pool, |pool| pool.spawn(here));
-    assert!(token.cancel()); // No room has come, and the time is not up.
+    assert!(token.cancel()); // No room has become free, and the timeout has not passed.
     for waiter in waiters {
         let Err(SubmitError::Cancelled(task)) = waiter.join().unwrap() else {
             panic!("its token was cancelled");
@@ -371,7 +371,7 @@ fn a_waiter_whose_token_is_cancelled_leaves_every_line_with_its_task() {
 }
 
 #[testkit::test]
-fn a_waiter_that_was_served_can_wait_again_at_once() {
+fn an_admitted_waiter_can_wait_again_at_once() {
     let pool = multi(2, 1);
     let gate = hold(&pool); // One pool is never free.
     let producers: Vec<_> = (0..4)
@@ -390,7 +390,7 @@ fn a_waiter_that_was_served_can_wait_again_at_once() {
 }
 
 #[testkit::test]
-fn a_waker_that_one_pools_tuning_calls_does_not_hold_up_what_another_owes() {
+fn a_waker_called_by_one_pools_tuning_does_not_delay_the_other_pools_waiters() {
     let (clock, served) = (ManualClock::new(), Gate::new());
     let each = Pool::builder().capacity(1).clock(clock.clone());
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
@@ -406,7 +406,8 @@ fn a_waker_that_one_pools_tuning_calls_does_not_hold_up_what_another_owes() {
         })
     };
     clock.wait_for_sleepers(1); // It sleeps.
-    // The first pool takes the future's task, the second the thread's, which the waker waits for.
+    // The first pool admits the future's task. The second admits the thread's task, for which the
+    // waker waits.
     pool.tune(2).unwrap();
     waiter.join().unwrap();
     assert!(poll(&mut entering).is_ready());
@@ -415,7 +416,7 @@ fn a_waker_that_one_pools_tuning_calls_does_not_hold_up_what_another_owes() {
 }
 
 #[testkit::test]
-fn a_waker_whose_clone_panics_leaves_a_future_that_still_takes_its_task_out_when_it_is_dropped() {
+fn dropping_a_future_whose_wakers_clone_panicked_removes_its_task() {
     let (pool, drops) = (multi(2, 1), DropCounter::new());
     let gates = hold_all(&pool, 2);
     let token = drops.token();

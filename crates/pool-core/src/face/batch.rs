@@ -46,17 +46,17 @@ pub struct BatchError<I: Iterator> {
 }
 
 impl<I: Iterator> BatchError<I> {
-    /// Why the first remaining task was refused.
+    /// Returns the reason why the first remaining task was refused.
     pub fn reason(&self) -> &SubmitError {
         &self.reason
     }
 
-    /// Number of accepted tasks: a prefix of the batch.
+    /// Returns the number of accepted tasks: a prefix of the batch.
     pub fn submitted(&self) -> usize {
         self.submitted
     }
 
-    /// The remaining tasks, in order: first those already pulled, then the rest of the iterator.
+    /// Returns the remaining tasks, in order: first those already pulled, then the rest of the iterator.
     pub fn into_refused(self) -> impl Iterator<Item = I::Item> {
         self.refused.chain(self.rest)
     }
@@ -209,8 +209,8 @@ where
 
 /// Batches.
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// Hands over every task of an iterator, in order, and waits while the pool is full. Returns
-    /// the number of tasks. Each task is treated as by [`submit`](Self::submit).
+    /// Submits every task of an iterator, in order, and returns their number. Waits while the pool is
+    /// full. Each task is treated as by [`submit`](Self::submit).
     ///
     /// Takes the pool's lock once for up to 256 tasks, and wakes workers for all of them at once.
     /// The iterator is pulled on the calling thread with no lock held; tasks of other threads may
@@ -239,7 +239,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// [`BatchError`] contains the tasks from the first refused one on.
     ///
     /// # Panics
-    /// If the iterator panics. The tasks before the panic have been handed over.
+    /// If the iterator panics. The tasks before the panic have been submitted.
     #[doc(alias = "bulk")]
     #[doc(alias = "submit_many")]
     pub fn submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>
@@ -250,7 +250,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self::submit_batch(self.admit(), tasks.into_iter(), self.on_full())
     }
 
-    /// As [`submit_batch`](Self::submit_batch), but refuses tasks that find no room.
+    /// Like [`submit_batch`](Self::submit_batch), but refuses tasks that find no room.
     ///
     /// # Errors
     /// [`BatchError`] contains the tasks from the first refused one on.
@@ -262,7 +262,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self::submit_batch(self.admit(), tasks.into_iter(), OnFull::Refuse)
     }
 
-    /// As [`submit_batch`](Self::submit_batch), but waits at most that long, or until that instant:
+    /// Like [`submit_batch`](Self::submit_batch), but waits at most that long, or until that instant:
     /// for all of the batch.
     ///
     /// # Errors
@@ -280,10 +280,10 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self::submit_batch(self.admit(), tasks.into_iter(), OnFull::Wait(deadline))
     }
 
-    /// As [`submit_batch`](Self::submit_batch), as a future, which pulls the iterator as it is
-    /// polled. Each task that finds no room waits as [`submit_async`](Self::submit_async) does.
+    /// Async version of [`submit_batch`](Self::submit_batch). Pulls the iterator when it is polled.
+    /// At a full pool it waits as [`submit_async`](Self::submit_async) does.
     ///
-    /// A future that is dropped drops the tasks that have not been accepted.
+    /// Dropping the future drops the tasks that have not been accepted.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {

@@ -38,7 +38,7 @@ use crate::task::handle::Open;
 /// ```
 ///
 /// `A` is the admission: one pool, or several pools behind one handle (`multi_pool::MultiPool`).
-/// Functions over any kind of pool are generic over both: `impl<R: Runner, A: Admit<R>>`.
+/// Functions that take any kind of pool are generic over both: `impl<R: Runner, A: Admit<R>>`.
 pub struct WorkerPool<R: Runner, A: Admit<R> = Core<R>>(Arc<Owner<R, A>>);
 
 /// Reference-counted by the user's handles only: workers, join handles and waiting futures hold the
@@ -62,7 +62,7 @@ impl<R: Runner> WorkerPool<R> {
 }
 
 impl<R: Runner> PoolHandle<R> {
-    /// The handle of a pool.
+    /// Returns the handle of a pool.
     pub fn of(pool: &WorkerPool<R>) -> Self {
         Self(Arc::clone(pool.core()))
     }
@@ -98,57 +98,57 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         timeout.into().deadline(self.admit().clock())
     }
 
-    /// The pool's name.
+    /// Returns the pool's name.
     pub fn name(&self) -> &str {
         self.admit().name()
     }
 
-    /// Number of live workers, including idle ones.
+    /// Returns the number of live workers, including idle ones.
     #[doc(alias = "Running")]
     pub fn running(&self) -> usize {
         self.admit().sum(PoolHandle::live)
     }
 
-    /// Number of workers that can still be started: capacity minus live workers, never negative;
+    /// Returns the number of workers that can still be started: capacity minus live workers, never negative;
     /// `None` if unlimited.
     #[doc(alias = "Free")]
     pub fn free(&self) -> Option<usize> {
         self.admit().free()
     }
 
-    /// Number of threads and futures that wait for room, plus due tasks of a scheduled pool.
+    /// Returns the number of threads and futures that wait for room, plus due tasks of a scheduled pool.
     #[doc(alias = "Waiting")]
     pub fn waiting(&self) -> usize {
         self.admit().waiting()
     }
 
-    /// Maximum number of live workers.
+    /// Returns the maximum number of live workers.
     #[doc(alias = "Cap")]
     pub fn capacity(&self) -> Capacity {
         self.admit().capacity()
     }
 
-    /// Number of workers that run a task or other user code: see [`Stats::busy`].
+    /// Returns the number of workers that run a task or other user code: see [`Stats::busy`].
     pub fn busy(&self) -> usize {
         self.stats().busy
     }
 
-    /// Number of live workers that run no user code.
+    /// Returns the number of live workers that run no user code.
     pub fn idle(&self) -> usize {
         self.stats().idle
     }
 
-    /// Number of accepted tasks that have not started.
+    /// Returns the number of accepted tasks that have not started.
     pub fn queued(&self) -> usize {
         self.admit().sum(PoolHandle::queued)
     }
 
-    /// Number of accepted tasks that have not ended.
+    /// Returns the number of accepted tasks that have not ended.
     pub fn in_flight(&self) -> usize {
         self.admit().sum(PoolHandle::in_flight)
     }
 
-    /// Returns a snapshot of all figures at one instant.
+    /// Returns a snapshot of the statistics at one instant.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -162,7 +162,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().stats()
     }
 
-    /// Whether the pool is released (and has not been rebooted since).
+    /// Returns whether the pool is released (and has not been rebooted since).
     #[doc(alias = "IsClosed")]
     pub fn is_released(&self) -> bool {
         self.admit().is_released()
@@ -209,7 +209,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().resume()
     }
 
-    /// Whether the pool is [paused](Self::pause).
+    /// Returns whether the pool is [paused](Self::pause).
     pub fn is_paused(&self) -> bool {
         self.admit().is_paused()
     }
@@ -238,7 +238,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().tune(capacity.into())
     }
 
-    /// Stops accepting tasks. Returns `false` if the pool was released before. Does not block.
+    /// Stops accepting tasks. Returns `false` if the pool is already released. Does not block.
     ///
     /// Waiting callers get their tasks back. Accepted tasks still run. Idle workers end
     /// immediately, the others when no task is left.
@@ -304,7 +304,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().wait(Awaited::End, None)
     }
 
-    /// As [`wait_released`](Self::wait_released), with a timeout. The timeout does not apply to
+    /// Like [`wait_released`](Self::wait_released), with a timeout. The timeout does not apply to
     /// destructors of thread-locals of threads that are ending.
     ///
     /// # Errors
@@ -397,7 +397,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         WeakWorkerPool(Arc::downgrade(&self.0))
     }
 
-    /// Whether the calling thread is one of the pool's workers.
+    /// Returns whether the calling thread is one of the pool's workers.
     ///
     /// ```
     /// # use pool_core::Pool;

@@ -1,4 +1,4 @@
-//! The two kinds of pool: of closures, and of one function.
+//! The two kinds of pools: [`Pool`] runs closures, [`FuncPool`] one function.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::task::func::Func;
 
 /// A pool that runs closures. Its methods are listed at [`WorkerPool`].
 ///
-/// [`submit`](WorkerPool::submit) hands over a closure; [`spawn`](WorkerPool::spawn) also returns a
-/// handle to the closure's value. Each has variants that refuse at a full pool, wait with a
+/// [`submit`](WorkerPool::submit) takes a closure; [`spawn`](WorkerPool::spawn) also returns a handle
+/// to the closure's value. Each has variants that refuse at a full pool, wait with a
 /// timeout, or are async.
 ///
 /// ```
@@ -44,7 +44,7 @@ pub type WeakPool = WeakWorkerPool<Closures>;
 
 /// A pool that calls one function with each argument submitted. Its methods are listed at [`WorkerPool`].
 ///
-/// [`submit`](WorkerPool::submit) hands over an argument and drops the function's value;
+/// [`submit`](WorkerPool::submit) takes an argument and drops the function's value;
 /// [`spawn`](WorkerPool::spawn) returns a handle to it. Each has variants that refuse at a full
 /// pool, wait with a timeout, or are async.
 ///

@@ -47,7 +47,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.reserve_with(self.on_full())
     }
 
-    /// As [`reserve`](Self::reserve), but refuses at a full pool, as
+    /// Like [`reserve`](Self::reserve), but refuses at a full pool, as
     /// [`try_submit`](Self::try_submit) does.
     ///
     /// ```
@@ -67,7 +67,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.reserve_with(OnFull::Refuse)
     }
 
-    /// As [`reserve`](Self::reserve), but waits at most for a timeout or until a deadline.
+    /// Like [`reserve`](Self::reserve), but waits for at most a duration, or until an instant.
     ///
     /// # Errors
     /// See [`SubmitError`].

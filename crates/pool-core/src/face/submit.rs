@@ -1,8 +1,7 @@
-//! The calls that hand a task to a pool, for one pool and for several.
+//! The calls that submit and spawn tasks, for pools and multi-pools.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
 
 use sync_shim::Timeout;
 
@@ -17,15 +16,15 @@ use crate::task::handle::JoinHandle;
 /// Submitting tasks. A [`Pool`](crate::Pool) takes closures, a [`FuncPool`](crate::FuncPool) its
 /// function's arguments; see [`Accepts`].
 impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
-    /// Hands over a task without a handle. Waits while the pool is full.
+    /// Submits a task without a handle. Waits while the pool is full.
     ///
-    /// A closure may return any value. It is dropped on the worker as a part of the task, as is a
-    /// function's value. A closure or an argument of up to 56 bytes is stored without an
-    /// allocation, a larger one is boxed.
+    /// The worker drops the value of the closure or function as a part of the task. A closure or an
+    /// argument of up to 56 bytes is stored without an allocation, a larger one is boxed.
     ///
-    /// On one of the pool's own workers a full pool runs the task in place instead (see
-    /// [`WithinWorker`](crate::WithinWorker)). A [`nonblocking`](crate::Builder::nonblocking) pool
-    /// refuses. May block while the first thread is started.
+    /// On one of the pool's own workers, a submit at a full pool runs the task in place instead of
+    /// waiting (see [`WithinWorker`](crate::WithinWorker)). A
+    /// [`nonblocking`](crate::Builder::nonblocking) pool refuses the task. May block while the first
+    /// thread is started.
     ///
     /// ```
     /// use pool_core::{FuncPool, Pool};
@@ -55,8 +54,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().submit_task(task, self.on_full())
     }
 
-    /// As [`submit`](Self::submit), but refuses at a full pool. Never waits for room. If the pool
-    /// has no worker yet, it starts the first one, or waits for its start.
+    /// Like [`submit`](Self::submit), but returns [`Full`](SubmitError::Full) at a full pool. Never
+    /// waits for room. If the pool has no worker yet, starts the first one, or waits for its start.
     ///
     /// ```
     /// use pool_core::{Pool, SubmitError};
@@ -81,7 +80,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().submit_task(task, OnFull::Refuse)
     }
 
-    /// As [`submit`](Self::submit), but waits at most for a timeout or until a deadline. The limit
+    /// Like [`submit`](Self::submit), but waits for at most a duration, or until an instant. The limit
     /// does not apply if this call itself has to start the first worker.
     ///
     /// ```
@@ -142,7 +141,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         Arc::clone(self.admit()).submit_task_async(task, None)
     }
 
-    /// Hands over a task and returns a handle to its value. Waits as [`submit`](Self::submit) does.
+    /// Submits a task and returns a handle to its value. Waits as [`submit`](Self::submit) does.
     ///
     /// Costs one allocation, and another one for a closure of more than a kilobyte or an argument
     /// of more than 56 bytes.
@@ -168,7 +167,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().spawn_task(task, None, self.on_full())
     }
 
-    /// As [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
+    /// Like [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
     /// does.
     ///
     /// ```
@@ -191,7 +190,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         self.admit().spawn_task(task, None, OnFull::Refuse)
     }
 
-    /// As [`spawn`](Self::spawn), but waits at most for a timeout or until a deadline, as
+    /// Like [`spawn`](Self::spawn), but waits for at most a duration, or until an instant, as
     /// [`submit_timeout`](Self::submit_timeout) does.
     ///
     /// # Errors
@@ -280,8 +279,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     }
 
     /// Releases the pool at the first poll, and resolves once it has ended, as
-    /// [`wait_released_async`](Self::wait_released_async) does, or at the deadline by the pool's
-    /// clock.
+    /// [`wait_released_async`](Self::wait_released_async) does.
     ///
     /// For shutdown in an async program. After it, dropping the last handle blocks no thread of the
     /// runtime, even under [`DropPolicy::Join`](crate::DropPolicy::Join), which otherwise blocks
@@ -294,7 +292,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// # runtime.block_on(async {
     /// let pool = Pool::builder().capacity(2).drop_policy(DropPolicy::Join).build()?;
     /// let answer = pool.spawn_async(|| 6 * 7).await?;
-    /// pool.release_async(None).await?; // The runtime's thread runs other futures meanwhile.
+    /// pool.release_async().await?; // The runtime's thread runs other futures meanwhile.
     /// assert_eq!((answer.await?, pool.running()), (42, 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
@@ -302,13 +300,26 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`wait_released_async`](Self::wait_released_async), and
-    /// [`TimedOut`](crate::WaitError::TimedOut), also if the clock has no thread to wake the future
-    /// at the deadline. The pool stays released after an error.
+    /// As [`wait_released_async`](Self::wait_released_async). The pool stays released after an
+    /// error.
     pub fn release_async(
         &self,
-        deadline: Option<Instant>,
     ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
+        Arc::clone(self.admit()).wait_async(Awaited::Release, None)
+    }
+
+    /// Like [`release_async`](Self::release_async), but resolves at the latest after a
+    /// [`Duration`](std::time::Duration) from this call, or at an [`Instant`](std::time::Instant),
+    /// by the pool's clock.
+    ///
+    /// # Errors
+    /// As [`release_async`](Self::release_async), and [`TimedOut`](crate::WaitError::TimedOut),
+    /// also if the clock has no thread to wake the future.
+    pub fn release_timeout_async<T: Into<Timeout>>(
+        &self,
+        timeout: T,
+    ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A, T> {
+        let deadline = self.deadline(timeout);
         Arc::clone(self.admit()).wait_async(Awaited::Release, deadline)
     }
 }

@@ -53,7 +53,7 @@ pub struct TaskBuilder<'p, P> {
 }
 
 impl<'p, P> TaskBuilder<'p, P> {
-    /// A builder of a task for `host`.
+    /// Returns a builder of a task for `host`.
     pub fn of(host: &'p P) -> Self {
         Self {
             host,
@@ -61,7 +61,7 @@ impl<'p, P> TaskBuilder<'p, P> {
         }
     }
 
-    /// The host and the options, for a host whose calls are in another crate.
+    /// Returns the host and the options, for a host whose calls are in another crate.
     #[doc(hidden)]
     pub fn into_parts(self) -> (&'p P, TaskOptions) {
         (self.host, self.options)
@@ -245,7 +245,7 @@ pub trait OptionsHost {
 
 /// Spawns tasks with options.
 pub trait SpawnWithOptions<T>: OptionsHost {
-    /// What [`TaskBuilder::spawn`] returns: a handle, or an error with the task if the host may reject
+    /// Result of [`TaskBuilder::spawn`]: a handle, or an error with the task if the host may reject
     /// it.
     type Spawned;
     /// See [`TaskBuilder::spawn`].
@@ -254,7 +254,7 @@ pub trait SpawnWithOptions<T>: OptionsHost {
 
 /// Submits tasks with options.
 pub trait SubmitWithOptions<T>: OptionsHost {
-    /// What [`TaskBuilder::submit`] returns.
+    /// Result of [`TaskBuilder::submit`].
     type Submitted;
     /// See [`TaskBuilder::submit`].
     fn submit_with_options(

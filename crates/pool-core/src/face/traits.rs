@@ -1,6 +1,6 @@
 //! Traits common to every kind of pool, for callers that are independent of the kind.
 //!
-//! [`Workers`] has the figures and the lifecycle, [`Submit`] takes tasks of one type, [`Spawn`]
+//! [`Workers`] has the statistics and the lifecycle, [`Submit`] takes tasks of one type, [`Spawn`]
 //! returns handles to their values, [`Reserve`] gives permits. `Pool`, `FuncPool` and the
 //! multi-pools implement all of them.
 //!
@@ -30,7 +30,7 @@ use crate::stats::Stats;
 /// A boxed future.
 pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Figures and lifecycle of a pool. Each method does the same as the [`WorkerPool`] method of the
+/// Statistics and lifecycle of a pool. Each method does the same as the [`WorkerPool`] method of the
 /// same name. Methods named `.._until` wait without a limit if there is no deadline.
 ///
 /// ```
@@ -49,17 +49,17 @@ pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
     reason = "documented on the pools' own methods"
 )]
 pub trait Workers: Send + Sync {
-    /// The pool's name.
+    /// Returns the pool's name.
     fn name(&self) -> &str;
-    /// Returns a snapshot of all figures.
+    /// Returns a snapshot of the statistics.
     fn stats(&self) -> Stats;
-    /// Whether the pool is released (and has not been rebooted since).
+    /// Returns whether the pool is released (and has not been rebooted since).
     fn is_released(&self) -> bool;
-    /// Whether the calling thread is one of the pool's workers.
+    /// Returns whether the calling thread is one of the pool's workers.
     fn is_own_worker(&self) -> bool;
     /// Policy of calls without a timeout at a full pool, as set by the builder.
     fn on_full(&self) -> OnFull;
-    /// The deadline of a wait that starts now, by the pool's clock; `None` if it has no limit.
+    /// Returns the deadline of a wait that starts now, by the pool's clock; `None` if it has no limit.
     fn deadline(&self, timeout: Duration) -> Option<Instant>;
 
     /// Changes the capacity (of every member of a multi-pool).
@@ -80,31 +80,31 @@ pub trait Workers: Send + Sync {
     fn pause(&self) -> bool;
     /// Starts queued tasks again. Returns `false` if the pool is not paused.
     fn resume(&self) -> bool;
-    /// Whether the pool is paused.
+    /// Returns whether the pool is paused.
     fn is_paused(&self) -> bool;
 
-    /// Number of live workers, including idle ones.
+    /// Returns the number of live workers, including idle ones.
     fn running(&self) -> usize {
         self.stats().live
     }
-    /// Number of workers that can still be started; `None` if unlimited.
+    /// Returns the number of workers that can still be started; `None` if unlimited.
     fn free(&self) -> Option<usize> {
         let stats = self.stats();
         Some(stats.capacity.limit()?.saturating_sub(stats.live))
     }
-    /// Number of threads and futures that wait for room.
+    /// Returns the number of threads and futures that wait for room.
     fn waiting(&self) -> usize {
         self.stats().waiting
     }
-    /// Maximum number of live workers.
+    /// Returns the maximum number of live workers.
     fn capacity(&self) -> Capacity {
         self.stats().capacity
     }
-    /// Number of accepted tasks that have not started.
+    /// Returns the number of accepted tasks that have not started.
     fn queued(&self) -> usize {
         self.stats().queued
     }
-    /// Number of accepted tasks that have not ended.
+    /// Returns the number of accepted tasks that have not ended.
     fn in_flight(&self) -> usize {
         self.stats().in_flight
     }
@@ -118,8 +118,8 @@ pub trait Workers: Send + Sync {
     }
 }
 
-/// Takes tasks of type `T`: closures, or a typed pool's arguments. Each method does the same as the
-/// [`WorkerPool`] method of the same name. Errors contain the refused task.
+/// Pools that accept tasks of type `T`: closures, or a typed pool's arguments. Each method does the
+/// same as the [`WorkerPool`] method of the same name. Errors contain the refused task.
 ///
 /// ```
 /// use pool_core::{FuncPool, Pool, Submit};
@@ -137,7 +137,7 @@ pub trait Workers: Send + Sync {
     reason = "documented on the pools' own methods"
 )]
 pub trait Submit<T>: Workers {
-    /// Hands over a task; `on_full` applies at a full pool.
+    /// Submits a task; `on_full` applies at a full pool.
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>>;
     /// Resolves once the task is accepted.
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>>;
@@ -152,13 +152,13 @@ pub trait Submit<T>: Workers {
     }
 }
 
-/// Takes tasks of type `T` and returns handles to their values. Each method does the same as the
-/// [`WorkerPool`] method of the same name. Errors contain the refused task.
+/// Pools that accept tasks of type `T` and return handles to their values. Each method does the same
+/// as the [`WorkerPool`] method of the same name. Errors contain the refused task.
 ///
 /// ```
 /// use pool_core::{FuncPool, Spawn};
 ///
-/// /// On one pool, or on several behind one interface.
+/// /// Accepts any kind of pool.
 /// fn length(pool: &impl Spawn<String, Value = usize>, text: &str) -> Option<usize> {
 ///     pool.spawn(text.to_owned()).ok()?.join().ok()
 /// }
@@ -175,7 +175,7 @@ pub trait Spawn<T>: Workers {
     /// Type of a task's value.
     type Value: Send + 'static;
 
-    /// Hands over a task; `on_full` applies at a full pool.
+    /// Spawns a task; `on_full` applies at a full pool.
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<Self::Value, T>;
     /// Resolves to the handle once the task is accepted.
     fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<Self::Value, T>>;
@@ -190,8 +190,8 @@ pub trait Spawn<T>: Workers {
     }
 }
 
-/// Gives permits: room first, the task later. Each method does the same as the [`WorkerPool`]
-/// method of the same name. Unlike the other traits, it does not support trait objects.
+/// Pools that reserve room for tasks that are submitted later. Each method does the same as the
+/// [`WorkerPool`] method of the same name. Unlike the other traits, it does not support trait objects.
 ///
 /// ```
 /// use pool_core::{Pool, Reserve};
@@ -226,7 +226,7 @@ pub trait Reserve: Workers + Clone + 'static {
     fn try_reserve(&self) -> Result<Permit<Self::Runner>, SubmitError> {
         self.reserve_with(OnFull::Refuse)
     }
-    /// Waits at most for a timeout or until a deadline.
+    /// Waits for at most a duration, or until an instant.
     fn reserve_timeout(
         &self,
         timeout: impl Into<Timeout>,
@@ -253,30 +253,29 @@ pub trait Reserve: Workers + Clone + 'static {
     reason = "documented on the pools' own methods"
 )]
 pub trait TimeoutExt: Workers {
-    /// Hands over a task; waits for room at most for a timeout or until a deadline.
+    /// Submits a task; waits for room for at most a duration, or until an instant.
     fn submit_timeout<T>(&self, task: T, timeout: impl Into<Timeout>) -> Result<(), SubmitError<T>>
     where
         Self: Submit<T>,
     {
         self.submit_with(task, OnFull::Wait(deadline(self, timeout)))
     }
-    /// Hands over a task and returns its handle; waits for room at most for a timeout or until a
-    /// deadline.
+    /// Spawns a task; waits for room for at most a duration, or until an instant.
     fn spawn_timeout<T>(&self, task: T, timeout: impl Into<Timeout>) -> Spawned<Self::Value, T>
     where
         Self: Spawn<T>,
     {
         self.spawn_with(task, OnFull::Wait(deadline(self, timeout)))
     }
-    /// Releases the pool and waits for its end, at most for a timeout or until a deadline.
+    /// Releases the pool and waits for its end, for at most a duration, or until an instant.
     fn release_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.release_until(deadline(self, timeout))
     }
-    /// Waits for the pool's end, at most for a timeout or until a deadline.
+    /// Waits for the pool's end, for at most a duration, or until an instant.
     fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.wait_released_until(deadline(self, timeout))
     }
-    /// Waits until no task is in flight, at most for a timeout or until a deadline.
+    /// Waits until no task is in flight, for at most a duration, or until an instant.
     fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
         self.wait_idle_until(deadline(self, timeout))
     }

@@ -59,7 +59,7 @@ pub(crate) enum Admission {
     Full,
 }
 
-/// What the pool needs its workers for, as seen by a drain task at the end of a turn.
+/// The demand for workers, as seen by a drain task at the end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
     /// Nothing.
@@ -116,6 +116,7 @@ impl WhenFull {
             (OnFull::DiscardOldest, _) if caller.may_discard => Self::DiscardOldest,
             (OnFull::DiscardNewest, _) if caller.may_discard => Self::DiscardNewest,
             (OnFull::Refuse | OnFull::DiscardOldest | OnFull::DiscardNewest, _)
+            // A worker must not wait for room that perhaps only the end of its own task would free.
             | (OnFull::Wait(_) | OnFull::RunInCaller, OwnWorker::Refuse) => Self::Refuse,
             (OnFull::Wait(_) | OnFull::RunInCaller, OwnWorker::RunInPlace) => Self::RunInPlace,
             (OnFull::RunInCaller, OwnWorker::Stranger) if caller.may_nest => Self::RunInCaller,
@@ -696,7 +697,7 @@ mod tests {
                     queued: first.queued + entered,
                     ..first
                 };
-                // It takes one of those that lay in the queue, or in the inbox if there were none.
+                // It takes a task that was in the queue, or in the inbox if the queue was empty.
                 if before.queued > 0 {
                     taken += 1;
                     let after = quick_steps(before).last().expect("one was taken");

@@ -76,14 +76,17 @@ impl<J> Effects<J> {
     }
 
     pub(crate) fn drop_later(&mut self, entry: Arc<WaiterEntry<J>>) {
+        // The entry may own a task or a waker, whose drop must not run under the lock.
         self.others.push(UserCode::Drop(entry));
     }
 
     pub(crate) fn push_released(&mut self, listener: Weak<dyn ReleaseListener>) {
+        // Weak until it is called, so that a pool does not keep its scheduler alive.
         self.others.push(UserCode::Released(listener));
     }
 
     pub(crate) fn push_cancel(&mut self, token: CancelToken) {
+        // Cancelling calls wakers, which must not run under the lock.
         self.others.push(UserCode::Cancel(token));
     }
 

@@ -71,6 +71,7 @@ impl Events {
 
     /// Sets all events and adds their waiters to the wake list.
     pub fn set_all(&mut self, wakes: &mut WakeList) {
+        // Taken out: an event is one-shot, and a section that comes later must not wake its owner again.
         for waiter in self.0.take_all().filter_map(|event| event.set()) {
             wakes.push(waiter);
         }

@@ -201,6 +201,7 @@ mod two {
     #[cfg(not(anthill_loom))]
     use backoff_spinlock::{SpinGuard as Guard, SpinLock as Lock};
     use crossbeam_utils::CachePadded;
+    use sync_shim::foreign::Held;
     #[cfg(anthill_loom)]
     use sync_shim::{Mutex as Lock, MutexGuard as Guard};
 
@@ -213,19 +214,25 @@ mod two {
     /// Guard of the first half.
     pub(crate) struct First<'a, A, B> {
         first: Guard<'a, A>,
+        // Reachable only through the first lock's guard, so that nobody can take the two in the wrong order.
         second: &'a Lock<B>,
+        held: Held,
     }
 
     /// Guard of the second half.
     pub(crate) struct Second<'a, A, B> {
         second: Guard<'a, B>,
+        // Named, because the model's guard of one lock around both halves has both types, and callers must compile
+        // with either.
         of: PhantomData<&'a A>,
+        _held: Held,
     }
 
     /// Guard of both halves.
     pub(crate) struct Both<'a, A, B> {
         first: Guard<'a, A>,
         second: Guard<'a, B>,
+        _held: Held,
     }
 
     impl<A, B> Pair<A, B> {
@@ -241,6 +248,7 @@ mod two {
             First {
                 first: self.first.lock(),
                 second: &self.second,
+                held: Held::new(),
             }
         }
 
@@ -249,6 +257,7 @@ mod two {
             Second {
                 second: self.second.lock(),
                 of: PhantomData,
+                _held: Held::new(),
             }
         }
     }
@@ -261,6 +270,7 @@ mod two {
             Both {
                 first: self.first,
                 second: self.second.lock(),
+                _held: self.held,
             }
         }
 

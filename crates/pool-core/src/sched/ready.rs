@@ -57,6 +57,7 @@ pub(crate) struct ReadyQueue<J> {
 
 /// How a queue with levels inspects a task.
 pub(crate) struct Levels<J> {
+    // A function pointer, so that the queue is not generic over the runner.
     pub(crate) priority_of: fn(&J) -> Priority,
     /// See [`Runner::is_tombstone`](crate::Runner).
     pub(crate) is_tombstone: fn(&J) -> bool,
@@ -360,6 +361,7 @@ impl<J> ReadyQueue<J> {
         let Some(others) = &mut self.others else {
             return self.normal.sweep(goes);
         };
+        // One level per call, so that a call under the lock takes no longer than in a pool without priorities.
         others.next_sweep = (others.next_sweep + 1) % LEVELS;
         let level = others.next_sweep;
         others.queue(&mut self.normal, level).sweep(goes)
@@ -367,6 +369,7 @@ impl<J> ReadyQueue<J> {
 
     /// See [`TaskQueue::give_back`].
     pub(crate) fn give_back(&mut self, block: Block<J>) {
+        // To the middle level whatever queue it is from, because blocks are all alike.
         self.normal.give_back(block);
     }
 

@@ -163,7 +163,7 @@ impl<J> State<J> {
         }
     }
 
-    /// What the pool needs its workers for, apart from the caller.
+    /// Returns the demand for workers other than the caller.
     pub(crate) fn demand(&self) -> Demand {
         if !self.open {
             Demand::Released
@@ -1012,7 +1012,7 @@ mod tests {
             section(|effects| state.finish(Outcome::Completed, false, effects))
         };
 
-        // What a `release_now` took out has not been dropped when the last running task ends.
+        // The tasks that a `release_now` removed are not dropped yet when the last running task ends.
         let mut state = busy(1, 1);
         state.disposing = 1;
         event.enter(&mut state.on_idle);

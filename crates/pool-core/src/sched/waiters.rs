@@ -31,7 +31,7 @@ use crate::error::Reason;
 use crate::foreign::drop_quietly;
 use crate::sched::spin::{SUBMIT, spin_until};
 
-/// What a waiting submitter wants.
+/// The request of a waiting submitter.
 #[derive(Debug)]
 pub enum Request<J> {
     /// Admission of this task.
@@ -55,7 +55,10 @@ impl<J> Request<J> {
 
 /// One waiter's entry, shared by its owner and the wait queues.
 pub(crate) struct WaiterEntry<J> {
+    // Outside of the lock, so that a spinning owner does not delay the section that serves it.
     done: AtomicBool,
+    // A lock of its own, because a waiter of several pools is in wait queues under different locks, which must agree
+    // on one claim.
     inner: Mutex<Inner<J>>,
     /// For an entry in several wait queues: where its waiting request is counted.
     waiter_count: Option<Arc<WaiterCount>>,

@@ -20,9 +20,10 @@ pub(crate) struct WorkerCell {
     pub(crate) slot: usize,
     pub(crate) parker: Parker,
     wake_reason: AtomicU8,
-    /// Whether the worker is in the list of those that parked without a timeout. Protected like `wake_reason`.
+    /// Whether the worker is in the list of workers that parked without a timeout. Protected like `wake_reason`.
     untimed: AtomicBool,
-    /// The worker's thread, for whoever joins it after its end.
+    /// The worker's thread, to be joined after its end.
+    // A lock of its own, because the starter stores the handle after the thread has begun to run.
     pub(crate) thread: Mutex<Option<JoinHandle>>,
 }
 
@@ -231,48 +232,6 @@ impl AdaptiveSpin {
     }
 }
 
-#[cfg(all(test, not(anthill_loom)))]
-mod search_tests {
-    use std::cell::Cell;
-
-    use super::*;
-
-    fn looks_of(search: impl FnOnce(&dyn Fn() -> bool)) -> u32 {
-        let looks = Cell::new(0);
-        search(&|| {
-            looks.set(looks.get() + 1);
-            false
-        });
-        looks.get()
-    }
-
-    /// How many short searches follow a whole one in vain.
-    fn short_ones(spin: &mut AdaptiveSpin) -> u32 {
-        let short = looks_of(|ready| _ = spin_until(SHORT_SEARCH, ready));
-        let is_short = |spin: &mut AdaptiveSpin| looks_of(|ready| spin.look(ready)) == short;
-        assert!(!is_short(spin));
-        let mut count = 0;
-        while spin.searches.0.is_left_out() {
-            assert!(is_short(spin));
-            count += 1;
-        }
-        count
-    }
-
-    #[test]
-    fn searches_in_vain_get_shorter_and_one_that_finds_work_makes_them_whole_again() {
-        let mut spin = AdaptiveSpin::new();
-        for expected in [1, 2, 4, 8, 8] {
-            assert_eq!(short_ones(&mut spin), expected);
-        }
-        spin.look(|| true);
-        assert_eq!(short_ones(&mut spin), 1);
-        spin.look(|| false);
-        spin.look(|| true);
-        assert_eq!(short_ones(&mut spin), 1, "a short one found work");
-    }
-}
-
 // Threads of ended workers, until they have been joined.
 //
 // Another worker may take a worker's place as soon as it has run its last task and its stop hook. The thread
@@ -309,6 +268,7 @@ pub(crate) struct Ending {
 }
 
 /// Reports of threads that are gone. The lock is taken under the pool's lock, and by threads that hold no lock.
+// Shared with the threads, because one that reports may outlive the pool.
 pub(crate) struct Gone(Mutex<Reports>);
 
 struct Reports {
@@ -403,6 +363,8 @@ impl Reports {
     fn take_one(&mut self, threads: &mut BTreeMap<usize, JoinHandle>) -> Option<JoinHandle> {
         loop {
             let number = self.gone.pop()?;
+            // A thread without a handle here has been joined since its report, or another thread is going to join it;
+            // the next report may do. Otherwise a waiting worker would miss it.
             if let Some(thread) = threads.remove(&number) {
                 return Some(thread);
             }
@@ -492,5 +454,47 @@ mod exits_tests {
                 task.join().expect("it runs");
             }
         }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod search_tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn looks_of(search: impl FnOnce(&dyn Fn() -> bool)) -> u32 {
+        let looks = Cell::new(0);
+        search(&|| {
+            looks.set(looks.get() + 1);
+            false
+        });
+        looks.get()
+    }
+
+    /// How many short searches follow a whole one in vain.
+    fn short_ones(spin: &mut AdaptiveSpin) -> u32 {
+        let short = looks_of(|ready| _ = spin_until(SHORT_SEARCH, ready));
+        let is_short = |spin: &mut AdaptiveSpin| looks_of(|ready| spin.look(ready)) == short;
+        assert!(!is_short(spin));
+        let mut count = 0;
+        while spin.searches.0.is_left_out() {
+            assert!(is_short(spin));
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn searches_in_vain_get_shorter_and_one_that_finds_work_makes_them_whole_again() {
+        let mut spin = AdaptiveSpin::new();
+        for expected in [1, 2, 4, 8, 8] {
+            assert_eq!(short_ones(&mut spin), expected);
+        }
+        spin.look(|| true);
+        assert_eq!(short_ones(&mut spin), 1);
+        spin.look(|| false);
+        spin.look(|| true);
+        assert_eq!(short_ones(&mut spin), 1, "a short one found work");
     }
 }

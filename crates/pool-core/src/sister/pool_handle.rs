@@ -124,7 +124,7 @@ impl<R: Runner> PoolHandle<R> {
         !self.0.state.lock().open
     }
 
-    /// Returns a snapshot of all figures.
+    /// Returns a snapshot of the statistics.
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }

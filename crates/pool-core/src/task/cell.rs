@@ -170,7 +170,7 @@ impl AtomicClaim {
     }
 }
 
-/// Who is interested in the end of a task, as known when its outcome arises.
+/// The parties interested in the end of a task, as known when its outcome arises.
 enum Interest {
     /// Nobody: the task is detached.
     None,

@@ -424,7 +424,7 @@ mod tests {
         runs_user_code: false,
     };
 
-    /// Holds one reference beside `N` bytes.
+    /// Holds one reference and `N` bytes.
     #[derive(Debug)]
     struct Load<const N: usize>(
         #[expect(dead_code, reason = "held for its reference")] Arc<()>,

@@ -45,12 +45,12 @@ pub(crate) trait PoolRef: Send + Sync {
     ) -> bool;
 }
 
-/// A handle that waits for a spawned task, takes its value, or cancels it.
+/// Handle of a spawned task: waits for its end, returns its value, or cancels it.
 ///
-/// It blocks a thread or is awaited as a [`Future`], on any runtime. Dropping it detaches the task, which still runs;
-/// its value is then dropped, and a panic of that drop is caught.
+/// Can be joined by a thread, or awaited as a [`Future`] on any runtime. Dropping the handle detaches the task, which
+/// still runs; its value is then dropped, and a panic of that drop is caught.
 ///
-/// When a join returns, the pool's room and figures include the end of the task.
+/// When a join returns, the pool has already freed the task's room and counted its end.
 ///
 /// # On a worker of the same pool
 /// [`join`](JoinHandle::join) runs a task that has not started in place, so a task can wait for the tasks it has
@@ -58,10 +58,10 @@ pub(crate) trait PoolRef: Send + Sync {
 /// join never runs any other task. If the task is running elsewhere the join blocks.
 ///
 /// Tasks that run in place inside one another use stack. At the pool's [nesting limit](crate::Builder::nesting_limit)
-/// the join is refused with [`JoinError::WouldDeadlock`], because blocking there would deadlock as soon as all workers
-/// did it. The task still runs, and its value is dropped.
+/// the join is refused with [`JoinError::WouldDeadlock`], because the pool would deadlock if all workers blocked there.
+/// The task still runs, and its value is dropped.
 ///
-/// A join with a time limit runs nothing in place, because it could not keep the limit; neither does a poll, because it
+/// A join with a time limit runs no task in place, because it could exceed the limit; neither does a poll, because it
 /// must not block. Both wait for another worker to start the task. So a task that blocks on a future of its own pool
 /// (`block_on`) holds its worker, and may wait for ever in a full pool. Use `join` there.
 ///
@@ -102,7 +102,7 @@ impl<R: Send + 'static> JoinHandle<R> {
         self.value(ended.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome")))
     }
 
-    /// Blocks until the task has ended or the time limit, by the pool's clock, has passed. Runs nothing in place.
+    /// Blocks until the task has ended or the time limit, by the pool's clock, has passed. Runs no task in place.
     ///
     /// ```
     /// # use pool_core::Pool;
@@ -135,7 +135,7 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// let value = loop {
     ///     match handle.try_join() {
     ///         Ok(value) => break value?,
-    ///         Err(unfinished) => handle = unfinished, // Something else can be done here.
+    ///         Err(unfinished) => handle = unfinished, // Do other work here.
     ///     }
     ///     # std::thread::yield_now();
     /// };
@@ -161,9 +161,9 @@ impl<R: Send + 'static> JoinHandle<R> {
     /// captures are dropped on this thread, and the handle ends with [`JoinError::Cancelled`]. The call may run wakers of
     /// accepted futures, and may start a thread.
     ///
-    /// A task that is running is asked to stop, and `false` is returned. The task sees the request through
-    /// [`current`](crate::current)`().is_cancelled()` and the tokens that it took from there. The value that it then
-    /// returns is its value.
+    /// A running task is asked to stop, and the call returns `false`. The task can check
+    /// [`current`](crate::current)`().is_cancelled()`, or wait on the token of `current()`. The handle still returns the
+    /// value that the task returns.
     ///
     /// ```
     /// use pool_core::{JoinError, Pool};

@@ -53,6 +53,7 @@ impl WaitLimits {
     /// Returns the deadline of a wait for room, for a call with the policy `on_full`.
     pub fn deadline(limits: Option<&Self>, on_full: OnFull) -> Option<Instant> {
         let of_task = limits.and_then(|limits| limits.start_before);
+        // The earlier one: a task that must not start later need not wait for room until then.
         on_full.deadline().into_iter().chain(of_task).min()
     }
 
@@ -70,7 +71,7 @@ impl WaitLimits {
 // The submitter's span and subscriber, entered around its task. Without the feature `tracing` everything here is empty.
 
 /// The span and subscriber that were current when a task was submitted, if its pool
-/// [carries](crate::Builder::carry_span) them.
+/// carries them (`Builder::carry_span`).
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct CarriedSpan {
     #[cfg(feature = "tracing")]
@@ -130,6 +131,7 @@ pub struct TaskRecord {
 
 impl TaskRecord {
     pub(crate) fn new(options: TaskOptions, context: &TaskContext) -> Self {
+        // One child of all tokens, so that each later check reads one flag.
         let mut tokens = options.tokens.into_iter();
         let token = tokens.next().map(|first| {
             let token = first.child();
@@ -141,6 +143,7 @@ impl TaskRecord {
             priority: options.priority,
             token,
             start_before: options.start_before,
+            // Only for a hook, because the clock is user code whose call would make each submit dearer.
             handed_over: context.task_hook.as_ref().and_then(|_| context.now()),
             span: CarriedSpan::current(context),
         }
@@ -173,6 +176,7 @@ impl TaskRecord {
         context: &TaskContext,
         task: impl FnOnce() -> T,
     ) -> Result<T, Payload> {
+        // Behind a `dyn` call, so that the code around the task is compiled once and not for each closure.
         let (mut task, mut value) = (Some(task), None);
         let ran = self.execute_dyn(type_name, context, &mut || {
             value = task.take().map(|task| task());
@@ -285,6 +289,7 @@ impl Recorded {
         let Some(why) = self.0.forbids_start(context) else {
             return Err(body);
         };
+        // Dropped before the hook is called, which reports the end of the task.
         // USER CODE: the drop of the captures of a task that does not run.
         drop_quietly(body);
         context.not_run(self.0.label(type_name), why);

@@ -80,6 +80,7 @@ impl<R> Promise<R> {
     pub fn take_or_wait(&mut self, waiter: Option<Waiter>) -> Look<R> {
         match mem::replace(&mut self.value, Value::Taken) {
             Value::Kept(value) => (Some(value), waiter),
+            // A future that is polled after its end must not wait for ever.
             Value::Taken => (Some(Err(JoinError::Taken)), waiter),
             pending => {
                 self.value = pending;
@@ -92,6 +93,7 @@ impl<R> Promise<R> {
     /// Stores the value, to be [kept](Promise::keep) after the end of the task was counted. Returns it if there is no handle.
     pub fn lay_aside(&mut self, value: Joined<R>) -> Option<Joined<R>> {
         if self.is_detached() {
+            // Returned, because the caller holds a lock and the drop of a value is user code that must run after it.
             self.value = Value::Taken;
             return Some(value);
         }
@@ -113,6 +115,7 @@ impl<R> Promise<R> {
                 self.value = Value::Kept(value);
                 true
             }
+            // The handle was dropped after the value had been laid aside, and took it along.
             Value::Taken => false,
             Value::Pending | Value::Kept(_) => {
                 unreachable!("a promise is kept once, after its value was laid aside")
@@ -170,6 +173,7 @@ impl<R> Promise<R> {
         match mem::replace(&mut self.handle, Handle::Held) {
             Handle::Awaited(Waiter::Thread(parker)) => Some(parker),
             other => {
+                // Put back: a waker is user code, which must not be called here.
                 self.handle = other;
                 None
             }
@@ -248,6 +252,7 @@ pub fn join<R>(
     deadline: Option<Instant>,
 ) -> Option<Joined<R>> {
     let parker = Parker::of_thread();
+    // A loop, because the parker may hold a token that was meant for an earlier wait.
     loop {
         let waiter = Waiter::Thread(parker.clone());
         if let Some(value) = promised.take_or_wait(Some(waiter)) {
@@ -258,6 +263,8 @@ pub fn join<R>(
             Some(when) => {
                 // USER CODE: `Clock::park_until`.
                 if !clock.park_until(&parker, when) {
+                    // The value may have come just before the deadline. This look also removes the waiter, which
+                    // would keep a parker that nobody waits on.
                     return promised.take_or_wait(None);
                 }
             }

@@ -38,6 +38,7 @@ impl Outcome {
         match ran {
             Ok(()) => Self::Completed,
             Err(payload) => {
+                // Its drop is user code and may panic in turn, which must not unwind into the worker.
                 discard(payload);
                 Self::Panicked
             }
@@ -76,7 +77,7 @@ impl TaskResult {
         }
     }
 
-    /// Creates the result of a `ScheduledTask`, whose owner is told of the end by `resolve`.
+    /// Creates the result of a `ScheduledTask`, whose owner is notified of the end by `resolve`.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
         Self::with_resolver(outcome, resolve.map(Resolver::Scheduled))
     }
@@ -188,6 +189,7 @@ pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 /// The part of a pool that is needed to run a task.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskContext {
+    // Shared, because the error of a panicked task may outlive the pool.
     pub(crate) name: Arc<str>,
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Number of panics of hooks. Relaxed, because no other memory is read because of it.
@@ -321,6 +323,7 @@ impl TaskContext {
             pool: &self.name,
             label,
         };
+        // Logged before the hook is called: a hook that blocks must not hold the message back.
         log_panic(&panic);
         if let Some(hook) = &self.panic_hook {
             // USER CODE: the panic hook, before the end of the task is counted. Part of the task; its own panic is counted.
@@ -387,6 +390,7 @@ impl TaskContext {
         };
         let end = TaskEnd {
             start,
+            // Zero if the clock panicked, because the hook must see the end of each task all the same.
             ran: since(began, self.now()).unwrap_or_default(),
             outcome,
         };

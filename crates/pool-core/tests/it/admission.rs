@@ -1,4 +1,4 @@
-//! Who is let in: the limit is exact, and who is refused gets the task back.
+//! Admission: the capacity is exact, and a refused call returns its task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -30,7 +30,7 @@ fn five_tasks_in_a_row_enter_a_fresh_pool_of_capacity_four_and_depth_one() {
 }
 
 #[testkit::test]
-fn no_more_tasks_run_at_once_than_the_capacity_says() {
+fn the_capacity_limits_the_tasks_that_run_at_once() {
     let pool = Pool::builder().capacity(3).queue_depth(2).build().unwrap();
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     thread::scope(|scope| {
@@ -58,7 +58,7 @@ fn no_more_tasks_run_at_once_than_the_capacity_says() {
 }
 
 #[testkit::test]
-fn there_is_room_as_soon_as_a_task_has_been_joined() {
+fn a_joined_task_has_freed_its_room() {
     let pool = pool(1);
     for round in 0..2000 {
         let handle = pool.try_spawn(move || round).unwrap();
@@ -68,7 +68,7 @@ fn there_is_room_as_soon_as_a_task_has_been_joined() {
 }
 
 #[testkit::test]
-fn a_full_pool_refuses_until_one_of_its_tasks_has_ended() {
+fn a_full_pool_refuses_tasks_until_one_of_its_tasks_ends() {
     let pool = pool(10);
     let first = Gate::new();
     let handle = {
@@ -89,7 +89,7 @@ fn a_full_pool_refuses_until_one_of_its_tasks_has_ended() {
 }
 
 #[testkit::test]
-fn a_refused_task_comes_back_unrun_and_whole() {
+fn a_refused_task_is_returned_unrun() {
     let drops = DropCounter::new();
     let journal = Journal::new();
     let task = || {
@@ -136,7 +136,7 @@ fn a_refused_task_comes_back_unrun_and_whole() {
 }
 
 #[testkit::test]
-fn a_nonblocking_pool_refuses_where_others_wait() {
+fn a_nonblocking_pool_refuses_submits_that_would_wait() {
     let pool = Pool::builder()
         .capacity(2)
         .nonblocking(true)
@@ -157,13 +157,13 @@ fn a_nonblocking_pool_refuses_where_others_wait() {
 }
 
 #[testkit::test]
-fn an_unlimited_pool_is_never_full_and_says_so() {
+fn an_unlimited_pool_is_never_full_and_reports_no_limit() {
     let pool = Pool::builder().unlimited().build().unwrap();
     let gate = hold(&pool, 20);
     assert_eq!((pool.capacity(), pool.free()), (Capacity::Unlimited, None));
     assert_eq!((pool.running(), pool.waiting()), (20, 0));
     gate.open();
-    // A task that waits for another of its own pool: there is always a worker for it.
+    // A task that waits for another task of its own pool always finds a worker for it.
     let inner = pool.clone();
     let outer = pool.spawn(move || {
         let reached = Gate::new();
@@ -176,7 +176,7 @@ fn an_unlimited_pool_is_never_full_and_says_so() {
 }
 
 #[testkit::test]
-fn a_queue_without_limit_takes_whatever_comes() {
+fn an_unlimited_queue_accepts_every_task() {
     let pool = Pool::builder()
         .capacity(1)
         .queue_depth(QueueDepth::Unlimited);
@@ -192,7 +192,7 @@ fn a_queue_without_limit_takes_whatever_comes() {
 }
 
 #[testkit::test]
-fn idle_workers_count_as_running_and_not_as_free() {
+fn idle_workers_count_as_running_workers() {
     let pool = Pool::builder()
         .capacity(10)
         .keep_alive(None)
@@ -206,7 +206,7 @@ fn idle_workers_count_as_running_and_not_as_free() {
 }
 
 #[testkit::test]
-fn no_task_waits_behind_a_long_one_while_another_worker_may_be_started() {
+fn a_new_worker_is_started_for_a_task_behind_a_long_one() {
     let pool = Pool::builder()
         .capacity(2)
         .queue_depth(QueueDepth::Unlimited);
@@ -219,7 +219,7 @@ fn no_task_waits_behind_a_long_one_while_another_worker_may_be_started() {
 }
 
 #[testkit::test]
-fn accepted_tasks_start_in_the_order_they_came() {
+fn tasks_start_in_the_order_of_their_admission() {
     let pool = Pool::builder()
         .capacity(1)
         .queue_depth(2000)
@@ -236,7 +236,7 @@ fn accepted_tasks_start_in_the_order_they_came() {
 }
 
 #[testkit::test]
-fn a_task_may_capture_nothing_or_a_lot() {
+fn tasks_capture_zero_to_many_bytes() {
     fn sum_of<const N: usize>(pool: &Pool) {
         let bytes = [1_u8; N];
         let sum = move || bytes.iter().map(|&byte| usize::from(byte)).sum::<usize>();

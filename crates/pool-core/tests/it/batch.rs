@@ -1,4 +1,4 @@
-//! Many tasks in one call.
+//! Batches: several tasks submitted by one call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use testkit::Gate;
 
 use crate::support::{Journal, enter_line, hold, poll};
 
-/// A pool with one worker, held by the gate, and room for so many more tasks.
+/// A pool whose one worker is held by the gate, with a queue of this depth.
 fn held(depth: usize) -> (Pool, Gate) {
     let pool = Pool::builder().capacity(1).queue_depth(depth).build();
     let (pool, gate) = (pool.expect("it has a capacity"), Gate::new());
@@ -23,7 +23,7 @@ fn held(depth: usize) -> (Pool, Gate) {
 }
 
 #[testkit::test]
-fn a_batch_of_any_length_is_run_in_its_order() {
+fn a_batch_of_any_length_runs_in_order() {
     for depth in [
         QueueDepth::from(0),
         QueueDepth::from(7),
@@ -47,21 +47,21 @@ fn a_batch_of_any_length_is_run_in_its_order() {
 }
 
 #[testkit::test]
-fn an_iterator_is_not_asked_again_after_its_end() {
+fn a_batch_does_not_poll_its_iterator_after_the_end() {
     for length in [0, 1, 16, 17, 300] {
         let pool = Pool::builder().capacity(1).build();
         let pool = pool.expect("it has a capacity");
         let mut asked = 0;
         let tasks = std::iter::from_fn(|| {
             asked += 1;
-            (asked != length + 1).then_some(|| ()) // Its end is not its last word.
+            (asked != length + 1).then_some(|| ()) // Returns a value again after the first `None`.
         });
         assert_eq!(pool.submit_batch(tasks).expect("it waits"), length);
     }
 }
 
 #[testkit::test]
-fn what_an_iterator_gave_before_it_panicked_is_run() {
+fn tasks_pulled_before_an_iterator_panics_are_run() {
     let pool = Pool::builder()
         .capacity(1)
         .queue_depth(QueueDepth::Unlimited);
@@ -81,7 +81,7 @@ fn what_an_iterator_gave_before_it_panicked_is_run() {
 }
 
 #[testkit::test]
-fn what_there_is_no_room_for_comes_back_in_order_and_the_rest_is_not_pulled() {
+fn a_batch_returns_pulled_tasks_without_room_in_order_and_pulls_no_more() {
     let (pool, gate) = held(100);
     let ran = Arc::new(AtomicUsize::new(0));
     let mut pulled = 0;
@@ -114,7 +114,7 @@ fn what_there_is_no_room_for_comes_back_in_order_and_the_rest_is_not_pulled() {
 }
 
 #[testkit::test]
-fn a_batch_that_waits_lets_other_callers_in_between_and_loses_none() {
+fn a_waiting_batch_lets_other_submits_in_between_and_loses_no_task() {
     let pool = Pool::builder().capacity(2).queue_depth(3).build();
     let pool = pool.expect("it has a capacity");
     let ran = Arc::new(AtomicUsize::new(0));
@@ -141,7 +141,7 @@ fn a_batch_wakes_several_workers() {
         .build();
     let pool = pool.expect("it has a capacity");
     for _ in 0..50 {
-        // Each waits for the other three: one worker alone would not get on.
+        // Each task waits for the other three, so a single worker would never finish.
         let all = Arc::new(Barrier::new(4));
         let tasks = (0..4).map(|_| {
             let all = Arc::clone(&all);
@@ -153,7 +153,7 @@ fn a_batch_wakes_several_workers() {
 }
 
 #[testkit::test]
-fn a_batch_of_a_released_pool_comes_back_whole() {
+fn a_released_pool_returns_a_whole_batch() {
     let pool = FuncPool::builder(|_: u32| ())
         .capacity(1)
         .build()
@@ -188,7 +188,7 @@ fn an_iterator_may_submit_to_the_same_pool() {
 }
 
 #[testkit::test]
-fn a_batch_whose_time_is_up_returns_the_tasks_without_room() {
+fn a_batch_that_times_out_returns_the_tasks_without_room() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).queue_depth(2);
     let pool = pool.keep_alive(None).clock(clock.clone()).build().unwrap();
@@ -217,7 +217,7 @@ fn a_batch_whose_time_is_up_returns_the_tasks_without_room() {
 }
 
 #[testkit::test]
-fn a_batch_as_a_future_waits_for_room_and_keeps_its_order() {
+fn a_batch_future_waits_for_room_and_keeps_its_order() {
     let (pool, gate) = held(2);
     let journal = Journal::new();
     let tasks = (0..500).map(|n| journal.writer(n));
@@ -231,7 +231,7 @@ fn a_batch_as_a_future_waits_for_room_and_keeps_its_order() {
 }
 
 #[testkit::test]
-fn a_dropped_batch_future_leaves_the_line_and_its_accepted_tasks_run() {
+fn a_dropped_batch_future_leaves_the_wait_queue_and_its_accepted_tasks_run() {
     let (pool, gate) = held(2);
     let journal = Journal::new();
     let tasks = (0..500).map(|n| journal.writer(n));
@@ -245,7 +245,7 @@ fn a_dropped_batch_future_leaves_the_line_and_its_accepted_tasks_run() {
 }
 
 #[testkit::test]
-fn a_batch_future_of_a_pool_that_is_released_returns_the_rest_in_order() {
+fn a_release_makes_a_batch_future_return_the_rest_in_order() {
     let gate = Gate::new();
     let wait = gate.clone();
     let pool = FuncPool::builder(move |n| (n == 0).then(|| wait.wait()));

@@ -1,4 +1,4 @@
-//! Tasks that block and say so: another worker is there meanwhile, and leaves afterwards.
+//! Tasks that call `blocking`: another worker replaces them meanwhile, and leaves afterwards.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use testkit::Gate;
 
 use crate::support::{Journal, end, enter_line, until};
 
-/// One worker, and so many more while tasks block. None ends by time.
+/// One worker, and up to `most` extra workers while tasks block. None of them expires.
 fn compensating(most: usize) -> Builder<Closures> {
     Pool::builder()
         .capacity(1)
@@ -16,14 +16,13 @@ fn compensating(most: usize) -> Builder<Closures> {
         .keep_alive(None)
 }
 
-/// A task that blocks until the gate is opened.
 fn blocks_at(gate: &Gate) -> impl FnOnce() + Send + 'static + use<> {
     let gate = gate.clone();
     move || blocking(|| gate.wait())
 }
 
 #[testkit::test]
-fn a_task_that_waits_for_one_queued_behind_it_gets_it_run_while_it_blocks() {
+fn an_extra_worker_runs_a_queued_task_that_a_blocked_task_waits_for() {
     let pool = compensating(1).queue_depth(1).build().unwrap();
     let (sender, receiver) = mpsc::channel();
     let waits = pool.spawn(move || blocking(|| receiver.recv())).unwrap();
@@ -34,7 +33,7 @@ fn a_task_that_waits_for_one_queued_behind_it_gets_it_run_while_it_blocks() {
 }
 
 #[testkit::test]
-fn a_task_that_blocks_gives_room_to_the_one_that_waits_for_it() {
+fn a_task_that_blocks_frees_room_for_a_waiter() {
     let pool = compensating(1).build().unwrap();
     let (gate, blocked) = (Gate::new(), Gate::new());
     let (first, held) = (gate.clone(), blocked.clone());
@@ -50,7 +49,7 @@ fn a_task_that_blocks_gives_room_to_the_one_that_waits_for_it() {
         pool.submit(move || sender.send(())).is_ok()
     });
     gate.open();
-    receiver.recv().unwrap(); // While the first still blocks.
+    receiver.recv().unwrap(); // The first task still blocks.
     assert!(waiter.join().unwrap());
     assert_eq!(
         (pool.stats().capacity.limit(), pool.free()),
@@ -58,7 +57,7 @@ fn a_task_that_blocks_gives_room_to_the_one_that_waits_for_it() {
     );
     blocked.open();
     until(|| pool.running() == 1 && pool.in_flight() == 0);
-    // The room is gone with it.
+    // The extra worker is gone, and so is its room.
     let gate = Gate::new();
     let holds = gate.clone();
     pool.submit(move || holds.wait()).unwrap();
@@ -67,7 +66,7 @@ fn a_task_that_blocks_gives_room_to_the_one_that_waits_for_it() {
 }
 
 #[testkit::test]
-fn an_idle_extra_worker_ends_as_the_task_that_blocked_goes_on() {
+fn an_idle_extra_worker_ends_when_the_blocked_task_continues() {
     let clock = ManualClock::new();
     let pool = compensating(1)
         .keep_alive(Duration::from_secs(1))
@@ -84,23 +83,23 @@ fn an_idle_extra_worker_ends_as_the_task_that_blocked_goes_on() {
     gate.wait_for_arrivals(1);
     pool.submit(|| ()).unwrap();
     until(|| pool.stats().completed == 1);
-    clock.wait_for_sleepers(1); // It has parked, and its time does not pass.
+    clock.wait_for_sleepers(1); // It has parked and cannot expire, because the clock stands still.
     gate.open();
     after.wait_for_arrivals(1);
-    // The task that blocked still runs: the other one has left.
+    // The task that blocked still runs, so the worker that left is the extra one.
     until(|| pool.running() == 1);
     assert_eq!(pool.busy(), 1);
     after.open();
 }
 
 #[testkit::test]
-fn no_more_tasks_are_compensated_for_than_may_be() {
+fn the_limit_bounds_the_extra_workers() {
     let pool = compensating(1).capacity(2).queue_depth(2).build().unwrap();
     let gate = Gate::new();
     pool.submit(blocks_at(&gate)).unwrap();
     pool.submit(blocks_at(&gate)).unwrap();
     gate.wait_for_arrivals(2);
-    pool.submit(blocks_at(&gate)).unwrap(); // On the extra worker.
+    pool.submit(blocks_at(&gate)).unwrap(); // Runs on the extra worker.
     gate.wait_for_arrivals(3);
     pool.submit(|| ()).unwrap();
     assert_eq!((pool.running(), pool.queued()), (3, 1));
@@ -111,7 +110,7 @@ fn no_more_tasks_are_compensated_for_than_may_be() {
 }
 
 #[testkit::test]
-fn blocking_inside_blocking_is_compensated_for_once() {
+fn nested_blocking_calls_start_one_extra_worker() {
     let pool = compensating(2).queue_depth(2).build().unwrap();
     let gate = Gate::new();
     let held = gate.clone();
@@ -132,7 +131,7 @@ fn blocking_inside_blocking_is_compensated_for_once() {
 }
 
 #[testkit::test]
-fn without_a_limit_or_a_pool_it_only_runs_the_closure() {
+fn blocking_without_a_limit_or_outside_a_pool_only_runs_the_closure() {
     assert_eq!(blocking(|| 7), 7);
     let pool = Pool::builder().capacity(1).queue_depth(1).build().unwrap();
     let gate = Gate::new();
@@ -144,7 +143,7 @@ fn without_a_limit_or_a_pool_it_only_runs_the_closure() {
 }
 
 #[testkit::test]
-fn a_panic_goes_through_and_gives_the_worker_back_first() {
+fn a_panic_in_blocking_retires_the_extra_worker_before_it_propagates() {
     let pool = compensating(1).queue_depth(1).build().unwrap();
     for _ in 0..2 {
         let (sender, receiver) = mpsc::channel();
@@ -162,7 +161,7 @@ fn a_panic_goes_through_and_gives_the_worker_back_first() {
 }
 
 #[testkit::test]
-fn a_released_pool_compensates_and_ends() {
+fn a_released_pool_starts_extra_workers_and_ends() {
     let pool = compensating(1).queue_depth(1).build().unwrap();
     let (sender, receiver) = mpsc::channel();
     let gate = Gate::new();
@@ -181,9 +180,9 @@ fn a_released_pool_compensates_and_ends() {
     assert_eq!(pool.stats().threads_started, 2);
 }
 
-/// A wrap that counts its worker's whole life as a wait makes room for one more that parks.
+/// A thread wrap that calls `blocking` for its worker's whole life allows one more parked worker.
 #[testkit::test]
-fn a_ring_has_a_slot_for_each_extra_worker_also_after_a_tuning() {
+fn the_parked_set_has_a_slot_for_each_extra_worker_also_after_tuning() {
     let clock = ManualClock::new();
     let pool = compensating(1)
         .preallocate(true)
@@ -200,13 +199,13 @@ fn a_ring_has_a_slot_for_each_extra_worker_also_after_a_tuning() {
     }
     gate.wait_for_arrivals(2);
     gate.open();
-    clock.wait_for_sleepers(2); // Both have parked.
+    clock.wait_for_sleepers(2); // Both workers have parked.
     assert_eq!(pool.running(), 2);
     end(&pool);
 }
 
 #[testkit::test]
-fn an_extra_worker_has_a_slot_of_its_own() {
+fn extra_workers_have_distinct_slots() {
     let pool = compensating(1).build().unwrap();
     let gate = Gate::new();
     pool.submit(blocks_at(&gate)).unwrap();
@@ -217,12 +216,12 @@ fn an_extra_worker_has_a_slot_of_its_own() {
 }
 
 #[testkit::test]
-fn the_gate_of_an_extra_worker_is_asked_by_the_task_that_blocks_and_may_refuse() {
+fn a_task_that_blocks_calls_the_thread_gate_which_may_refuse() {
     let journal = Journal::new();
     let asked = journal.clone();
     let pool = compensating(1).queue_depth(1).thread_gate(move || {
         asked.write(current().worker());
-        // In a gate it only runs its closure.
+        // In a thread gate, `blocking` only runs its closure.
         if blocking(|| current().worker()).is_some() {
             return Err(std::io::ErrorKind::Other.into());
         }

@@ -1,4 +1,4 @@
-//! What a pool is with and without settings, and what its types promise.
+//! Builders: defaults, settings, and the auto traits of the public types.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -13,7 +13,7 @@ use testkit::Gate;
 use crate::support::{hold, pool, wait_in_line};
 
 #[testkit::test]
-fn a_pool_queues_nothing_lets_any_number_wait_and_blocks() {
+fn by_default_a_pool_has_no_queue_and_any_number_of_submits_wait() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
@@ -25,7 +25,7 @@ fn a_pool_queues_nothing_lets_any_number_wait_and_blocks() {
 }
 
 #[testkit::test]
-fn a_worker_idles_for_the_default_keep_alive_and_bears_the_default_name() {
+fn by_default_workers_have_the_documented_keep_alive_and_name() {
     let clock = ManualClock::new();
     let pool = Pool::builder()
         .capacity(1)
@@ -42,7 +42,7 @@ fn a_worker_idles_for_the_default_keep_alive_and_bears_the_default_name() {
 }
 
 #[testkit::test]
-fn pools_handles_and_futures_cross_threads_though_arguments_only_move() {
+fn pools_handles_and_futures_are_send_and_sync_if_arguments_are_send() {
     fn sent<T: Send + 'static>(value: T) -> T {
         value
     }
@@ -75,7 +75,7 @@ fn pools_handles_and_futures_cross_threads_though_arguments_only_move() {
 }
 
 #[testkit::test]
-fn everything_can_be_shown_without_asking_anything_of_the_task() {
+fn debug_output_needs_no_bounds_on_the_task() {
     let pool = Pool::builder().capacity(1).name("shown");
     assert!(format!("{pool:?}").contains("shown"));
     let pool = pool.build().unwrap();
@@ -98,7 +98,7 @@ fn everything_can_be_shown_without_asking_anything_of_the_task() {
 }
 
 #[testkit::test]
-fn the_largest_capacities_neither_wrap_nor_block() {
+fn the_largest_capacities_do_not_overflow_or_block() {
     for capacity in [1 << 31, 1 << 32, usize::MAX - 1] {
         let pool = Pool::builder()
             .capacity(capacity)
@@ -116,7 +116,7 @@ fn the_largest_capacities_neither_wrap_nor_block() {
 }
 
 #[testkit::test]
-fn a_pool_that_could_not_work_is_not_built() {
+fn an_invalid_configuration_is_not_built() {
     let build = || Pool::builder().capacity(2);
     assert!(matches!(
         Pool::builder().build(),
@@ -150,7 +150,7 @@ fn a_pool_that_could_not_work_is_not_built() {
 }
 
 #[testkit::test]
-fn a_setter_leaves_what_the_others_said_and_the_last_call_of_one_wins() {
+fn setters_are_independent_and_the_last_call_of_each_wins() {
     let pool = Pool::builder()
         .name("first")
         .capacity(9)
@@ -174,7 +174,7 @@ fn a_setter_leaves_what_the_others_said_and_the_last_call_of_one_wins() {
 }
 
 #[testkit::test]
-fn no_thread_is_started_before_the_first_task_unless_asked_for() {
+fn threads_start_with_the_first_task_unless_prestarted() {
     let pool = Pool::builder()
         .capacity(8)
         .preallocate(true)

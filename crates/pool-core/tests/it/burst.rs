@@ -1,4 +1,4 @@
-//! Several tasks at once, and workers that all sleep.
+//! Several tasks submitted at once while all workers sleep.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -12,14 +12,14 @@ use testkit::Gate;
 
 use crate::support::end;
 
-/// A pool whose workers are started ahead, and sleep on a clock that counts its sleepers.
+/// A pool whose prestarted workers sleep on a clock that counts its sleepers.
 fn asleep(workers: usize) -> Builder<Closures> {
     let builder = Pool::builder().capacity(workers).prestart(workers);
     builder.keep_alive(Duration::from_secs(10))
 }
 
 #[testkit::test]
-fn each_task_of_a_burst_gets_a_parked_worker_though_none_of_the_others_ends() {
+fn each_task_of_a_burst_wakes_a_parked_worker() {
     const WORKERS: usize = 16;
     let clock = ManualClock::new();
     let pool = asleep(WORKERS).clock(clock.clone()).build().unwrap();
@@ -36,7 +36,7 @@ fn each_task_of_a_burst_gets_a_parked_worker_though_none_of_the_others_ends() {
     end(&pool);
 }
 
-/// The first worker that is woken on it is held up before it gets any further.
+/// A clock on which the first worker that is woken stays at a gate.
 #[derive(Clone, Debug, Default)]
 struct SlowToWake {
     clock: ManualClock,
@@ -69,12 +69,12 @@ fn a_burst_does_not_wait_for_a_worker_that_is_slow_to_wake() {
     clock.clock.wait_for_sleepers(2);
     let first = pool.spawn(|| 1).unwrap();
     clock.held.wait_for_arrivals(1);
-    // The other worker is woken for the second task, and takes the first one too.
+    // The other worker is woken for the second task, and runs the first one too.
     let second = pool.spawn(|| 2).unwrap();
     assert_eq!((first.join().unwrap(), second.join().unwrap()), (1, 2));
     assert!(!clock.held.is_open());
     clock.held.open();
-    // The slow worker is awake now: the next task finds a worker to wake.
+    // The slow worker is awake now, so the next task needs another wake-up.
     clock.clock.wait_for_sleepers(2);
     assert_eq!(pool.spawn(|| 3).unwrap().join().unwrap(), 3);
     end(&pool);

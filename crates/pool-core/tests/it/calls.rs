@@ -1,4 +1,4 @@
-//! What may be handed over, without a type said, and what comes back.
+//! The ten calls that submit or spawn a task: their arguments and their errors.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
@@ -9,7 +9,8 @@ use testkit::block_on;
 
 use crate::support::pool;
 
-/// Hands one of `task()` over in each of the ten ways, to a pool that refuses: all come back.
+/// Makes each of the ten calls with a `task()` at a pool that refuses it. Every call returns its
+/// task.
 fn all_come_back<R: Accepts<T>, T>(pool: &WorkerPool<R>, task: impl Fn() -> T) -> [T; 10] {
     let (long, late) = (Duration::MAX, Instant::now());
     let submits = [
@@ -33,7 +34,7 @@ fn all_come_back<R: Accepts<T>, T>(pool: &WorkerPool<R>, task: impl Fn() -> T) -
 }
 
 #[testkit::test]
-fn a_refused_task_comes_back_whole_from_each_of_the_ten_calls_whatever_its_size() {
+fn each_of_the_ten_calls_returns_a_refused_task_of_any_size() {
     let pool = pool(1);
     pool.release();
     let token = Arc::new(());
@@ -62,7 +63,7 @@ fn a_refused_task_comes_back_whole_from_each_of_the_ten_calls_whatever_its_size(
 }
 
 #[testkit::test]
-fn what_a_submitted_closure_returns_need_not_be_thrown_away_by_hand() {
+fn a_submitted_closure_may_return_a_value() {
     let (pool, count) = (pool(1), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&count);
     pool.submit(move || counted.fetch_add(1, SeqCst)).unwrap();
@@ -74,9 +75,10 @@ fn what_a_submitted_closure_returns_need_not_be_thrown_away_by_hand() {
     assert_eq!((count.load(SeqCst), pool.stats().panicked), (2, 1));
 }
 
-/// The compiler is the test: a typed pool's argument is known, so it is coerced and inferred.
+/// Checked by the compiler: a typed pool's argument type is known, so arguments are coerced and
+/// inferred.
 #[testkit::test]
-fn an_argument_is_converted_as_any_other_functions_would_be() {
+fn an_argument_is_coerced_as_in_any_function_call() {
     type Callback = Box<dyn FnOnce(u32) -> u32 + Send>;
 
     fn join<T>(handle: Result<JoinHandle<T>, SubmitError<impl Sized>>) -> Result<T, JoinError>

@@ -1,4 +1,4 @@
-//! A token by itself: what is cancelled with what, what is woken, and what is given back.
+//! Cancel tokens without a pool: parents and children, wake-ups, and memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,7 +14,7 @@ use crate::support::{poll, poll_with};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_child_is_cancelled_with_its_parent_and_a_parent_not_with_its_child() {
+fn cancelling_a_token_cancels_its_children_and_not_its_parent() {
     let parent = CancelToken::new();
     let (one, other) = (parent.child(), parent.child());
     let grandchild = one.child();
@@ -75,11 +75,11 @@ fn a_chain_of_two_hundred_thousand_children_is_cancelled_and_dropped_without_rec
     for _ in 0..200_000 {
         last = last.child();
     }
-    drop(last); // Each is referred to by its child alone.
+    drop(last); // Only its child refers to each token.
 }
 
 #[testkit::test]
-fn a_thread_that_waits_is_woken_and_one_that_comes_late_does_not_wait() {
+fn cancelling_wakes_waiting_threads_and_later_waits_return_at_once() {
     let token = CancelToken::new();
     let waiting = {
         let token = token.clone();
@@ -92,7 +92,7 @@ fn a_thread_that_waits_is_woken_and_one_that_comes_late_does_not_wait() {
 }
 
 #[testkit::test]
-fn a_wait_ends_at_its_deadline_by_the_clock_it_is_given_or_with_the_cancelling() {
+fn a_wait_ends_at_its_deadline_on_the_given_clock_or_when_the_token_is_cancelled() {
     let (token, clock) = (CancelToken::new(), ManualClock::new());
     let wait = |seconds| {
         let (token, clock) = (token.clone(), clock.clone());
@@ -109,7 +109,7 @@ fn a_wait_ends_at_its_deadline_by_the_clock_it_is_given_or_with_the_cancelling()
 }
 
 #[test]
-fn a_future_is_woken_by_its_last_waker_and_holds_none_once_it_is_dropped() {
+fn a_future_calls_its_last_waker_and_keeps_none_after_its_drop() {
     let token = CancelToken::new();
     let (first, last) = (CountingWaker::new(), CountingWaker::new());
     let mut future = token.child().cancelled();
@@ -126,7 +126,7 @@ fn a_future_is_woken_by_its_last_waker_and_holds_none_once_it_is_dropped() {
 }
 
 #[testkit::test]
-fn children_and_waits_that_are_gone_leave_nothing_behind_in_their_token() {
+fn dropped_children_and_ended_waits_use_no_memory_of_their_token() {
     let token = CancelToken::new();
     let clock = ManualClock::new();
     for _ in 0..100 {
@@ -141,7 +141,7 @@ fn children_and_waits_that_are_gone_leave_nothing_behind_in_their_token() {
 }
 
 #[testkit::test]
-fn a_waker_may_look_wait_cancel_and_drop_the_token_that_calls_it() {
+fn a_waker_may_use_and_drop_the_token_that_calls_it() {
     let token = CancelToken::new();
     let woken = Arc::new(AtomicUsize::new(0));
     let waker = {

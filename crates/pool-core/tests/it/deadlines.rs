@@ -1,4 +1,4 @@
-//! Waiting for room for so long: neither less nor more, and never without an answer.
+//! Submits with a timeout: they wait exactly that long, and always return an answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,7 +13,7 @@ use crate::support::{Journal, enter_line, hold, pool};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[testkit::test]
-fn a_task_whose_time_is_up_leaves_the_line_and_comes_back() {
+fn a_submit_that_times_out_leaves_the_wait_queue_and_returns_its_task() {
     let clock = ManualClock::new();
     let pool = Pool::builder()
         .capacity(1)
@@ -46,7 +46,7 @@ fn a_task_whose_time_is_up_leaves_the_line_and_comes_back() {
 }
 
 #[testkit::test]
-fn a_task_is_either_accepted_or_given_back_when_its_deadline_races_its_turn() {
+fn a_deadline_racing_the_hand_over_accepts_or_returns_the_task() {
     let clock = ManualClock::new();
     let pool = Pool::builder()
         .capacity(1)
@@ -75,7 +75,7 @@ fn a_task_is_either_accepted_or_given_back_when_its_deadline_races_its_turn() {
 }
 
 #[testkit::test]
-fn a_time_out_of_zero_and_a_deadline_gone_by_still_find_room_where_there_is_some() {
+fn a_zero_timeout_and_a_past_deadline_still_take_free_room() {
     let clock = ManualClock::new();
     let pool = Pool::builder()
         .capacity(2)
@@ -104,7 +104,7 @@ fn a_time_out_of_zero_and_a_deadline_gone_by_still_find_room_where_there_is_some
 }
 
 #[testkit::test]
-fn a_time_out_without_end_waits_until_there_is_room() {
+fn an_endless_timeout_waits_until_there_is_room() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let waiters = [

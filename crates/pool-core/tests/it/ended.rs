@@ -1,4 +1,5 @@
-//! When a pool has ended: after its workers' threads, with all that hangs on them, not before.
+//! The end of a pool: it comes after the workers' threads have dropped their thread-locals, and not
+//! before.
 
 use std::cell::RefCell;
 use std::thread;
@@ -9,7 +10,7 @@ use testkit::Gate;
 
 use crate::support::{Journal, end, hold, pool, until};
 
-/// Waits at a gate as its thread's thread-locals are dropped, and writes that it has.
+/// A thread-local whose destructor waits at a gate and then writes to the journal.
 struct Leaves(Gate, Journal<&'static str>);
 
 impl Drop for Leaves {
@@ -21,7 +22,7 @@ impl Drop for Leaves {
 
 thread_local!(static KEPT: RefCell<Option<Leaves>> = const { RefCell::new(None) });
 
-/// Waits for the end of a released pool of which one worker's thread is held by a [`Leaves`].
+/// Waits for the end of a released pool while a [`Leaves`] holds one worker's thread.
 fn nobody_sees_the_end_before_it_leaves(
     pool: &Pool,
     leaving: &Gate,
@@ -39,7 +40,7 @@ fn nobody_sees_the_end_before_it_leaves(
     leaving.wait_for_arrivals(1);
     until(|| pool.running() == 0);
     for _ in 0..1000 {
-        thread::yield_now(); // A wait that does not cover the thread has returned by now.
+        thread::yield_now(); // A wait that ignores the thread would have returned by now.
     }
     leaving.open();
     for waiter in waiters {
@@ -49,7 +50,7 @@ fn nobody_sees_the_end_before_it_leaves(
 }
 
 #[testkit::test]
-fn a_pool_has_ended_only_when_its_last_workers_thread_locals_are_gone() {
+fn the_end_waits_for_the_thread_locals_of_the_last_worker() {
     let (pool, leaving, journal) = (pool(1), Gate::new(), Journal::new());
     let leaves = Leaves(leaving.clone(), journal.clone());
     pool.submit(move || KEPT.set(Some(leaves))).unwrap();
@@ -58,7 +59,7 @@ fn a_pool_has_ended_only_when_its_last_workers_thread_locals_are_gone() {
 }
 
 #[testkit::test]
-fn a_pool_has_ended_only_when_those_of_workers_long_gone_are_too() {
+fn the_end_waits_for_the_thread_locals_of_workers_that_ended_earlier() {
     let (pool, leaving, journal) = (pool(2), Gate::new(), Journal::new());
     let last = hold(&pool, 1);
     let first = Gate::new();
@@ -70,7 +71,7 @@ fn a_pool_has_ended_only_when_those_of_workers_long_gone_are_too() {
     pool.try_submit(task).unwrap();
     first.wait_for_arrivals(1);
     pool.tune(1).unwrap();
-    first.open(); // There are too many workers, so this one leaves.
+    first.open(); // There are more workers than the capacity allows, so this one leaves.
     leaving.wait_for_arrivals(1);
     assert_eq!(pool.running(), 1);
     pool.release();
@@ -79,7 +80,7 @@ fn a_pool_has_ended_only_when_those_of_workers_long_gone_are_too() {
 }
 
 #[testkit::test]
-fn a_pool_has_ended_only_when_its_panic_hooks_have_returned() {
+fn the_end_waits_for_running_panic_hooks() {
     let (gate, journal) = (Gate::new(), Journal::new());
     let (held, log) = (gate.clone(), journal.clone());
     let pool = Pool::builder().capacity(1).panic_hook(move |_| {
@@ -105,14 +106,14 @@ fn a_pool_has_ended_only_when_its_panic_hooks_have_returned() {
     assert_eq!(journal.entries(), ["hook", "ended"]);
 }
 
-/// A task that leaves something behind on its worker's thread.
+/// A task that stores `leaves` in a thread-local of its worker.
 fn leaving_behind(leaves: Leaves) -> impl FnOnce() + Send + 'static {
     move || KEPT.set(Some(leaves))
 }
 
 #[testkit::test]
-fn threads_that_do_not_end_take_the_places_of_workers_once_there_are_many() {
-    const MOST: usize = 9; // As many as the pool lets end at a time, and the worker that waits.
+fn too_many_ending_threads_keep_further_workers_from_ending() {
+    const MOST: usize = 9; // The limit of threads that may be ending at a time, plus the worker that waits.
     let (leaving, journal) = (Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
     let pool = pool.build().unwrap();
@@ -122,7 +123,7 @@ fn threads_that_do_not_end_take_the_places_of_workers_once_there_are_many() {
         until(|| pool.stats().completed == ended as u64 && pool.running() == 0);
         assert_eq!(pool.stats().ending, ended);
     }
-    // One more would be one too many: its worker waits at its place for the first to be gone.
+    // This worker exceeds the limit, so it waits until the first thread is gone.
     pool.submit(|| ()).unwrap();
     pool.wait_idle().unwrap();
     until(|| pool.idle() == 1);
@@ -141,14 +142,14 @@ fn threads_that_do_not_end_take_the_places_of_workers_once_there_are_many() {
 }
 
 #[testkit::test]
-fn a_thread_that_does_not_end_holds_no_worker_that_ends_after_it() {
+fn a_thread_that_does_not_end_does_not_block_the_next_worker_from_ending() {
     let (leaving, journal) = (Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
     let pool = pool.build().unwrap();
     let stuck = Leaves(leaving.clone(), journal.clone());
     pool.submit(leaving_behind(stuck)).unwrap();
     for task in 0..40 {
-        until(|| pool.running() == 0); // So each task has a worker of its own.
+        until(|| pool.running() == 0); // Each task has its own worker.
         assert_eq!(pool.spawn(move || task).unwrap().join().unwrap(), task);
     }
     until(|| pool.running() == 0);
@@ -159,13 +160,13 @@ fn a_thread_that_does_not_end_holds_no_worker_that_ends_after_it() {
 }
 
 #[testkit::test]
-fn a_worker_that_waits_at_its_place_gets_away_with_the_first_thread_that_is_gone() {
-    const MOST: usize = 8; // As many as may be ending at a time.
+fn a_worker_that_waits_to_end_does_so_when_any_earlier_thread_is_gone() {
+    const MOST: usize = 8; // The limit of threads that may be ending at a time.
     let (stuck, passes, journal) = (Gate::new(), Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
     let pool = pool.build().unwrap();
     for thread in 0..MOST {
-        // The oldest do not end.
+        // The oldest threads do not end.
         let gate = if thread + 1 < MOST { &stuck } else { &passes };
         let leaves = Leaves(gate.clone(), journal.clone());
         pool.submit(leaving_behind(leaves)).unwrap();
@@ -186,7 +187,7 @@ fn a_worker_that_waits_at_its_place_gets_away_with_the_first_thread_that_is_gone
 }
 
 #[testkit::test]
-fn threads_that_end_do_so_beside_one_another() {
+fn threads_end_concurrently() {
     let (leaving, journal, pool) = (Gate::new(), Journal::new(), pool(4));
     let gate = Gate::new();
     for _ in 0..4 {
@@ -201,7 +202,7 @@ fn threads_that_end_do_so_beside_one_another() {
     gate.wait_for_arrivals(4);
     gate.open();
     pool.release();
-    leaving.wait_for_arrivals(4); // None waits for another to be gone first.
+    leaving.wait_for_arrivals(4); // No thread waits for another one to be gone.
     assert_eq!((pool.running(), pool.stats().ending), (0, 4));
     leaving.open();
     pool.wait_released().unwrap();
@@ -209,7 +210,7 @@ fn threads_that_end_do_so_beside_one_another() {
 }
 
 #[testkit::test]
-fn threads_that_are_gone_do_not_pile_up() {
+fn ended_threads_use_no_memory() {
     let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
     let pool = pool.build().unwrap();
     for _ in 0..200 {
@@ -223,7 +224,7 @@ fn threads_that_are_gone_do_not_pile_up() {
 }
 
 #[testkit::test]
-fn workers_that_wait_at_their_places_for_threads_to_be_gone_all_get_away() {
+fn all_workers_that_wait_for_earlier_threads_end() {
     let (leaving, journal) = (Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(12).keep_alive(Duration::ZERO);
     let pool = pool.build().unwrap();
@@ -241,7 +242,7 @@ fn workers_that_wait_at_their_places_for_threads_to_be_gone_all_get_away() {
     gate.open();
     until(|| pool.running() == 0);
     assert_eq!(pool.stats().ending, 12);
-    // As many again have no room to end in.
+    // Twelve more workers find no free place among the ending threads.
     hold(&pool, 12).open();
     pool.wait_idle().unwrap();
     until(|| pool.idle() == 12);

@@ -1,4 +1,4 @@
-//! The wait queue as a scheduler uses it: tasks that it may take back at any time.
+//! Errands: tasks of a scheduler in the wait queue, which it may withdraw at any time.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -15,7 +15,7 @@ use testkit::{Gate, PanicOnDrop};
 
 use crate::support::{Journal, end, enter_line, hold, poll, pool, queueing, until, wait_in_line};
 
-/// A scheduled task around a closure, which may be taken back.
+/// A closure as an errand.
 struct Job {
     body: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     resolved: AtomicUsize,
@@ -65,7 +65,7 @@ impl Resolve for Job {
     }
 }
 
-/// Enters at a full pool.
+/// Enters the errand at a full pool.
 fn enter(handle: &PoolHandle, job: &Arc<Job>) -> Queued {
     match handle.enter(Arc::clone(job) as _) {
         Entered::Waiting(ticket) => ticket,
@@ -74,7 +74,7 @@ fn enter(handle: &PoolHandle, job: &Arc<Job>) -> Queued {
 }
 
 #[testkit::test]
-fn an_errand_with_room_is_run_and_resolved_once() {
+fn an_errand_with_room_runs_and_is_resolved_once() {
     let pool = pool(1);
     let journal = Journal::new();
     let job = Job::new(journal.writer("job"));
@@ -114,7 +114,7 @@ fn the_figures_show_the_end_when_an_errand_is_resolved() {
 }
 
 #[testkit::test]
-fn errands_wait_among_threads_and_futures_in_the_order_they_came() {
+fn errands_threads_and_futures_wait_in_one_queue_in_order() {
     let pool = pool(1);
     let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
     let journal = Journal::new();
@@ -144,7 +144,7 @@ fn errands_wait_among_threads_and_futures_in_the_order_they_came() {
 }
 
 #[testkit::test]
-fn an_errand_waits_where_nobody_may_wait_and_where_nobody_does() {
+fn an_errand_waits_even_if_submits_may_not_wait() {
     let builder = Pool::builder().capacity(1).nonblocking(true).max_waiting(0);
     let pool = builder.build().unwrap();
     let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
@@ -160,7 +160,7 @@ fn an_errand_waits_where_nobody_may_wait_and_where_nobody_does() {
 }
 
 #[testkit::test]
-fn errands_in_the_line_take_no_place_of_those_who_may_wait() {
+fn waiting_errands_do_not_count_toward_the_limit_on_waiters() {
     let pool = Pool::builder().capacity(1).max_waiting(1).build().unwrap();
     let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
     let journal = Journal::new();
@@ -168,14 +168,14 @@ fn errands_in_the_line_take_no_place_of_those_who_may_wait() {
     let gone = enter(&handle, &Job::new(journal.writer("gone")));
     let thread = wait_in_line(&pool, journal.writer("thread"));
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
-    drop(gone); // Makes no room among those who are counted.
+    drop(gone); // A withdrawn errand does not change the count of waiters.
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
     let last = enter(&handle, &Job::new(journal.writer("last")));
     gate.open();
     thread.join().unwrap().unwrap();
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), ["errand", "thread", "last"]);
-    // And none is left counted that is gone.
+    // No withdrawn errand is still counted.
     let gate = hold(&pool, 1);
     let thread = wait_in_line(&pool, || ());
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
@@ -185,7 +185,7 @@ fn errands_in_the_line_take_no_place_of_those_who_may_wait() {
 }
 
 #[testkit::test]
-fn dropping_a_ticket_takes_its_errand_out_of_the_line() {
+fn dropping_a_ticket_withdraws_its_waiting_errand() {
     let pool = pool(1);
     let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
     let journal = Journal::new();
@@ -224,7 +224,7 @@ fn dropping_a_ticket_whose_errand_was_accepted_changes_nothing() {
 }
 
 #[testkit::test]
-fn an_errand_taken_back_in_the_queue_counts_as_cancelled() {
+fn a_queued_errand_that_is_withdrawn_counts_as_cancelled() {
     let pool = queueing(1);
     let gate = hold(&pool, 1);
     let job = Job::new(|| unreachable!("it was taken back"));
@@ -240,7 +240,7 @@ fn an_errand_taken_back_in_the_queue_counts_as_cancelled() {
 }
 
 #[testkit::test]
-fn a_panicking_errand_is_counted_and_told_to_the_hook() {
+fn a_panicking_errand_is_counted_and_reported_to_the_hook() {
     let journal = Journal::new();
     let hook = journal.clone();
     let pool = Pool::builder()
@@ -256,7 +256,7 @@ fn a_panicking_errand_is_counted_and_told_to_the_hook() {
 }
 
 #[testkit::test]
-fn a_release_gives_errands_in_the_line_back_and_runs_accepted_ones() {
+fn a_release_returns_waiting_errands_and_runs_accepted_ones() {
     let pool = queueing(1);
     let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
     let journal = Journal::new();
@@ -292,7 +292,7 @@ fn release_now_releases_accepted_errands() {
 }
 
 #[testkit::test]
-fn an_errand_that_finds_no_worker_and_no_thread_is_refused_uncounted() {
+fn an_errand_is_refused_uncounted_if_there_is_no_worker_and_no_thread() {
     let refusals = AtomicUsize::new(1);
     let pool = Pool::builder()
         .capacity(1)
@@ -316,7 +316,7 @@ fn an_errand_that_finds_no_worker_and_no_thread_is_refused_uncounted() {
     assert_eq!(journal.entries(), ["job"]);
 }
 
-/// Counts how often it was called, and calls back.
+/// A watch that counts its calls and calls back.
 struct Told(AtomicUsize, Box<dyn Fn() + Send + Sync>);
 
 impl ReleaseListener for Told {
@@ -335,7 +335,7 @@ fn watch(pool: &Pool, call: impl Fn() + Send + Sync + 'static) -> Arc<Told> {
 }
 
 #[testkit::test]
-fn a_watch_is_told_of_one_release_with_no_lock_held() {
+fn a_watch_is_called_once_per_release_and_without_locks() {
     let pool = pool(1);
     let inside = pool.clone();
     let told = watch(&pool, move || assert!(inside.is_released()));
@@ -354,7 +354,7 @@ fn a_watch_is_told_of_one_release_with_no_lock_held() {
 }
 
 #[testkit::test]
-fn a_watch_is_told_by_the_last_handles_drop() {
+fn the_drop_of_the_last_handle_calls_watches() {
     let pool = pool(1);
     let told = watch(&pool, || ());
     drop(pool);
@@ -362,7 +362,7 @@ fn a_watch_is_told_by_the_last_handles_drop() {
 }
 
 #[testkit::test]
-fn a_panicking_watch_holds_up_neither_the_release_nor_the_others() {
+fn a_panicking_watch_does_not_affect_the_release_or_other_watches() {
     let pool = pool(1);
     let first = watch(&pool, || drop(PanicOnDrop::new()));
     let second = watch(&pool, || ());
@@ -373,7 +373,7 @@ fn a_panicking_watch_holds_up_neither_the_release_nor_the_others() {
 }
 
 #[testkit::test]
-fn a_blocked_submitter_behind_a_withdrawn_errand_gets_its_room() {
+fn a_submit_behind_a_withdrawn_errand_gets_the_errands_room() {
     let pool = pool(1);
     for _ in 0..100 {
         let gate = hold(&pool, 1);

@@ -1,4 +1,4 @@
-//! Errors as `?` passes them on: sent, shared, and without what the task captured.
+//! Errors passed on by `?`: they are `Send` and `Sync`, and do not contain the task's captures.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -11,7 +11,7 @@ use testkit::DropCounter;
 
 use crate::support::{hold, pool};
 
-/// What `Box<dyn Error + Send + Sync>` and the error types of others ask for.
+/// The bounds of `Box<dyn Error + Send + Sync>` and of popular error types.
 fn travels<E: Send + Sync + 'static>() {}
 
 fn is_boxed_by_a_question_mark<E: Error + Send + Sync + 'static>() {
@@ -19,7 +19,7 @@ fn is_boxed_by_a_question_mark<E: Error + Send + Sync + 'static>() {
 }
 
 #[test]
-fn every_error_can_be_sent_and_shared_and_boxed() {
+fn every_error_is_send_sync_and_boxable() {
     is_boxed_by_a_question_mark::<SubmitError>();
     is_boxed_by_a_question_mark::<JoinError>();
     is_boxed_by_a_question_mark::<WaitError>();
@@ -29,7 +29,7 @@ fn every_error_can_be_sent_and_shared_and_boxed() {
 }
 
 #[testkit::test]
-fn a_question_mark_after_a_join_gives_the_panics_text_to_whoever_reports_it() {
+fn a_join_error_passed_on_by_question_mark_displays_the_panic_message() {
     fn report(pool: &Pool) -> Result<u32, Box<dyn Error + Send + Sync>> {
         Ok(pool.spawn(|| -> u32 { panic!("no toner") })?.join()?)
     }
@@ -42,7 +42,7 @@ fn a_question_mark_after_a_join_gives_the_panics_text_to_whoever_reports_it() {
 }
 
 #[testkit::test]
-fn a_question_mark_after_a_submit_works_though_the_task_cannot_be_shared() {
+fn a_submit_error_can_be_passed_on_by_question_mark_if_the_task_is_not_sync() {
     fn hand_over(pool: &Pool, cell: Cell<u32>) -> Result<(), Box<dyn Error + Send + Sync>> {
         pool.submit(move || cell.set(1))
             .map_err(SubmitError::without_task)?;
@@ -56,7 +56,7 @@ fn a_question_mark_after_a_submit_works_though_the_task_cannot_be_shared() {
 }
 
 #[testkit::test]
-fn a_refusal_comes_apart_into_its_reason_and_the_task() {
+fn a_submit_error_splits_into_its_reason_and_the_task() {
     let pool = FuncPool::builder(drop::<String>).capacity(1);
     let pool = pool.build().unwrap();
     pool.release();
@@ -68,7 +68,7 @@ fn a_refusal_comes_apart_into_its_reason_and_the_task() {
 }
 
 #[testkit::test]
-fn a_reason_without_its_task_has_dropped_what_the_task_captured() {
+fn removing_the_task_from_an_error_drops_its_captures() {
     let (pool, drops) = (pool(1), DropCounter::new());
     let gate = hold(&pool, 1);
     let token = drops.token();
@@ -80,7 +80,7 @@ fn a_reason_without_its_task_has_dropped_what_the_task_captured() {
 }
 
 #[testkit::test]
-fn the_message_of_a_panic_is_there_whatever_kind_of_text_it_was() {
+fn the_message_of_a_panic_is_available_for_each_string_type() {
     fn panicked(pool: &Pool, task: impl FnOnce() + Send + 'static) -> Panicked {
         match pool.spawn(task).unwrap().join() {
             Err(JoinError::Panicked(panicked)) => panicked,

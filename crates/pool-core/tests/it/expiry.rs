@@ -1,4 +1,4 @@
-//! Idle workers end by the clock, on their own; those that are kept do not wake for it.
+//! Expiry: idle workers end after the keep-alive, and core workers do not wake up for it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::support::{end, hold, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A clock moved by hand, and a pool that lets its workers idle for ten seconds of it.
+/// A pool with a keep-alive of ten seconds of a manual clock.
 fn timed(capacity: usize) -> (ManualClock, Builder<Closures>) {
     let clock = ManualClock::new();
     let builder = Pool::builder().capacity(capacity).clock(clock.clone());
     (clock, builder.keep_alive(10 * SECOND))
 }
 
-/// Counts the timed waits on it.
+/// A clock that counts the timed waits.
 #[derive(Clone, Debug, Default)]
 struct CountingClock {
     clock: ManualClock,
@@ -45,7 +45,7 @@ impl Clock for CountingClock {
 }
 
 #[testkit::test]
-fn a_worker_ends_when_it_has_idled_for_exactly_the_keep_alive() {
+fn a_worker_ends_after_exactly_the_keep_alive() {
     let (clock, builder) = timed(1);
     let pool = builder.build().unwrap();
     for round in 1..=3 {
@@ -65,7 +65,7 @@ fn a_worker_ends_when_it_has_idled_for_exactly_the_keep_alive() {
 }
 
 #[testkit::test]
-fn idle_workers_of_one_age_all_end_together() {
+fn workers_that_parked_together_expire_together() {
     for preallocate in [false, true] {
         let (clock, builder) = timed(50);
         let pool = builder.preallocate(preallocate).build().unwrap();
@@ -74,13 +74,13 @@ fn idle_workers_of_one_age_all_end_together() {
         clock.wait_for_sleepers(50);
         clock.advance(10 * SECOND);
         until(|| pool.running() == 0);
-        // And the next task finds a worker all the same.
+        // The next task still finds a worker.
         assert_eq!(pool.spawn(|| 5).unwrap().join().unwrap(), 5);
     }
 }
 
 #[testkit::test]
-fn as_many_workers_as_are_kept_stay_and_are_not_woken_again() {
+fn core_workers_stay_and_are_not_woken_again() {
     let (clock, builder) = timed(5);
     let pool = builder.min_workers(2).build().unwrap();
     assert_eq!(pool.running(), 2);
@@ -95,7 +95,7 @@ fn as_many_workers_as_are_kept_stay_and_are_not_woken_again() {
 }
 
 #[testkit::test]
-fn a_pool_at_its_floor_waits_for_no_time_at_all() {
+fn a_pool_with_only_core_workers_sleeps_without_time_limits() {
     let clock = CountingClock::default();
     let pool = Pool::builder()
         .capacity(2)
@@ -111,7 +111,7 @@ fn a_pool_at_its_floor_waits_for_no_time_at_all() {
 }
 
 #[testkit::test]
-fn without_a_keep_alive_no_worker_expires_and_none_waits_for_time() {
+fn without_a_keep_alive_workers_sleep_without_time_limits() {
     let clock = CountingClock::default();
     let pool = Pool::builder()
         .capacity(10)
@@ -129,7 +129,7 @@ fn without_a_keep_alive_no_worker_expires_and_none_waits_for_time() {
 }
 
 #[testkit::test]
-fn a_keep_alive_past_the_end_of_time_is_no_time_out() {
+fn a_keep_alive_that_overflows_the_clock_is_no_time_limit() {
     let clock = CountingClock::default();
     let pool = Pool::builder()
         .capacity(2)
@@ -143,7 +143,7 @@ fn a_keep_alive_past_the_end_of_time_is_no_time_out() {
 }
 
 #[testkit::test]
-fn a_keep_alive_of_zero_ends_each_worker_at_once_and_strands_no_task() {
+fn a_zero_keep_alive_ends_each_worker_at_once_and_strands_no_task() {
     let pool = Pool::builder()
         .capacity(2)
         .queue_depth(2)
@@ -157,11 +157,11 @@ fn a_keep_alive_of_zero_ends_each_worker_at_once_and_strands_no_task() {
 }
 
 #[testkit::test]
-fn workers_started_ahead_expire_unless_they_are_kept() {
+fn prestarted_workers_expire_unless_they_are_core_workers() {
     let (clock, builder) = timed(8);
     let pool = builder.prestart(8).min_workers(3).build().unwrap();
     assert_eq!(pool.running(), 8);
-    // The last to park may be kept without a time.
+    // The last worker to park may be a core worker, which sleeps without a time limit.
     clock.wait_for_sleepers(5);
     until(|| {
         clock.advance(10 * SECOND);
@@ -171,7 +171,7 @@ fn workers_started_ahead_expire_unless_they_are_kept() {
 }
 
 #[testkit::test]
-fn a_pool_whose_prestarted_workers_expire_at_once_is_built_all_the_same() {
+fn a_pool_whose_prestarted_workers_expire_at_once_can_be_built() {
     for _ in 0..20 {
         let pool = Pool::builder()
             .capacity(32)
@@ -187,7 +187,7 @@ fn a_pool_whose_prestarted_workers_expire_at_once_is_built_all_the_same() {
 }
 
 #[testkit::test]
-fn the_hot_worker_is_reused_while_the_cold_ones_expire() {
+fn the_newest_idle_worker_is_reused_while_older_ones_expire() {
     let (clock, builder) = timed(3);
     let pool = builder.build().unwrap();
     hold(&pool, 3).open();
@@ -217,7 +217,7 @@ fn a_preallocated_pool_uses_its_workers_in_turn_so_light_work_keeps_them_all() {
     until(|| pool.running() == 0);
 }
 
-/// Parks two workers, one after the other; runs a task. Whether the first to park ran it.
+/// Parks two workers, one after the other, and runs a task. Returns whether the first one ran it.
 fn first_parked_is_reused(preallocate: bool) -> bool {
     let (clock, builder) = timed(2);
     let pool = builder.preallocate(preallocate).build().unwrap();
@@ -247,13 +247,13 @@ fn first_parked_is_reused(preallocate: bool) -> bool {
 }
 
 #[testkit::test]
-fn the_worker_that_parked_last_is_reused_first_and_under_preallocate_last() {
+fn the_worker_that_parked_last_is_reused_first_or_last_under_preallocate() {
     assert!(!first_parked_is_reused(false));
     assert!(first_parked_is_reused(true));
 }
 
 #[testkit::test]
-fn a_task_that_comes_as_its_worker_expires_is_run() {
+fn a_task_submitted_while_a_worker_expires_is_run() {
     let (clock, builder) = timed(1);
     let pool = builder.build().unwrap();
     for round in 0..400 {
@@ -273,9 +273,9 @@ fn a_task_that_comes_as_its_worker_expires_is_run() {
 }
 
 #[testkit::test]
-fn a_surplus_worker_expires_though_those_that_are_kept_are_busy() {
+fn a_surplus_worker_expires_while_core_workers_are_busy() {
     let (clock, builder) = timed(2);
-    // The first one has parked before the second one comes: as one that is kept.
+    // The first worker has parked, as a core worker, before the second one starts.
     let calls = AtomicUsize::new(0);
     let second_is_late = move || {
         let yields = calls.fetch_add(1, SeqCst) * 10_000;
@@ -296,7 +296,7 @@ fn a_surplus_worker_expires_though_those_that_are_kept_are_busy() {
 }
 
 #[testkit::test]
-fn a_kept_worker_is_timed_again_when_another_comes_and_kept_again_when_that_has_gone() {
+fn a_core_worker_gets_a_time_limit_while_a_surplus_worker_is_idle() {
     let (clock, builder) = timed(2);
     let pool = builder.min_workers(1).build().unwrap();
     for _ in 0..3 {
@@ -309,7 +309,7 @@ fn a_kept_worker_is_timed_again_when_another_comes_and_kept_again_when_that_has_
     end(&pool);
 }
 
-/// Where a clock panics.
+/// The call in which the clock panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
     Asked,
@@ -320,7 +320,7 @@ enum At {
 #[derive(Clone, Debug)]
 struct Panics {
     at: At,
-    /// How often it was asked to do what it panics at.
+    /// How often the clock was called there.
     asked: Arc<AtomicUsize>,
 }
 
@@ -328,7 +328,7 @@ impl Panics {
     fn reach(&self, at: At) {
         if self.at == at {
             self.asked.fetch_add(1, SeqCst);
-            // After a sleep it has been asked before it panics.
+            // After a sleep, the clock has been called once before the panic.
             assert!(at == At::AfterSleep, "a clock that panics");
         }
     }
@@ -354,7 +354,7 @@ impl Clock for Panics {
 }
 
 #[testkit::test]
-fn a_worker_whose_clock_panics_rests_without_a_time_limit_and_hears_of_the_next_task() {
+fn a_worker_whose_clock_panics_sleeps_without_a_time_limit_and_is_woken() {
     for at in [At::Asked, At::BeforeSleep, At::AfterSleep] {
         let asked = Arc::new(AtomicUsize::new(0));
         let clock = Panics {

@@ -1,4 +1,4 @@
-//! Pools in a forked child: no call waits there for workers, or for threads, that stayed behind.
+//! Pools in a forked child: no call waits there for workers or threads of the parent.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "an answer is looked at where the call is made"
@@ -22,14 +22,14 @@ const STAYED: Result<(), WaitError> = Err(WaitError::Forked);
 
 type Started<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// What a child inherits. All workers wait at gates, so no lock is held at a fork.
+/// The pools that a child inherits. All workers wait at gates, so no lock is held at a fork.
 struct Inherited {
-    /// Its worker is busy, and its queue full.
+    /// Its worker is busy and its queue is full.
     full: Pool,
-    /// Its one worker is busy, and others would be started.
+    /// Its one worker is busy, and more workers may be started.
     open: Pool,
     later: Instant,
-    /// Of a task that runs.
+    /// The handle of a running task.
     handle: Option<JoinHandle<()>>,
     permits: Vec<Permit<Closures>>,
     reserving: ReserveFuture<Closures>,
@@ -86,9 +86,9 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::reserve_async" => refused(ready(it.full.reserve_async()));
     "WorkerPool::try_reserve" => refused(it.full.try_reserve());
     "ReserveFuture::poll" => refused(ready(&mut it.reserving));
-    // A future that waits for room is dropped.
+    // Drops a future that waits for room.
     "WorkerPool::reserve_async" => { drop(std::mem::replace(&mut it.reserving, it.full.reserve_async())); true };
-    // Its task is dropped unrun.
+    // The permit's task is dropped unrun.
     "Permit::submit" => {
         it.permits.pop().expect("it is there").submit(|| unreachable!("no worker is here"));
         true
@@ -104,16 +104,17 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::wait_released_timeout" => it.full.wait_released_timeout(it.later) == STAYED;
     "WorkerPool::wait_released_async" => ready(it.full.wait_released_async()) == STAYED;
     "WorkerPool::wait_released_async" => ready(&mut it.released) == STAYED;
-    // There is nothing to release.
+    // Nothing is left to release.
     "WorkerPool::release" | "Workers::release" => !it.full.release() && !Workers::release(&it.full);
     "WorkerPool::release_now" | "Workers::release_now" => {
         it.full.release_now() == 0 && Workers::release_now(&it.full) == 0
     };
     "WorkerPool::release_timeout" => it.full.release_timeout(SECOND) == STAYED;
     "WorkerPool::release_timeout" => it.full.release_timeout(it.later) == STAYED;
-    "WorkerPool::release_async" => ready(it.full.release_async(None)) == STAYED;
+    "WorkerPool::release_async" => ready(it.full.release_async()) == STAYED;
+    "WorkerPool::release_timeout_async" => ready(it.full.release_timeout_async(Duration::MAX)) == STAYED;
     "blocking" => blocking(|| 3) == 3;
-    // A pool of the child's own works, and ends.
+    // The child can use a pool that it has built itself.
     "WorkerPool::wait_released" => {
         let own = pool(1);
         own.spawn(|| 2).is_ok_and(|two| two.join().is_ok()) && own.release_timeout(60 * SECOND).is_ok()
@@ -165,7 +166,7 @@ const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "TaskBuilder::spawn" => refused(it.full.task().spawn(|| ()));
     "TaskBuilder::spawn_timeout" => refused(it.full.task().spawn_timeout(|| (), SECOND));
     "TaskBuilder::spawn_timeout" => refused(it.full.task().spawn_timeout(|| (), it.later));
-    // A token that was made before the fork is no reason to say that the task was cancelled.
+    // The token was made before the fork. The error must not say that the task was cancelled.
     "TaskBuilder::spawn_async" => refused(ready(it.full.task().cancelled_by(&it.token).spawn_async(|| ())));
     "TaskBuilder::try_spawn" => refused(it.full.task().try_spawn(|| ()));
     "JoinHandle::join" => lost(it.handle.take().expect("it is there").join());
@@ -225,7 +226,7 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
         check_in_forks(&mut inherited, POOLS);
         check_in_forks(&mut inherited, TRAITS);
         check_in_forks(&mut inherited, TASKS);
-        // The parent's go on.
+        // The parent's tasks continue.
         gate.open();
         at_work.open();
         inherited.handle.take().unwrap().join().unwrap();

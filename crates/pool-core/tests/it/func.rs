@@ -1,4 +1,4 @@
-//! Typed pools: any argument is an argument, and what was not called with comes back.
+//! Typed pools: arguments of any type, and the return of arguments whose call was refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use testkit::{Gate, block_on};
 
 use crate::support::{Journal, end, until};
 
-/// A pool of one whose function waits at the gate if its argument says so, and a depth of ten.
+/// A pool of one worker and depth ten. Its function waits at the gate if the argument is `None`.
 fn gated(gate: &Gate) -> FuncPool<Option<u32>, Option<u32>> {
     let gate = gate.clone();
     let function = move |argument: Option<u32>| {
@@ -26,7 +26,7 @@ fn gated(gate: &Gate) -> FuncPool<Option<u32>, Option<u32>> {
 }
 
 #[testkit::test]
-fn no_argument_has_a_meaning_of_its_own() {
+fn no_argument_value_ends_a_worker() {
     let zeros = FuncPool::builder(|n: u32| n).capacity(1).build().unwrap();
     assert_eq!(zeros.spawn(0).unwrap().join().unwrap(), 0);
     let nothings = FuncPool::builder(|nothing: Option<Box<u8>>| nothing.is_none());
@@ -49,7 +49,7 @@ fn no_argument_has_a_meaning_of_its_own() {
 }
 
 #[testkit::test]
-fn a_thousand_arguments_sum_up_in_every_way_to_hand_them_over() {
+fn a_thousand_arguments_are_summed_by_every_call() {
     let sum = Arc::new(AtomicU64::new(0));
     let adder = {
         let sum = Arc::clone(&sum);
@@ -77,7 +77,7 @@ fn a_thousand_arguments_sum_up_in_every_way_to_hand_them_over() {
 }
 
 #[testkit::test]
-fn a_refused_argument_comes_back() {
+fn a_refused_argument_is_returned() {
     let gate = Gate::new();
     let pool = gated(&gate);
     pool.submit(None).unwrap();
@@ -110,7 +110,7 @@ fn a_refused_argument_comes_back() {
 }
 
 #[testkit::test]
-fn release_now_gives_back_every_argument_that_was_not_called_with_in_order() {
+fn release_now_returns_unstarted_arguments_in_order() {
     let gate = Gate::new();
     let pool = gated(&gate);
     let running = pool.spawn(None).unwrap();
@@ -135,7 +135,7 @@ fn release_now_gives_back_every_argument_that_was_not_called_with_in_order() {
 }
 
 #[testkit::test]
-fn a_value_nobody_waits_for_is_dropped_on_its_worker() {
+fn an_unclaimed_value_is_dropped_on_its_worker() {
     struct Tells(Journal<Option<String>>);
     impl Drop for Tells {
         fn drop(&mut self) {
@@ -152,7 +152,7 @@ fn a_value_nobody_waits_for_is_dropped_on_its_worker() {
     assert_eq!(journal.entries(), [Some("dropper-0".to_owned())]);
 }
 
-/// Runs the test on a stack that holds what the caller itself passes by value.
+/// Runs the test on a thread whose stack holds the arguments that the caller passes by value.
 fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
     let thread = thread::Builder::new().stack_size(64 << 20).spawn(test);
     thread.unwrap().join().unwrap();
@@ -163,7 +163,7 @@ fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
     clippy::large_stack_arrays,
     reason = "what lies on the stack is the subject"
 )]
-fn an_argument_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
+fn an_argument_of_256_kib_fits_on_a_workers_stack() {
     type Large = [u8; 256 << 10];
     on_a_large_stack(|| {
         let pool = FuncPool::builder(|bytes: Large| bytes[bytes.len() - 1]);
@@ -180,7 +180,7 @@ fn an_argument_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
     clippy::large_stack_arrays,
     reason = "what lies on the stack is the subject"
 )]
-fn an_argument_of_a_megabyte_takes_a_stack_of_a_few_of_them() {
+fn an_argument_of_one_mib_fits_on_a_stack_of_a_few_mib() {
     on_a_large_stack(|| {
         let pool = FuncPool::builder(|bytes: [u8; 1 << 20]| bytes[bytes.len() - 1]);
         let pool = pool.capacity(1).queue_depth(2).stack_size(8 << 20);

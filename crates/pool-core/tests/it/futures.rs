@@ -1,4 +1,4 @@
-//! Futures under runtimes of others, and wakers that misbehave.
+//! Futures under several runtimes, and wakers that panic or call back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use testkit::{CountingWaker, DropCounter, Gate, block_on, waker_fn, waker_whose_
 
 use crate::support::{hold, poll, poll_with, pool, queueing, until};
 
-/// A hundred tasks through a pool of two, each awaited as it enters and as it ends.
+/// Submits a hundred tasks to a pool of two workers. Awaits each admission and each value.
 async fn hundred(pool: Pool, sum: Arc<AtomicU64>) -> u64 {
     let mut values = 0;
     for n in 0..100 {
@@ -67,14 +67,14 @@ fn submitting_works_under_smol() {
 }
 
 #[testkit::test]
-fn submitting_works_without_any_runtime() {
+fn submitting_works_without_a_runtime() {
     let (pool, sum) = (pool(2), Arc::new(AtomicU64::new(0)));
     let value = block_on(hundred(pool.clone(), Arc::clone(&sum)));
     check(&pool, &sum, [value].into_iter());
 }
 
 #[testkit::test]
-fn only_the_waker_of_the_last_poll_is_woken_and_only_once() {
+fn only_the_waker_of_the_last_poll_is_called_and_only_once() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let mut future = pool.submit_async(|| ());
@@ -131,7 +131,7 @@ fn a_waker_may_call_the_pool_from_its_own_drop() {
         let calls = Calls(pool.clone(), Arc::clone(&drops));
         waker_fn(move || _ = &calls)
     };
-    // Replaced by a later poll, taken out of the line, woken and then dropped.
+    // Replaced by a later poll, removed from the wait queue, and dropped after a wake-up.
     let mut replaced = pool.submit_async(|| ());
     assert!(poll_with(&mut replaced, &waker()).is_pending());
     assert!(poll_with(&mut replaced, &waker()).is_pending());
@@ -150,7 +150,7 @@ fn a_waker_may_call_the_pool_from_its_own_drop() {
 }
 
 #[testkit::test]
-fn a_waker_that_panics_harms_nobody_but_its_own_future() {
+fn a_panicking_waker_affects_only_its_own_future() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let waker = waker_fn(|| panic!("a waker"));
@@ -178,7 +178,7 @@ fn a_waker_that_panics_harms_nobody_but_its_own_future() {
 }
 
 #[testkit::test]
-fn a_waker_whose_clone_panics_leaves_a_future_that_still_takes_its_task_out_when_it_is_dropped() {
+fn dropping_a_future_whose_wakers_clone_panicked_removes_its_task() {
     let (pool, drops) = (pool(1), DropCounter::new());
     let gate = hold(&pool, 1);
     let token = drops.token();
@@ -209,7 +209,7 @@ fn a_waker_whose_clone_panics_leaves_a_future_that_still_takes_its_task_out_when
 }
 
 #[testkit::test]
-fn a_handle_polled_with_a_waker_whose_clone_panics_can_be_awaited_all_the_same() {
+fn a_handle_polled_with_a_waker_whose_clone_panics_can_still_be_awaited() {
     let pool = queueing(1);
     let gate = hold(&pool, 1);
     let mut handle = pool.spawn(|| 7).unwrap();
@@ -222,7 +222,7 @@ fn a_handle_polled_with_a_waker_whose_clone_panics_can_be_awaited_all_the_same()
 }
 
 #[testkit::test]
-fn a_handle_polled_on_an_own_worker_starts_nothing_in_place_and_a_join_of_it_does() {
+fn a_poll_on_an_own_worker_starts_nothing_in_place_and_a_join_does() {
     let pool = queueing(1);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
@@ -235,8 +235,8 @@ fn a_handle_polled_on_an_own_worker_starts_nothing_in_place_and_a_join_of_it_doe
 }
 
 #[testkit::test]
-fn a_future_that_is_polled_by_tasks_of_the_pool_may_await_others_of_its_tasks() {
-    // A single worker: each poll is a task of its own, so a pending one frees the worker.
+fn a_future_polled_by_the_pools_tasks_may_await_other_tasks_of_the_pool() {
+    // The only worker. Each poll is its own task, so a pending future frees the worker.
     let pool = queueing(100);
     let executor = Arc::new(Executor::new());
     let inner = pool.clone();
@@ -252,7 +252,7 @@ fn a_future_that_is_polled_by_tasks_of_the_pool_may_await_others_of_its_tasks() 
     assert_eq!(pool.stats().peak_live, 1);
 }
 
-/// The values of a hundred tasks, one after the other.
+/// Awaits a hundred tasks one after the other.
 async fn hundred_of(pool: &Pool) -> u64 {
     let mut sum = 0;
     for n in 0..100 {

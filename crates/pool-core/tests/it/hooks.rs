@@ -1,4 +1,4 @@
-//! Hooks: when they are called, on which thread, and what becomes of their panics.
+//! Hooks: when they are called, on which thread, and how their panics are handled.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use testkit::{Gate, PanicOnDrop};
 use crate::support::{Journal, end, hold, until};
 
 #[testkit::test]
-fn each_worker_calls_the_start_hook_before_its_first_task_and_the_stop_hook_after_its_last() {
+fn the_start_hook_runs_before_a_workers_first_task_and_the_stop_hook_after_its_last() {
     let journal = Journal::new();
     let note = |what: &'static str| {
         let journal = journal.clone();
@@ -45,7 +45,7 @@ fn each_worker_calls_the_start_hook_before_its_first_task_and_the_stop_hook_afte
 }
 
 #[testkit::test]
-fn work_that_comes_while_a_worker_stops_keeps_it_and_its_start_hook_is_called_again() {
+fn a_worker_that_gets_a_task_while_it_stops_continues_and_calls_its_start_hook_again() {
     let journal = Journal::new();
     let (starts, stops, gate) = (journal.clone(), journal.clone(), Gate::new());
     let stopping = gate.clone();
@@ -93,7 +93,7 @@ fn a_stop_hook_may_submit_to_its_own_pool() {
 }
 
 #[testkit::test]
-fn hooks_that_panic_are_counted_and_the_workers_serve_all_the_same() {
+fn panicking_hooks_are_counted_and_workers_continue() {
     let pool = Pool::builder().capacity(3);
     let pool = pool
         .start_hook(|| panic!("start"))
@@ -149,7 +149,7 @@ fn each_hook_may_panic_at_any_of_its_calls() {
 }
 
 #[testkit::test]
-fn a_panic_hook_runs_before_its_tasks_end_is_counted() {
+fn a_panic_hook_runs_before_the_end_of_its_task_is_counted() {
     let own = Arc::new(std::sync::OnceLock::<pool_core::WeakPool>::new());
     let (weak, journal) = (Arc::clone(&own), Journal::new());
     let log = journal.clone();
@@ -172,7 +172,7 @@ fn a_panic_hook_runs_before_its_tasks_end_is_counted() {
     );
 }
 
-/// A hook that calls `on_first` at its first call, and does nothing at the others.
+/// A hook that calls `on_first` on its first call only.
 fn once(on_first: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
     let calls = AtomicUsize::new(0);
     move || {
@@ -182,7 +182,7 @@ fn once(on_first: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync 
     }
 }
 
-/// A pool whose hooks may reach it.
+/// A pool whose hooks can reach it through `own`.
 fn reachable(builder: Builder<Closures>, own: &OnceLock<WeakPool>) -> Pool {
     let pool = builder.build().unwrap();
     own.set(pool.downgrade()).unwrap();
@@ -190,7 +190,7 @@ fn reachable(builder: Builder<Closures>, own: &OnceLock<WeakPool>) -> Pool {
 }
 
 #[testkit::test]
-fn a_task_does_not_wait_for_a_start_hook_where_another_worker_may_be_had() {
+fn a_task_does_not_wait_for_a_start_hook_if_another_worker_can_be_started() {
     let hooked = Gate::new();
     let held = hooked.clone();
     let pool = Pool::builder().capacity(2).prestart(1);
@@ -213,7 +213,7 @@ fn a_start_hook_may_wait_for_a_task_of_its_own_pool() {
         answer.wait();
     });
     let pool = reachable(Pool::builder().capacity(3).start_hook(hook), &own);
-    // The task for which the worker is started is held: the hook's one needs a third worker.
+    // The task that started the worker is held, so the task of the hook needs a third worker.
     let first = hold(&pool, 1);
     ran.wait();
     first.open();
@@ -237,7 +237,7 @@ fn one_task_starts_one_worker_however_long_its_start_hook_takes() {
 }
 
 #[testkit::test]
-fn two_tasks_that_come_while_one_worker_is_started_get_one_each_though_its_hook_takes_its_time() {
+fn two_tasks_submitted_during_a_slow_start_hook_get_a_worker_each() {
     let [asked, hooked] = [(); 2].map(|()| Gate::new());
     let (asks, held) = (asked.clone(), hooked.clone());
     let (gates, hooks) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -273,7 +273,7 @@ fn two_tasks_that_come_while_one_worker_is_started_get_one_each_though_its_hook_
 }
 
 #[testkit::test]
-fn a_task_that_comes_while_a_worker_stops_gets_another() {
+fn a_task_submitted_while_a_worker_stops_gets_another_worker() {
     let stopping = Gate::new();
     let held = stopping.clone();
     let pool = Pool::builder().capacity(2).keep_alive(Duration::ZERO);
@@ -289,7 +289,7 @@ fn a_task_that_comes_while_a_worker_stops_gets_another() {
 }
 
 #[testkit::test]
-fn a_worker_that_stops_does_not_keep_those_from_staying_that_are_to_be_kept() {
+fn a_stopping_worker_does_not_count_as_a_core_worker() {
     let (clock, stopping) = (ManualClock::new(), Gate::new());
     let held = stopping.clone();
     let pool = Pool::builder().capacity(2).clock(clock.clone());
@@ -299,7 +299,7 @@ fn a_worker_that_stops_does_not_keep_those_from_staying_that_are_to_be_kept() {
     clock.wait_for_sleepers(2);
     clock.advance(Duration::from_secs(10));
     stopping.wait_for_arrivals(1);
-    until(|| clock.sleepers() == 0); // The other is kept, and does not wait for time.
+    until(|| clock.sleepers() == 0); // The other worker is a core worker, and sleeps without a time limit.
     assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
     assert_eq!((pool.running(), stopping.arrivals()), (2, 1));
     stopping.open();

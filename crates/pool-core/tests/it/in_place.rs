@@ -1,4 +1,5 @@
-//! A full pool's own workers: their tasks run in place, are refused or wait, as the pool was built.
+//! Submits by a full pool's own workers: the task runs in place, is refused, or waits, as
+//! configured.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
@@ -70,8 +71,8 @@ fn a_function_pool_calls_its_function_in_place() {
     own.lock().unwrap().take();
 }
 
-/// Submits a task that submits a task..., each inside the last, until one is refused. Returns how
-/// many ran inside the outermost.
+/// Submits a task that submits a task, and so on, until one is refused. Returns how many ran inside
+/// the outermost task.
 fn nest(pool: &Pool) -> usize {
     fn deeper(pool: &Pool, journal: &Journal<()>) {
         let (inner, log) = (pool.clone(), journal.clone());
@@ -110,7 +111,7 @@ fn tasks_run_in_place_down_to_the_nesting_limit_and_are_refused_below() {
 }
 
 #[testkit::test]
-fn nesting_is_over_when_a_task_run_in_place_has_ended() {
+fn the_end_of_a_task_run_in_place_lowers_the_nesting_depth() {
     let pool = Pool::builder()
         .capacity(1)
         .nesting_limit(1)
@@ -132,7 +133,7 @@ fn nesting_is_over_when_a_task_run_in_place_has_ended() {
 }
 
 #[testkit::test]
-fn a_pool_told_to_refuse_its_own_workers_refuses_them() {
+fn a_pool_configured_to_refuse_its_workers_refuses_them() {
     let pool = Pool::builder()
         .capacity(1)
         .within_worker(WithinWorker::Refuse);
@@ -151,7 +152,7 @@ fn a_pool_told_to_refuse_its_own_workers_refuses_them() {
 }
 
 #[testkit::test]
-fn a_pool_told_to_block_its_own_workers_lets_them_wait_in_line() {
+fn a_pool_configured_to_block_its_workers_lets_them_wait() {
     let clock = ManualClock::new();
     let pool = Pool::builder()
         .capacity(2)
@@ -179,7 +180,7 @@ fn a_pool_told_to_block_its_own_workers_lets_them_wait_in_line() {
 }
 
 #[testkit::test]
-fn trying_and_awaiting_never_run_a_task_in_place() {
+fn try_submit_and_submit_async_run_no_task_in_place() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let inner = pool.clone();
     let journal = Journal::new();
@@ -190,7 +191,7 @@ fn trying_and_awaiting_never_run_a_task_in_place() {
         let mut future = inner.submit_async(log.writer(()));
         assert!(poll(&mut future).is_pending());
         assert_eq!((log.len(), inner.waiting()), (0, 1));
-        future // It stays in the line, and need not be polled.
+        future // It keeps its place in the wait queue without being polled.
     });
     let future = outer.unwrap().join().unwrap();
     pool.wait_idle().unwrap();
@@ -208,7 +209,7 @@ fn trying_and_awaiting_never_run_a_task_in_place() {
 }
 
 #[testkit::test]
-fn a_worker_of_another_pool_is_a_stranger_and_waits() {
+fn a_worker_of_another_pool_waits_as_any_thread() {
     let (full, other) = (pool(1), pool(1));
     let gate = hold(&full, 1);
     let target = full.clone();

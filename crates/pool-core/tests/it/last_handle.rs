@@ -1,4 +1,4 @@
-//! What the last handle's drop does, wherever it happens; and handles that keep nothing open.
+//! The drop of the last handle under each policy, and references that do not keep a pool open.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -10,7 +10,7 @@ use crate::support::{Journal, end, poll, pool, until};
 
 const POLICIES: [DropPolicy; 3] = [DropPolicy::Drain, DropPolicy::Join, DropPolicy::Discard];
 
-/// A pool of one with a held task, five queued, and a journal of its tasks and workers' ends.
+/// A pool with one held task, five queued tasks, and a journal of tasks and ended workers.
 fn loaded(policy: DropPolicy) -> (Pool, Gate, Journal<&'static str>) {
     let journal = Journal::new();
     let log = journal.clone();
@@ -27,7 +27,7 @@ fn loaded(policy: DropPolicy) -> (Pool, Gate, Journal<&'static str>) {
 }
 
 #[testkit::test]
-fn by_default_accepted_tasks_run_and_the_drop_does_not_wait() {
+fn by_default_the_last_drop_runs_accepted_tasks_without_waiting() {
     let (pool, gate, journal) = loaded(DropPolicy::default());
     drop(pool);
     assert_eq!(journal.len(), 0);
@@ -37,7 +37,7 @@ fn by_default_accepted_tasks_run_and_the_drop_does_not_wait() {
 }
 
 #[testkit::test]
-fn told_to_join_the_drop_returns_when_everything_has_ended() {
+fn a_joining_drop_returns_after_the_end_of_the_pool() {
     let (pool, gate, journal) = loaded(DropPolicy::Join);
     let (log, dropping) = (journal.clone(), Gate::new());
     let arrived = dropping.clone();
@@ -56,7 +56,7 @@ fn told_to_join_the_drop_returns_when_everything_has_ended() {
 }
 
 #[testkit::test]
-fn told_to_discard_the_drop_takes_out_what_has_not_started() {
+fn a_discarding_drop_removes_unstarted_tasks() {
     let (pool, gate, journal) = loaded(DropPolicy::Discard);
     drop(pool);
     gate.open();
@@ -65,7 +65,7 @@ fn told_to_discard_the_drop_takes_out_what_has_not_started() {
 }
 
 #[testkit::test]
-fn clones_are_the_same_pool_and_only_the_last_drop_counts() {
+fn only_the_drop_of_the_last_clone_releases_the_pool() {
     let first = pool(1);
     let second = first.clone();
     drop(first);
@@ -84,7 +84,7 @@ fn the_last_handle_may_be_dropped_on_a_worker_of_the_pool() {
         let (held, log) = (gate.clone(), journal.clone());
         let task = move || {
             held.wait();
-            drop(own); // A join here would be a wait for itself.
+            drop(own); // A join here would wait for the current task.
             log.write("dropped");
         };
         pool.submit(task).unwrap();
@@ -96,11 +96,11 @@ fn the_last_handle_may_be_dropped_on_a_worker_of_the_pool() {
 }
 
 #[testkit::test]
-fn a_queued_task_that_holds_its_own_pool_ends_it_after_it_has_run() {
+fn a_queued_task_that_owns_the_last_handle_ends_the_pool_after_its_run() {
     for policy in POLICIES {
         let (pool, gate, journal) = loaded(policy);
         let (own, log) = (pool.clone(), journal.clone());
-        pool.tune(2).unwrap(); // Room for one more in the queue.
+        pool.tune(2).unwrap(); // Makes room for one more task in the queue.
         pool.submit(move || {
             assert!(!own.is_released());
             log.write("holder");
@@ -164,7 +164,7 @@ fn a_pool_is_dropped_while_one_of_its_own_tasks_unwinds() {
 }
 
 #[testkit::test]
-fn handles_of_tasks_and_futures_in_the_line_keep_no_pool_open() {
+fn task_handles_and_waiting_futures_do_not_keep_the_pool_open() {
     let pool = pool(1);
     let gate = Gate::new();
     let held = gate.clone();
@@ -180,7 +180,7 @@ fn handles_of_tasks_and_futures_in_the_line_keep_no_pool_open() {
 }
 
 #[testkit::test]
-fn a_weak_handle_is_upgraded_as_long_as_another_keeps_the_pool() {
+fn a_weak_handle_can_be_upgraded_while_a_handle_exists() {
     let pool = pool(1);
     let weak = pool.downgrade();
     let again = weak.upgrade().unwrap();
@@ -191,7 +191,7 @@ fn a_weak_handle_is_upgraded_as_long_as_another_keeps_the_pool() {
 }
 
 #[testkit::test]
-fn a_task_that_submits_itself_again_through_a_weak_handle_ends_with_the_pool() {
+fn a_task_that_resubmits_itself_through_a_weak_handle_ends_with_the_pool() {
     fn again(weak: &WeakPool, journal: &Journal<()>) {
         let Some(pool) = weak.upgrade() else { return };
         journal.write(());
@@ -213,7 +213,7 @@ fn a_task_that_submits_itself_again_through_a_weak_handle_ends_with_the_pool() {
 }
 
 #[testkit::test]
-fn a_pool_kept_by_a_thread_local_is_released_with_its_thread() {
+fn a_pool_owned_by_a_thread_local_is_released_when_the_thread_ends() {
     thread_local! {
         static KEPT: std::cell::RefCell<Option<Pool>> = const { std::cell::RefCell::new(None) };
     }
@@ -224,7 +224,7 @@ fn a_pool_kept_by_a_thread_local_is_released_with_its_thread() {
             .build()
             .unwrap();
         let weak = pool.downgrade();
-        // Once a stranger's thread-local, once a worker's own.
+        // Runs once with a thread-local of another thread, once with a worker's.
         let kept = pool.clone();
         thread::spawn(move || KEPT.set(Some(kept))).join().unwrap();
         assert!(!pool.is_released());

@@ -1,4 +1,4 @@
-//! The line: who waits for room, in which order they get it, and how they leave.
+//! The wait queue: submitters without room, the order in which they get it, and how they leave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -15,7 +15,7 @@ use crate::support::{
 const SECOND: Duration = Duration::from_secs(1);
 
 #[testkit::test]
-fn threads_and_futures_get_room_in_the_order_they_came() {
+fn threads_and_futures_get_room_in_order() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let journal = Journal::new();
@@ -44,7 +44,7 @@ fn threads_and_futures_get_room_in_the_order_they_came() {
 }
 
 #[testkit::test]
-fn a_future_that_is_never_polled_again_is_served_and_holds_nobody_up() {
+fn an_unpolled_future_gets_room_in_its_turn_and_delays_no_waiter() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let journal = Journal::new();
@@ -58,7 +58,7 @@ fn a_future_that_is_never_polled_again_is_served_and_holds_nobody_up() {
 }
 
 #[testkit::test]
-fn a_submitter_that_stays_away_for_more_room_comes_back_without_it() {
+fn a_waiting_submit_returns_as_soon_as_its_task_is_accepted() {
     let pool = queueing(16);
     let first = hold(&pool, 1);
     let second = Gate::new();
@@ -67,7 +67,8 @@ fn a_submitter_that_stays_away_for_more_room_comes_back_without_it() {
     (0..15).for_each(|_| pool.submit(|| {}).unwrap());
     let submitter = wait_in_line(&pool, || {});
     first.open();
-    // Accepted, with 16 tasks queued behind the second gate: no room comes before it opens.
+    // The submit was accepted. 16 tasks wait behind the second gate, so no room is freed before it
+    // opens.
     submitter.join().unwrap().unwrap();
     assert_eq!((pool.queued(), pool.waiting()), (16, 0));
     second.open();
@@ -76,7 +77,7 @@ fn a_submitter_that_stays_away_for_more_room_comes_back_without_it() {
 }
 
 #[testkit::test]
-fn nothing_happens_before_a_future_is_polled() {
+fn an_unpolled_future_has_no_effect() {
     let pool = pool(1);
     let drops = DropCounter::new();
     let token = drops.token();
@@ -87,7 +88,7 @@ fn nothing_happens_before_a_future_is_polled() {
 }
 
 #[testkit::test]
-fn dropping_a_future_in_the_line_takes_its_task_out() {
+fn dropping_a_waiting_future_removes_its_task() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let (drops, journal) = (DropCounter::new(), Journal::new());
@@ -111,14 +112,14 @@ fn dropping_a_future_in_the_line_takes_its_task_out() {
 }
 
 #[testkit::test]
-fn a_future_dropped_after_its_task_was_taken_leaves_it_to_run() {
+fn dropping_a_future_after_its_task_was_accepted_lets_the_task_run() {
     let pool = pool(1);
     let (first, second) = (hold(&pool, 1), Gate::new());
     let task = second.clone();
     let mut future = pool.submit_async(move || task.wait());
     assert!(poll(&mut future).is_pending());
     first.open();
-    second.wait_for_arrivals(1); // Taken, and running.
+    second.wait_for_arrivals(1); // The task has left the queue and runs.
     drop(future);
     second.open();
     pool.wait_idle().unwrap();
@@ -126,7 +127,7 @@ fn a_future_dropped_after_its_task_was_taken_leaves_it_to_run() {
 }
 
 #[testkit::test]
-fn nobody_passes_a_waiter() {
+fn no_submit_overtakes_a_waiter() {
     let pool = pool(1);
     for _ in 0..200 {
         let (first, second) = (Gate::new(), Gate::new());
@@ -136,7 +137,7 @@ fn nobody_passes_a_waiter() {
         let waiter = wait_in_line(&pool, move || task.wait());
         first.open();
         handle.join().unwrap();
-        // The room has gone to the waiter already, whether it knows or not.
+        // The waiter already holds the room, although it may not have noticed.
         assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
         assert_eq!((pool.in_flight(), pool.waiting()), (1, 0));
         second.open();
@@ -146,7 +147,7 @@ fn nobody_passes_a_waiter() {
 }
 
 #[testkit::test]
-fn the_first_waiter_is_refused_where_none_may_wait() {
+fn with_a_limit_of_zero_waiters_every_wait_is_refused() {
     let pool = Pool::builder().capacity(1).max_waiting(0).build().unwrap();
     let gate = hold(&pool, 1);
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
@@ -160,7 +161,7 @@ fn the_first_waiter_is_refused_where_none_may_wait() {
 }
 
 #[testkit::test]
-fn one_more_waiter_than_may_wait_is_refused_and_the_others_are_served() {
+fn a_waiter_over_the_limit_is_refused_and_the_others_get_room() {
     let pool = Pool::builder().capacity(1).max_waiting(2).build().unwrap();
     let gate = hold(&pool, 1);
     let journal = Journal::new();
@@ -169,7 +170,7 @@ fn one_more_waiter_than_may_wait_is_refused_and_the_others_are_served() {
     assert!(poll(&mut leaves).is_pending());
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
     assert!(poll(&mut pool.submit_async(|| ())).is_ready());
-    drop(leaves); // Its place in the line is free again.
+    drop(leaves); // Its place in the wait queue is free again.
     let second = wait_in_line(&pool, journal.writer("second"));
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
     gate.open();
@@ -180,7 +181,7 @@ fn one_more_waiter_than_may_wait_is_refused_and_the_others_are_served() {
 }
 
 #[testkit::test]
-fn a_release_gives_everybody_in_the_line_the_task_back() {
+fn a_release_returns_the_task_of_every_waiter() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let journal = Journal::new();
@@ -213,7 +214,7 @@ fn a_release_gives_everybody_in_the_line_the_task_back() {
 }
 
 #[testkit::test]
-fn producers_at_a_full_pool_all_end_when_it_is_released() {
+fn a_release_ends_all_producers_of_a_full_pool() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let refused = Arc::new(AtomicUsize::new(0));
@@ -237,14 +238,14 @@ fn producers_at_a_full_pool_all_end_when_it_is_released() {
 }
 
 #[testkit::test]
-fn a_future_dropped_while_a_release_gives_its_task_back_holds_up_no_other_waiter() {
+fn a_future_dropped_during_a_release_delays_no_other_waiter() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let drops = DropCounter::new();
     let bomb = (PanicOnDrop::new(), drops.token());
     let mut second = pool.submit_async(move || drop(bomb));
     let doomed = Arc::new(std::sync::Mutex::new(None));
-    // The first one's waker is called in the midst of the release, and drops the second.
+    // The release calls the first future's waker, which drops the second future.
     let mut first = pool.submit_async(|| ());
     let slot = Arc::clone(&doomed);
     let waker = waker_fn(move || drop(slot.lock().unwrap().take()));

@@ -1,4 +1,4 @@
-//! What a full pool does: runs the task in the caller, or discards one.
+//! Full pools whose policy runs the task in the caller or discards a task.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -12,7 +12,7 @@ use testkit::Gate;
 
 use crate::support::{Journal, end, enter_line, hold, until};
 
-/// One worker, which is held, and room for so many behind it. It may discard.
+/// A pool whose one worker is held, with a queue of this depth and a discard hook.
 fn held(depth: usize, build: impl FnOnce(Builder<Closures>) -> Builder<Closures>) -> (Pool, Gate) {
     let builder = Pool::builder().capacity(1).queue_depth(depth);
     let builder = builder.discard_hook(|_| ());
@@ -26,7 +26,7 @@ fn runs_in_caller(builder: Builder<Closures>) -> Builder<Closures> {
 }
 
 #[testkit::test]
-fn the_caller_runs_what_a_full_pool_has_no_room_for_and_its_handle_has_ended() {
+fn run_in_caller_runs_the_task_at_a_full_pool_and_its_handle_is_finished() {
     let (pool, gate) = held(1, runs_in_caller);
     pool.submit(|| ()).unwrap();
     let us = thread::current().id();
@@ -36,7 +36,7 @@ fn the_caller_runs_what_a_full_pool_has_no_room_for_and_its_handle_has_ended() {
     let panics = pool.spawn(|| panic!("here")).unwrap();
     let panicked: Result<(), _> = panics.join();
     assert!(matches!(panicked, Err(JoinError::Panicked(it)) if it.message() == Some("here")));
-    // Those that say what they do at a full pool do that.
+    // Calls that name their own behaviour ignore the policy.
     assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
     let stats = pool.stats();
     assert_eq!(
@@ -50,7 +50,7 @@ fn the_caller_runs_what_a_full_pool_has_no_room_for_and_its_handle_has_ended() {
 }
 
 #[testkit::test]
-fn a_task_that_runs_in_its_caller_is_in_flight_and_holds_the_pools_end_up() {
+fn a_task_run_in_its_caller_is_in_flight_and_delays_the_end() {
     let (pool, gate) = held(0, runs_in_caller);
     let ours = pool.clone();
     pool.submit(move || {
@@ -73,7 +73,7 @@ fn a_task_that_runs_in_its_caller_is_in_flight_and_holds_the_pools_end_up() {
 }
 
 #[testkit::test]
-fn tasks_that_run_in_their_callers_nest_down_to_the_limit_and_wait_beyond_it() {
+fn tasks_run_in_their_callers_nest_to_the_limit_and_wait_beyond_it() {
     fn nest(pool: &Pool, depth: usize, journal: &Journal<usize>) {
         let (ours, entries) = (pool.clone(), journal.clone());
         let task = move || {
@@ -101,7 +101,7 @@ fn tasks_that_run_in_their_callers_nest_down_to_the_limit_and_wait_beyond_it() {
 }
 
 #[testkit::test]
-fn an_own_worker_does_what_it_was_built_to_do_under_each_policy() {
+fn an_own_worker_follows_its_own_setting_under_each_policy() {
     let policies = [
         (WithinWorker::RunInPlace, true),
         (WithinWorker::Refuse, false),
@@ -120,7 +120,7 @@ fn an_own_worker_does_what_it_was_built_to_do_under_each_policy() {
 }
 
 #[testkit::test]
-fn the_oldest_goes_for_the_newest_its_handle_says_so_and_the_hook_is_called() {
+fn discarding_the_oldest_task_ends_its_handle_and_calls_the_hook() {
     let journal = Journal::new();
     let entries = journal.clone();
     let (pool, gate) = held(2, |it| {
@@ -153,7 +153,7 @@ fn the_oldest_goes_for_the_newest_its_handle_says_so_and_the_hook_is_called() {
 }
 
 #[testkit::test]
-fn where_none_is_queued_or_the_newest_is_to_go_the_new_one_is_discarded() {
+fn the_new_task_is_discarded_if_none_is_queued_or_the_policy_is_discard_newest() {
     for policy in [OnFull::DiscardOldest, OnFull::DiscardNewest] {
         let (pool, gate) = held(0, |it| it.on_full(policy));
         let kept = Arc::new(());
@@ -178,7 +178,7 @@ fn where_none_is_queued_or_the_newest_is_to_go_the_new_one_is_discarded() {
 }
 
 #[testkit::test]
-fn a_discard_passes_over_tombstones_and_over_what_is_not_the_users_alone() {
+fn a_discard_skips_tombstones_and_internal_tasks() {
     let (pool, gate) = held(4, |it| it.on_full(OnFull::DiscardOldest));
     let (ran, keyed) = (Journal::new(), pool.keyed());
     keyed.submit('k', ran.writer(0)).unwrap();
@@ -198,7 +198,7 @@ fn a_discard_passes_over_tombstones_and_over_what_is_not_the_users_alone() {
 }
 
 #[testkit::test]
-fn a_discard_takes_no_place_from_those_that_wait_for_room() {
+fn a_discard_takes_no_room_from_waiters() {
     let (pool, gate) = held(1, |it| it);
     let ran = Journal::new();
     pool.submit(ran.writer(0)).unwrap();
@@ -214,7 +214,7 @@ fn a_discard_takes_no_place_from_those_that_wait_for_room() {
     end(&pool);
 }
 
-/// Joins its own task, as the hook or a destructor of the captures of a discarded task may try.
+/// Joins its own task. A discard hook or the destructor of a discarded capture may try that.
 struct JoinsItself(Arc<OnceLock<Mutex<Option<JoinHandle<()>>>>>, Journal<bool>);
 
 impl Drop for JoinsItself {
@@ -228,7 +228,7 @@ impl Drop for JoinsItself {
 }
 
 #[testkit::test]
-fn user_code_of_a_discard_may_use_the_pool_and_is_refused_what_would_wait_for_itself() {
+fn user_code_of_a_discard_may_use_the_pool_but_not_wait_for_itself() {
     let (slot, journal) = (Arc::new(OnceLock::new()), Journal::new());
     let (pool, gate) = held(1, |it| {
         it.on_full(OnFull::DiscardOldest)
@@ -245,7 +245,7 @@ fn user_code_of_a_discard_may_use_the_pool_and_is_refused_what_would_wait_for_it
     end(&pool);
 }
 
-/// Submits to a full pool as it is dropped.
+/// Submits to a full pool in its destructor.
 struct SubmitsAgain(Pool, Journal<bool>);
 
 impl Drop for SubmitsAgain {
@@ -253,7 +253,7 @@ impl Drop for SubmitsAgain {
         let again = Self(self.0.clone(), self.1.clone());
         if let Err(refused) = self.0.submit(move || drop(again)) {
             self.1.write(matches!(refused, SubmitError::Full(_)));
-            std::mem::forget(refused); // Or it would never end, and that is its own affair.
+            std::mem::forget(refused); // Its destructor would submit without end.
         }
     }
 }
@@ -294,7 +294,7 @@ fn a_discard_hook_or_a_destructor_that_submits_again_is_refused_at_the_nesting_l
 }
 
 #[testkit::test]
-fn batches_groups_and_functions_follow_the_policy_and_mappings_and_permits_wait() {
+fn batches_groups_and_typed_pools_follow_the_policy_while_mappings_and_permits_wait() {
     let (pool, gate) = held(1, |it| it.on_full(OnFull::DiscardNewest));
     let ran = Journal::new();
     let count = pool.submit_batch((0..4).map(|n| ran.writer(n)));
@@ -346,7 +346,7 @@ fn batches_groups_and_functions_follow_the_policy_and_mappings_and_permits_wait(
 }
 
 #[testkit::test]
-fn a_pool_that_would_discard_without_a_hook_is_not_built() {
+fn a_discarding_pool_without_a_hook_is_not_built() {
     for policy in [OnFull::DiscardOldest, OnFull::DiscardNewest] {
         let deaf = Pool::builder().capacity(1).on_full(policy);
         let hooked = deaf.clone().discard_hook(|_| ());
@@ -361,7 +361,7 @@ fn a_pool_that_would_discard_without_a_hook_is_not_built() {
 }
 
 #[testkit::test]
-fn a_call_that_would_discard_unseen_gives_its_task_back_whether_the_pool_is_full_or_not() {
+fn a_call_that_would_discard_without_a_hook_returns_its_task() {
     let pool = FuncPool::builder(drop::<u8>).capacity(1).start_paused(true);
     let pool = pool.build().unwrap();
     for policy in [OnFull::DiscardOldest, OnFull::DiscardNewest] {
@@ -386,7 +386,7 @@ fn a_call_that_would_discard_unseen_gives_its_task_back_whether_the_pool_is_full
 }
 
 #[testkit::test]
-fn the_hook_knows_the_name_that_a_discarded_task_was_given() {
+fn the_discard_hook_gets_the_name_of_the_task() {
     let journal = Journal::new();
     let entries = journal.clone();
     let (pool, gate) = held(1, |it| {

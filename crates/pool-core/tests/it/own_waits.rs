@@ -1,4 +1,5 @@
-//! A pool's own workers that wait: for tasks, which they may run; for the pool, which they may not.
+//! Workers that wait for tasks of their own pool, which they may run, or for the pool's end, which
+//! is refused.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
@@ -11,14 +12,14 @@ use testkit::Gate;
 use crate::support::{Journal, end, pool, queueing, until};
 
 #[testkit::test]
-fn a_worker_that_joins_a_task_not_yet_started_runs_it_and_no_other() {
+fn a_worker_that_joins_an_unstarted_task_runs_that_task_only() {
     let pool = Pool::builder().capacity(1).queue_depth(3).build().unwrap();
     let inner = pool.clone();
     let journal = Journal::new();
     let log = journal.clone();
     let outer = pool.spawn(move || {
         let here = thread::current().id();
-        // A task that joins while it holds a lock must not meet a stranger that wants it.
+        // A join under a lock must not run another task, which may want the same lock.
         let lock = Arc::new(Mutex::new(()));
         let (stranger, strange_log) = (Arc::clone(&lock), log.clone());
         inner
@@ -79,7 +80,7 @@ fn a_worker_that_joins_a_task_running_elsewhere_waits_for_it() {
 }
 
 #[testkit::test]
-fn tasks_that_all_wait_for_their_children_do_not_starve_the_pool() {
+fn tasks_that_wait_for_their_children_do_not_starve_the_pool() {
     fn fibonacci(pool: &Pool, n: u64) -> u64 {
         if n < 2 {
             return n;
@@ -104,7 +105,7 @@ fn tasks_that_all_wait_for_their_children_do_not_starve_the_pool() {
     }
 }
 
-/// Every way to wait for a pool. Each must say at once that it would wait for itself.
+/// Makes every call that waits for a pool. Each must return `WouldDeadlock` at once.
 fn every_wait(pool: &Pool, now: Instant) -> [Result<(), WaitError>; 8] {
     let long = Duration::MAX;
     [
@@ -120,7 +121,7 @@ fn every_wait(pool: &Pool, now: Instant) -> [Result<(), WaitError>; 8] {
 }
 
 #[testkit::test]
-fn every_wait_on_an_own_worker_says_at_once_that_it_would_deadlock() {
+fn every_wait_on_an_own_worker_returns_would_deadlock() {
     let pool = pool(2);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
@@ -136,7 +137,7 @@ fn every_wait_on_an_own_worker_says_at_once_that_it_would_deadlock() {
 }
 
 #[testkit::test]
-fn so_does_every_wait_in_the_destructor_of_a_workers_thread_local() {
+fn every_wait_in_a_workers_thread_local_destructor_returns_would_deadlock() {
     type Answers = Journal<[Result<(), WaitError>; 8]>;
     struct Waits(Pool, Answers);
     impl Drop for Waits {
@@ -155,7 +156,7 @@ fn so_does_every_wait_in_the_destructor_of_a_workers_thread_local() {
 }
 
 #[testkit::test]
-fn a_thread_locals_destructor_may_still_submit() {
+fn a_workers_thread_local_destructor_may_submit() {
     struct Submits(Pool, Journal<bool>);
     impl Drop for Submits {
         fn drop(&mut self) {
@@ -164,7 +165,7 @@ fn a_thread_locals_destructor_may_still_submit() {
         }
     }
     thread_local!(static KEPT: RefCell<Option<Submits>> = const { RefCell::new(None) });
-    // Its worker expires at once, so its thread-locals go while the pool is open.
+    // The worker expires at once, so its thread-locals are dropped while the pool is open.
     let pool = Pool::builder()
         .capacity(1)
         .keep_alive(Duration::ZERO)
@@ -180,7 +181,7 @@ fn a_thread_locals_destructor_may_still_submit() {
 }
 
 #[testkit::test]
-fn a_task_that_a_join_runs_in_place_holds_no_room_and_is_in_flight_until_it_ends() {
+fn a_task_joined_in_place_holds_no_room_and_is_in_flight() {
     let pool = queueing(1);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
@@ -206,7 +207,7 @@ fn a_task_that_a_join_runs_in_place_holds_no_room_and_is_in_flight_until_it_ends
 }
 
 #[testkit::test]
-fn a_join_with_a_time_limit_starts_nothing_in_place() {
+fn a_timed_join_starts_nothing_in_place() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).queue_depth(1).keep_alive(None);
     let pool = pool.clock(clock.clone()).build().unwrap();
@@ -225,7 +226,8 @@ fn a_join_with_a_time_limit_starts_nothing_in_place() {
     assert_eq!(outer.unwrap().join().unwrap(), 1);
 }
 
-/// Spawns a task that spawns a task..., each joining the next: how deep it came.
+/// Spawns a task that spawns a task, and so on. Each joins the next. Returns the depth that was
+/// reached.
 fn descend(pool: &Pool, deeper: u32) -> Result<u32, JoinError> {
     if deeper == 0 {
         return Ok(0);
@@ -236,7 +238,7 @@ fn descend(pool: &Pool, deeper: u32) -> Result<u32, JoinError> {
 }
 
 #[testkit::test]
-fn recursion_by_spawn_and_join_ends_at_the_nesting_limit_and_not_at_that_of_the_stack() {
+fn recursion_by_spawn_and_join_ends_at_the_nesting_limit_without_stack_overflow() {
     for limit in [0, 1, 64] {
         let pool = Pool::builder().capacity(1).nesting_limit(limit);
         let pool = pool.queue_depth(QueueDepth::Unlimited).build().unwrap();
@@ -256,7 +258,7 @@ fn recursion_by_spawn_and_join_ends_at_the_nesting_limit_and_not_at_that_of_the_
         let far_beyond = depth(10_000);
         assert!(matches!(far_beyond, Err(JoinError::WouldDeadlock)));
         let stats = pool.stats();
-        // Those whose joins were refused have run all the same.
+        // The tasks whose joins were refused have run.
         assert_eq!(stats.completed, u64::from(2 * limit) + 10_004);
         assert_eq!((stats.in_flight, stats.panicked), (0, 0));
     }

@@ -1,4 +1,4 @@
-//! Panics in tasks and in whatever a task leaves behind: counts stay exact, the pool lives.
+//! Panics in tasks and destructors: the counts stay exact, and the workers survive.
 
 use std::panic::{panic_any, resume_unwind};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use testkit::{Counted, DropCounter, Gate, PanicOnDrop};
 
 use crate::support::{Journal, end, hold, poll, pool, until};
 
-/// The pool still works, on the one thread it ever had.
+/// Checks that the pool still works, on its first and only thread.
 fn lives(pool: &Pool) {
     assert_eq!(pool.spawn(|| 1).unwrap().join().unwrap(), 1);
     let stats = pool.stats();
@@ -18,7 +18,7 @@ fn lives(pool: &Pool) {
 }
 
 #[testkit::test]
-fn ten_thousand_panics_cost_no_worker() {
+fn workers_survive_ten_thousand_panics() {
     let pool = Pool::builder()
         .capacity(2)
         .min_workers(2)
@@ -38,9 +38,9 @@ fn ten_thousand_panics_cost_no_worker() {
 }
 
 #[testkit::test]
-fn the_panic_hook_sees_payload_pool_and_task_once_and_before_the_handle() {
+fn the_panic_hook_gets_payload_pool_and_task_once_before_the_handle() {
     fn fails() {
-        panic!("{}", "seven ".to_owned() + "7"); // Its payload is a `String`.
+        panic!("{}", "seven ".to_owned() + "7"); // The payload is a `String`.
     }
     let journal = Journal::new();
     let log = journal.clone();
@@ -78,7 +78,7 @@ fn the_panic_hook_sees_payload_pool_and_task_once_and_before_the_handle() {
     assert!(task.ends_with("fails"), "{task}");
     assert_eq!((entries[1].0.as_deref(), entries[1].1), (None, Some(9)));
     assert!(
-        entries[1].3.contains("the_panic_hook_sees"),
+        entries[1].3.contains("the_panic_hook_gets"),
         "{}",
         entries[1].3
     );
@@ -86,7 +86,7 @@ fn the_panic_hook_sees_payload_pool_and_task_once_and_before_the_handle() {
 }
 
 #[testkit::test]
-fn a_function_pools_panics_are_told_by_the_arguments_type() {
+fn panic_reports_of_a_typed_pool_name_the_argument_type() {
     let journal = Journal::new();
     let log = journal.clone();
     let pool = FuncPool::builder(|n: u16| 100 / n).capacity(1);
@@ -113,7 +113,7 @@ fn a_function_pools_panics_are_told_by_the_arguments_type() {
 }
 
 #[testkit::test]
-fn a_panic_drops_what_the_task_captured_before_its_end_is_seen() {
+fn a_panic_drops_the_captures_before_the_end_is_visible() {
     let (pool, drops) = (pool(1), DropCounter::new());
     for round in 1..=100 {
         let token = drops.token();
@@ -127,12 +127,12 @@ fn a_panic_drops_what_the_task_captured_before_its_end_is_seen() {
 }
 
 #[testkit::test]
-fn a_capture_whose_drop_panics_counts_as_a_panic_of_its_task() {
+fn a_panic_in_a_captures_drop_counts_as_a_panic_of_the_task() {
     let pool = pool(1);
     let bomb = PanicOnDrop::new();
     pool.submit(move || drop(bomb)).unwrap();
     let bomb = PanicOnDrop::new();
-    let handle = pool.spawn(move || _ = &bomb).unwrap(); // Dropped as the closure ends.
+    let handle = pool.spawn(move || _ = &bomb).unwrap(); // Dropped at the end of the closure.
     let Err(JoinError::Panicked(panicked)) = handle.join() else {
         panic!("its drop panicked");
     };
@@ -142,7 +142,7 @@ fn a_capture_whose_drop_panics_counts_as_a_panic_of_its_task() {
 }
 
 #[testkit::test]
-fn a_cancelled_capture_whose_drop_panics_troubles_nobody() {
+fn a_panic_in_a_cancelled_captures_drop_is_ignored() {
     let pool = Pool::builder().capacity(1).queue_depth(1).build().unwrap();
     let gate = hold(&pool, 1);
     let bomb = PanicOnDrop::new();
@@ -156,7 +156,7 @@ fn a_cancelled_capture_whose_drop_panics_troubles_nobody() {
 }
 
 #[testkit::test]
-fn released_captures_whose_drops_panic_are_all_disposed_of() {
+fn all_released_captures_are_dropped_although_their_drops_panic() {
     let pool = Pool::builder().capacity(1).queue_depth(4).build().unwrap();
     let gate = hold(&pool, 1);
     let drops = DropCounter::new();
@@ -180,7 +180,7 @@ fn released_captures_whose_drops_panic_are_all_disposed_of() {
 }
 
 #[testkit::test]
-fn discarded_arguments_whose_drops_panic_do_not_leave_the_drop_of_the_pool() {
+fn panics_in_drops_of_discarded_arguments_do_not_leave_the_drop_of_the_pool() {
     let gate = Gate::new();
     let held = gate.clone();
     let drops = DropCounter::new();
@@ -199,7 +199,7 @@ fn discarded_arguments_whose_drops_panic_do_not_leave_the_drop_of_the_pool() {
 }
 
 #[testkit::test]
-fn a_task_taken_out_of_the_line_leaves_the_pool_in_order_though_its_drop_panics() {
+fn a_panic_in_the_drop_of_a_waiting_task_leaves_the_pool_consistent() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let bomb = PanicOnDrop::new();
@@ -214,7 +214,7 @@ fn a_task_taken_out_of_the_line_leaves_the_pool_in_order_though_its_drop_panics(
 }
 
 #[testkit::test]
-fn a_value_whose_drop_panics_costs_no_worker() {
+fn a_worker_survives_a_panic_in_a_values_drop() {
     let pool = FuncPool::builder(|()| PanicOnDrop::new())
         .capacity(1)
         .build()
@@ -222,7 +222,7 @@ fn a_value_whose_drop_panics_costs_no_worker() {
     pool.submit(()).unwrap();
     pool.wait_idle().unwrap();
     assert_eq!((pool.stats().panicked, pool.stats().completed), (1, 0));
-    // Of a spawned task the value is dropped after its end was counted.
+    // The value of a spawned task is dropped after the task was counted.
     drop(pool.spawn(()).unwrap());
     pool.wait_idle().unwrap();
     std::mem::forget(pool.spawn(()).unwrap().join().unwrap());
@@ -230,7 +230,7 @@ fn a_value_whose_drop_panics_costs_no_worker() {
 }
 
 #[testkit::test]
-fn a_submitted_closure_whose_value_panics_as_it_is_dropped_has_panicked() {
+fn a_panic_in_the_drop_of_a_submitted_closures_value_counts_as_a_panic() {
     let pool = pool(1);
     pool.submit(PanicOnDrop::new).unwrap();
     pool.wait_idle().unwrap();
@@ -240,7 +240,7 @@ fn a_submitted_closure_whose_value_panics_as_it_is_dropped_has_panicked() {
 }
 
 #[testkit::test]
-fn a_handle_whose_value_or_payload_panics_as_it_is_dropped_is_dropped_quietly() {
+fn the_drop_of_a_handle_ignores_a_panic_in_its_values_or_payloads_drop() {
     let pool = pool(1);
     let value = pool.spawn(PanicOnDrop::new).unwrap();
     let payload = pool.spawn(|| panic_any(PanicOnDrop::nested(3))).unwrap();
@@ -252,7 +252,7 @@ fn a_handle_whose_value_or_payload_panics_as_it_is_dropped_is_dropped_quietly() 
 }
 
 #[testkit::test]
-fn payloads_whose_drops_panic_in_turn_are_got_rid_of_at_any_depth() {
+fn payloads_whose_drops_panic_recursively_do_not_stop_the_worker() {
     for levels in [1, 3, 40] {
         let hooked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&hooked);
@@ -274,8 +274,8 @@ fn payloads_whose_drops_panic_in_turn_are_got_rid_of_at_any_depth() {
 }
 
 #[testkit::test]
-fn payloads_whose_drops_panic_a_few_times_are_dropped_and_not_leaked() {
-    /// Panics on its drop with one of its kind, so many times.
+fn payloads_whose_drops_panic_a_few_times_are_not_leaked() {
+    /// Panics in its destructor, with a payload that does the same, this many levels deep.
     struct Deep(
         usize,
         DropCounter,

@@ -1,4 +1,4 @@
-//! A paused pool accepts tasks and starts none; resumed, it runs them.
+//! Paused pools: they accept tasks and start none until they are resumed.
 
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn wide(capacity: usize) -> Pool {
 }
 
 #[testkit::test]
-fn queued_tasks_wait_while_those_that_run_end_and_run_in_order_when_resumed() {
+fn a_pause_lets_running_tasks_end_and_a_resume_starts_queued_tasks_in_order() {
     let (pool, journal) = (wide(1), Journal::new());
     let gate = hold(&pool, 1);
     pool.submit(journal.writer(0)).unwrap();
@@ -27,7 +27,7 @@ fn queued_tasks_wait_while_those_that_run_end_and_run_in_order_when_resumed() {
     gate.open();
     until(|| pool.busy() == 0);
     (1..50).for_each(|n| pool.submit(journal.writer(n)).unwrap());
-    // The worker that has ended its task is parked, or gets there without a look at another.
+    // The worker whose task has ended is parked, or parks without looking at the next task.
     until(|| pool.idle() == 1);
     assert_eq!(
         (journal.len(), pool.queued(), pool.in_flight()),
@@ -40,7 +40,7 @@ fn queued_tasks_wait_while_those_that_run_end_and_run_in_order_when_resumed() {
 }
 
 #[testkit::test]
-fn a_paused_pool_takes_what_it_has_room_for_and_makes_others_wait_or_refuses_them() {
+fn a_paused_pool_accepts_tasks_until_it_is_full() {
     let pool = Pool::builder()
         .capacity(1)
         .queue_depth(2)
@@ -60,7 +60,7 @@ fn a_paused_pool_takes_what_it_has_room_for_and_makes_others_wait_or_refuses_the
 }
 
 #[testkit::test]
-fn a_resume_brings_as_many_workers_as_there_is_work_for() {
+fn a_resume_wakes_or_starts_a_worker_per_queued_task() {
     let (pool, gate) = (wide(4), Gate::new());
     pool.pause();
     for _ in 0..4 {
@@ -86,7 +86,7 @@ fn a_resume_brings_as_many_workers_as_there_is_work_for() {
 }
 
 #[testkit::test]
-fn workers_of_a_paused_pool_expire_but_for_the_one_that_its_queue_keeps() {
+fn all_workers_of_a_paused_pool_expire_except_one_if_tasks_are_queued() {
     let clock = ManualClock::new();
     let pool = Pool::builder()
         .capacity(3)
@@ -98,7 +98,7 @@ fn workers_of_a_paused_pool_expire_but_for_the_one_that_its_queue_keeps() {
     let kept = pool.spawn(|| 7).unwrap();
     clock.advance(10 * SECOND);
     until(|| pool.running() == 1);
-    // It sleeps without a time-out, and not for the queue's sake alone.
+    // It sleeps without a time limit, and not only because of the queue.
     until(|| clock.sleepers() == 0);
     clock.advance(100 * SECOND);
     assert_eq!((pool.running(), pool.queued()), (1, 1));
@@ -111,7 +111,7 @@ fn workers_of_a_paused_pool_expire_but_for_the_one_that_its_queue_keeps() {
 }
 
 #[testkit::test]
-fn a_worker_that_was_kept_for_a_task_that_is_cancelled_expires_after_the_resume() {
+fn a_worker_kept_for_a_cancelled_task_expires_after_the_resume() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).clock(clock.clone());
     let pool = pool
@@ -130,7 +130,7 @@ fn a_worker_that_was_kept_for_a_task_that_is_cancelled_expires_after_the_resume(
 }
 
 #[testkit::test]
-fn a_task_that_runs_as_the_pool_is_paused_may_still_join_its_own() {
+fn a_task_running_during_a_pause_may_join_its_children() {
     let (pool, gate) = (wide(1), Gate::new());
     let (inner, wait) = (pool.clone(), gate.clone());
     let outer = pool.spawn(move || {
@@ -147,7 +147,7 @@ fn a_task_that_runs_as_the_pool_is_paused_may_still_join_its_own() {
 }
 
 #[testkit::test]
-fn a_release_and_the_last_handles_drop_run_what_a_paused_pool_accepted() {
+fn a_release_and_the_last_drop_run_the_tasks_of_a_paused_pool() {
     let (pool, journal) = (wide(2), Journal::new());
     pool.pause();
     (0..20).for_each(|_| pool.submit(journal.writer(())).unwrap());
@@ -168,7 +168,7 @@ fn a_release_and_the_last_handles_drop_run_what_a_paused_pool_accepted() {
 }
 
 #[testkit::test]
-fn a_release_now_drops_what_a_paused_pool_accepted() {
+fn release_now_drops_the_tasks_of_a_paused_pool() {
     let pool = queueing(9);
     pool.pause();
     let handle = pool.spawn(|| panic!("it is not run")).unwrap();
@@ -189,7 +189,7 @@ fn mappings_keys_and_callers_wait_while_the_pool_is_paused() {
     keyed.submit(1, journal.writer(1)).unwrap();
     pool.pause();
     pool.submit(journal.writer(2)).unwrap();
-    // Full: a caller would run its task itself, were the pool not paused.
+    // The pool is full. Unless it is paused, the caller would run the task itself.
     let third = journal.writer(3);
     let waits = enter_line(&pool, move |pool| pool.submit(third));
     let mapped = enter_line(&pool, |pool| {
@@ -209,7 +209,7 @@ fn mappings_keys_and_callers_wait_while_the_pool_is_paused() {
 }
 
 #[testkit::test]
-fn pauses_and_resumes_at_random_lose_no_task() {
+fn random_pauses_and_resumes_lose_no_task() {
     let (pool, journal) = (wide(3), Journal::new());
     thread::scope(|threads| {
         for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! Permits: who gets one, what it holds, and what it does. What they do to a pool's end is in
-//! `permits_end.rs`.
+//! Permits: the order in which they are granted, and the room they reserve. Their effect on the end
+//! of a pool is in `permits_end.rs`.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,14 +18,14 @@ use crate::support::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Tasks in flight, permits out, and waiters.
+/// Tasks in flight, permits in use, and waiters.
 fn holders(pool: &Pool) -> (usize, usize, usize) {
     let stats = pool.stats();
     (stats.in_flight, stats.reserved, stats.waiting)
 }
 
 #[testkit::test]
-fn a_pool_is_full_by_its_permits_too() {
+fn permits_fill_a_pool() {
     let pool = queueing(1);
     let permits = [pool.reserve().unwrap(), pool.try_reserve().unwrap()];
     assert_eq!(holders(&pool), (0, 2, 0));
@@ -42,9 +42,9 @@ fn a_pool_is_full_by_its_permits_too() {
 }
 
 #[testkit::test]
-fn a_busy_pool_is_full_by_its_permits_too() {
+fn permits_fill_a_busy_pool() {
     let pool = queueing(1);
-    let gate = hold(&pool, 1); // Tasks may enter undecided, as long as there is room.
+    let gate = hold(&pool, 1); // Tasks take the fast path as long as there is room.
     let permit = pool.reserve().unwrap();
     let mut future = pool.submit_async(|| ());
     assert!(poll(&mut future).is_pending());
@@ -111,7 +111,7 @@ fn a_permit_dropped_unused_serves_the_head_of_the_line_at_once() {
 }
 
 #[testkit::test]
-fn two_permits_for_one_room_are_given_one_after_the_other() {
+fn two_reservations_of_one_room_succeed_one_after_the_other() {
     let pool = pool(1);
     let first = pool.reserve().unwrap();
     let second = enter_line(&pool, Pool::reserve);
@@ -125,7 +125,7 @@ fn two_permits_for_one_room_are_given_one_after_the_other() {
 }
 
 #[testkit::test]
-fn permits_and_tasks_stand_in_one_line() {
+fn reservations_and_submits_wait_in_one_queue() {
     let (pool, journal) = (pool(1), Journal::new());
     let gate = hold(&pool, 1);
     let first = wait_in_line(&pool, journal.writer("first task"));
@@ -151,7 +151,7 @@ fn permits_and_tasks_stand_in_one_line() {
 }
 
 #[testkit::test]
-fn a_reservation_whose_time_is_up_leaves_no_place_behind() {
+fn a_reservation_that_times_out_leaves_the_wait_queue() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).clock(clock.clone());
     let pool = pool.keep_alive(None).build().unwrap();
@@ -177,7 +177,7 @@ fn a_reservation_whose_time_is_up_leaves_no_place_behind() {
 }
 
 #[testkit::test]
-fn a_reserve_future_dropped_at_each_of_its_states_leaves_nothing_behind() {
+fn dropping_a_reserve_future_in_any_state_leaks_no_room() {
     let pool = pool(1);
     drop(pool.reserve_async()); // Not polled.
     assert_eq!(holders(&pool), (0, 0, 0));
@@ -197,28 +197,28 @@ fn a_reserve_future_dropped_at_each_of_its_states_leaves_nothing_behind() {
     drop(permit);
     waker.wait_for_wakes(1);
     assert_eq!(holders(&pool), (0, 1, 1));
-    drop(served); // It had its room, and has not fetched it.
+    drop(served); // It has room, and has not been polled since.
     behind.join().unwrap().unwrap();
     pool.wait_idle().unwrap();
     assert_eq!((holders(&pool), journal.len()), ((0, 0, 0), 1));
 
     let mut ready = pool.reserve_async();
     assert!(poll(&mut ready).is_ready());
-    drop(ready); // The permit was dropped before.
+    drop(ready); // The permit was dropped earlier.
     assert_eq!(holders(&pool), (0, 0, 0));
 
     let permit = pool.reserve().unwrap();
     let mut returned = pool.reserve_async();
     assert!(poll(&mut returned).is_pending());
     pool.release();
-    drop(returned); // The release had told it so.
+    drop(returned); // The release had already woken it.
     drop(permit);
     assert_eq!(holders(&pool), (0, 0, 0));
     pool.wait_released().unwrap();
 }
 
 #[testkit::test]
-fn a_release_refuses_those_that_wait_for_a_permit() {
+fn a_release_refuses_waiting_reservations() {
     let pool = pool(1);
     let permit = pool.reserve().unwrap();
     let mut future = pool.reserve_async();
@@ -246,13 +246,13 @@ fn a_waker_that_panics_loses_no_room() {
     let mut first = pool.reserve_async();
     let panics = waker_fn(|| panic!("a waker"));
     assert!(poll_with(&mut first, &panics).is_pending());
-    drop(permit); // Calls it.
+    drop(permit); // Calls the waker.
     assert_eq!(holders(&pool), (0, 1, 0));
     let Poll::Ready(Ok(permit)) = poll(&mut first) else {
         panic!("it was served")
     };
 
-    // One whose clone panics has a place in the line until the future is dropped.
+    // A future whose waker panics when cloned keeps its place until the future is dropped.
     let mut second = pool.reserve_async();
     let polled = catch_unwind(AssertUnwindSafe(|| {
         poll_with(&mut second, &waker_whose_clone_panics())
@@ -272,7 +272,7 @@ fn a_permit_is_used_on_another_thread() {
     let permit = pool.reserve().unwrap();
     let value = thread::spawn(move || permit.spawn(|| 5).join().unwrap());
     assert_eq!(value.join().unwrap(), 5);
-    // Also by a task of the pool, and from another pool's worker.
+    // Also by a task of the pool, and by a worker of another pool.
     let permit = pool.reserve().unwrap();
     let other = crate::support::pool(1);
     let handle = other.spawn(move || permit.spawn(|| 6)).unwrap();
@@ -281,7 +281,7 @@ fn a_permit_is_used_on_another_thread() {
 }
 
 #[testkit::test]
-fn a_limit_on_waiters_counts_those_that_wait_for_a_permit() {
+fn the_limit_on_waiters_counts_reservations() {
     let pool = Pool::builder().capacity(1).max_waiting(1).build().unwrap();
     let permit = pool.reserve().unwrap();
     let mut first = pool.reserve_async();
@@ -298,7 +298,7 @@ fn a_limit_on_waiters_counts_those_that_wait_for_a_permit() {
 }
 
 #[testkit::test]
-fn a_nonblocking_pool_refuses_to_wait_for_a_permit() {
+fn a_nonblocking_pool_refuses_reservations_that_would_wait() {
     let pool = Pool::builder().capacity(1).nonblocking(true);
     let pool = pool.build().unwrap();
     let permit = pool.reserve().unwrap();
@@ -309,7 +309,7 @@ fn a_nonblocking_pool_refuses_to_wait_for_a_permit() {
 }
 
 #[testkit::test]
-fn an_own_worker_is_refused_a_permit_rather_than_waiting_for_itself() {
+fn a_reservation_by_an_own_worker_of_a_full_pool_is_refused() {
     for within in [WithinWorker::RunInPlace, WithinWorker::Refuse] {
         let pool = Pool::builder().capacity(1).within_worker(within);
         let pool = pool.build().unwrap();
@@ -336,12 +336,12 @@ fn an_own_worker_that_may_block_waits_for_its_permit() {
 }
 
 #[testkit::test]
-fn a_task_of_a_permit_is_joined_in_place_on_the_only_worker() {
+fn the_only_worker_joins_a_permits_task_in_place() {
     let pool = queueing(1);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
         let permit = inner.reserve().unwrap();
-        // The pool is full by this task and the permit: a submit runs in place.
+        // This task and the permit fill the pool, so a submit runs in place.
         inner.submit(|| ()).unwrap();
         permit.spawn(|| 4).join().unwrap()
     });
@@ -352,7 +352,7 @@ fn a_task_of_a_permit_is_joined_in_place_on_the_only_worker() {
 }
 
 #[testkit::test]
-fn no_permit_is_given_while_the_system_refuses_the_first_worker() {
+fn no_permit_is_granted_while_the_system_refuses_the_first_worker() {
     let no_more = Arc::new(AtomicBool::new(true));
     let asked = Arc::clone(&no_more);
     let pool = Pool::builder().capacity(2).thread_gate(move || {
@@ -374,7 +374,7 @@ fn no_permit_is_given_while_the_system_refuses_the_first_worker() {
 
     no_more.store(false, SeqCst);
     let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
-    no_more.store(true, SeqCst); // The second task cannot have a worker of its own.
+    no_more.store(true, SeqCst); // No thread can be started for the second task.
     let runs = Arc::new(AtomicUsize::new(0));
     for permit in permits {
         let runs = Arc::clone(&runs);
@@ -386,7 +386,7 @@ fn no_permit_is_given_while_the_system_refuses_the_first_worker() {
 }
 
 #[testkit::test]
-fn permits_above_a_smaller_capacity_keep_their_room_and_no_more_are_given() {
+fn permits_survive_a_smaller_capacity_and_no_more_are_granted() {
     let pool = pool(3);
     let mut permits: Vec<Permit<_>> = (0..3).map(|_| pool.reserve().unwrap()).collect();
     pool.tune(1).unwrap();
@@ -430,7 +430,7 @@ fn threads_that_reserve_and_drop_and_submit_lose_neither_room_nor_task() {
                         2 => pool.submit(task).unwrap(),
                         3 => {
                             let mut future = pool.reserve_async();
-                            let _ = poll(&mut future); // Dropped, in whichever state.
+                            let _ = poll(&mut future); // Dropped in whichever state it has reached.
                         }
                         _ => {
                             let permit = testkit::block_on(pool.reserve_async()).unwrap();

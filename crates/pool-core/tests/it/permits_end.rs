@@ -1,4 +1,4 @@
-//! Permits and the ends of pools: workers that stay for them, releases, reboots, last handles, forks.
+//! Permits and the end of a pool: workers kept for them, releases, reboots, last handles, forks.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::support::{Journal, end, hold, poll, pool, until};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[testkit::test]
-fn a_permit_taken_before_a_release_is_honoured_and_waited_for() {
+fn a_permit_stays_valid_after_a_release_and_delays_the_end() {
     let pool = pool(2);
     let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];
     pool.release();
@@ -43,8 +43,8 @@ fn the_last_permit_dropped_after_a_release_ends_the_pool() {
     assert_eq!(pool.running(), 0);
 }
 
-/// A pool whose only worker stays for a permit that is out, beyond its keep-alive and a release;
-/// all further threads are refused. And how often a worker was about to leave.
+/// A released pool whose only worker stays beyond its keep-alive because of a permit. Further
+/// threads are refused. The journal counts how often a worker was about to leave.
 fn kept_by_a_permit() -> (Pool, Permit<pool_core::Closures>, Journal<()>) {
     let clock = ManualClock::new();
     let (refuses, stops) = (Arc::new(AtomicBool::new(false)), Journal::new());
@@ -68,7 +68,7 @@ fn kept_by_a_permit() -> (Pool, Permit<pool_core::Closures>, Journal<()>) {
     gate.open();
     pool.wait_idle().unwrap();
     until(|| {
-        clock.advance(SECOND); // Until the others have parked, and expired.
+        clock.advance(SECOND); // Until the other workers have parked and expired.
         pool.running() == 1
     });
     pool.release();
@@ -103,7 +103,7 @@ fn a_worker_that_ends_a_task_of_a_released_pool_stays_for_a_second_permit() {
 }
 
 #[testkit::test]
-fn a_permit_dropped_after_expiry_and_release_lets_the_kept_worker_go() {
+fn a_worker_kept_for_a_permit_ends_when_it_is_dropped_after_a_release() {
     let (pool, permit, stops) = kept_by_a_permit();
     drop(permit);
     pool.wait_released().unwrap();
@@ -111,7 +111,7 @@ fn a_permit_dropped_after_expiry_and_release_lets_the_kept_worker_go() {
 }
 
 #[testkit::test]
-fn a_worker_that_a_permit_has_kept_expires_once_it_is_gone() {
+fn a_worker_kept_for_a_permit_expires_after_its_drop() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).keep_alive(SECOND);
     let pool = pool.clock(clock.clone()).build().unwrap();
@@ -119,7 +119,7 @@ fn a_worker_that_a_permit_has_kept_expires_once_it_is_gone() {
         let permit = pool.reserve().unwrap();
         until(|| pool.idle() == 1);
         clock.advance(3 * SECOND);
-        until(|| clock.sleepers() == 0); // It parks, and without a time-out.
+        until(|| clock.sleepers() == 0); // It parks without a time limit.
         assert_eq!((pool.running(), pool.idle()), (1, 1));
         if used {
             permit.spawn(|| ()).join().unwrap();
@@ -135,7 +135,7 @@ fn a_worker_that_a_permit_has_kept_expires_once_it_is_gone() {
 }
 
 #[testkit::test]
-fn a_release_now_takes_tasks_out_and_leaves_permits() {
+fn release_now_removes_tasks_and_leaves_permits() {
     let pool = Pool::builder().capacity(1).queue_depth(2).build().unwrap();
     let gate = hold(&pool, 1);
     let taken_out = pool.spawn(|| 1).unwrap();
@@ -161,7 +161,7 @@ fn a_permit_of_an_earlier_generation_holds_room_in_the_next() {
 }
 
 #[testkit::test]
-fn a_pool_with_nothing_but_permits_out_is_idle() {
+fn permits_without_tasks_do_not_make_a_pool_busy() {
     let pool = pool(1);
     let permit = pool.reserve().unwrap();
     pool.wait_idle().unwrap();
@@ -171,7 +171,7 @@ fn a_pool_with_nothing_but_permits_out_is_idle() {
 }
 
 #[testkit::test]
-fn a_worker_that_holds_a_permit_is_refused_a_wait_for_itself() {
+fn a_worker_that_holds_a_permit_is_refused_a_wait_for_the_end() {
     let pool = pool(2);
     let inner = pool.clone();
     let waits = pool.spawn(move || {
@@ -186,7 +186,7 @@ fn a_worker_that_holds_a_permit_is_refused_a_wait_for_itself() {
     pool.wait_released().unwrap();
 }
 
-/// What a service holds.
+/// The fields of a typical service.
 struct PoolFirst {
     _pool: Pool,
     _permit: Permit<pool_core::Closures>,
@@ -224,12 +224,12 @@ fn a_future_that_waits_for_a_permit_keeps_the_pool_open() {
     let permit = block_on(&mut future).unwrap();
     drop(future);
     assert!(weak.upgrade().is_some_and(|pool| !pool.is_released()));
-    permit.submit(|| ()); // The last handle: waits for the end, after the task was handed over.
+    permit.submit(|| ()); // The drop of the last handle waits for the permit's task to end.
     assert!(weak.upgrade().is_none());
 }
 
 #[testkit::test]
-fn a_worker_on_its_way_out_stays_for_a_permit_that_is_given_meanwhile() {
+fn a_leaving_worker_stays_for_a_permit_granted_meanwhile() {
     let clock = ManualClock::new();
     let stopping = Gate::new();
     let wait = stopping.clone();
@@ -243,7 +243,7 @@ fn a_worker_on_its_way_out_stays_for_a_permit_that_is_given_meanwhile() {
     clock.wait_for_sleepers(1);
     clock.advance(SECOND);
     stopping.wait_for_arrivals(1);
-    let permit = pool.reserve().unwrap(); // The worker is leaving, and live.
+    let permit = pool.reserve().unwrap(); // The worker is leaving, and still live.
     stopping.open();
     until(|| clock.sleepers() == 0 && pool.idle() == 1);
     assert_eq!(permit.spawn(|| 1).join().unwrap(), 1);
@@ -254,18 +254,18 @@ fn a_worker_on_its_way_out_stays_for_a_permit_that_is_given_meanwhile() {
 
 #[cfg(unix)]
 #[testkit::test]
-fn a_permit_in_a_forked_child_holds_nothing_and_hangs_nowhere() {
+fn a_permit_in_a_forked_child_has_no_effect_and_does_not_hang() {
     use pool_core::{JoinError, SubmitError};
-    let test = "permits_end::a_permit_in_a_forked_child_holds_nothing_and_hangs_nowhere";
+    let test = "permits_end::a_permit_in_a_forked_child_has_no_effect_and_does_not_hang";
     let ended = testkit::in_child(test, || {
         let pool = Pool::builder().capacity(4).keep_alive(None).build();
         let pool = pool.unwrap();
-        let gate = hold(&pool, 1); // Its one worker takes no lock meanwhile.
+        let gate = hold(&pool, 1); // The only worker waits at the gate, so it holds no lock.
         let [used, spawned, dropped] = [(); 3].map(|()| pool.reserve().unwrap());
         let mut waiting = pool.reserve_async();
         assert!(crate::support::poll(&mut waiting).is_pending());
-        // SAFETY: the child touches nothing of other threads but the pool under test, whose
-        // lock is free (its one worker waits at the gate), and leaves by `_exit`.
+        // SAFETY: the child uses nothing of other threads except the pool under test, whose lock is
+        // free because its one worker waits at the gate. The child leaves by `_exit`.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
@@ -281,11 +281,11 @@ fn a_permit_in_a_forked_child_holds_nothing_and_hangs_nowhere() {
                 assert!(matches!(joined, Err(JoinError::Forked)));
                 drop((dropped, waiting, pool));
             }));
-            // SAFETY: ends the process and nothing else.
+            // SAFETY: `_exit` has no preconditions.
             unsafe { libc::_exit(i32::from(told.is_err())) };
         }
         let mut status = -1;
-        // SAFETY: `status` is ours to write.
+        // SAFETY: `status` is a valid, exclusive reference.
         let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!((waited, status), (child, 0));
         gate.open();

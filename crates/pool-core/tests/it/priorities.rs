@@ -1,4 +1,4 @@
-//! Tasks with priorities: which queued task is started next.
+//! Priorities: which queued task starts next.
 
 use pool_core::{Builder, Closures, FuncPool, JoinError, OnFull, Pool, Priority, QueueDepth};
 
@@ -6,7 +6,7 @@ use crate::support::{Journal, end, enter_line};
 
 const ALL: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
 
-/// One worker, which starts nothing before it is resumed.
+/// A paused pool with one worker.
 fn paused(build: impl FnOnce(Builder<Closures>) -> Builder<Closures>) -> Pool {
     let builder = Pool::builder()
         .capacity(1)
@@ -15,7 +15,7 @@ fn paused(build: impl FnOnce(Builder<Closures>) -> Builder<Closures>) -> Pool {
     build(builder).build().unwrap()
 }
 
-/// Resumes, and returns what was written.
+/// Resumes the pool, waits until it is idle, and returns the journal.
 fn run<T: Clone + Send + 'static>(pool: &Pool, journal: &Journal<T>) -> Vec<T> {
     pool.resume();
     pool.wait_idle().unwrap();
@@ -24,14 +24,14 @@ fn run<T: Clone + Send + 'static>(pool: &Pool, journal: &Journal<T>) -> Vec<T> {
 }
 
 #[testkit::test]
-fn higher_priorities_start_first_and_each_in_the_order_of_acceptance() {
+fn tasks_start_by_priority_and_then_in_order() {
     let (pool, journal) = (paused(|it| it), Journal::new());
     for n in 0..3 {
         for priority in ALL {
             let task = journal.writer((priority, n));
             pool.task().priority(priority).submit(task).unwrap();
         }
-        // What says nothing is normal, alone or in a batch.
+        // Tasks without a priority are normal, alone or in a batch.
         pool.submit(journal.writer((Priority::Normal, 10 + n)))
             .unwrap();
         let batch = [20, 30].map(|more| journal.writer((Priority::Normal, more + n)));
@@ -51,10 +51,10 @@ fn higher_priorities_start_first_and_each_in_the_order_of_acceptance() {
     assert_eq!(first, [Priority::High; 3]);
 }
 
-/// A busy pool takes tasks at the end of its queue without a decision: that is no way around the
-/// levels.
+/// A busy pool takes the fast path, which appends tasks to the inbox without a decision. Priorities
+/// must still apply.
 #[testkit::test]
-fn a_high_task_that_comes_to_a_busy_pool_is_the_next_to_start() {
+fn a_high_task_submitted_to_a_busy_pool_starts_next() {
     const BACKLOG: usize = 1000;
     let (pool, journal) = (paused(|it| it), Journal::new());
     for n in 0..BACKLOG {
@@ -62,7 +62,7 @@ fn a_high_task_that_comes_to_a_busy_pool_is_the_next_to_start() {
             pool.submit(journal.writer((Priority::Normal, n))).unwrap();
             continue;
         }
-        // While each tenth runs, a high one comes.
+        // While each tenth task runs, a high one is submitted.
         let (busy, journal) = (pool.clone(), journal.clone());
         let task = move || {
             journal.write((Priority::Normal, n));
@@ -81,7 +81,7 @@ fn a_high_task_that_comes_to_a_busy_pool_is_the_next_to_start() {
 }
 
 #[testkit::test]
-fn a_low_task_starts_after_eight_higher_ones_however_many_there_are() {
+fn a_low_task_starts_after_at_most_eight_higher_ones() {
     let (pool, journal) = (paused(|it| it), Journal::new());
     for n in 0..3 {
         let low = journal.writer((Priority::Low, n));
@@ -102,7 +102,7 @@ fn a_low_task_starts_after_eight_higher_ones_however_many_there_are() {
 }
 
 #[testkit::test]
-fn a_pool_without_priorities_starts_tasks_in_their_order_whatever_they_were_given() {
+fn a_pool_without_priorities_ignores_the_priority_of_tasks() {
     let (pool, journal) = (paused(|it| it.priorities(false)), Journal::new());
     for (n, priority) in ALL.into_iter().enumerate() {
         pool.task()
@@ -114,7 +114,7 @@ fn a_pool_without_priorities_starts_tasks_in_their_order_whatever_they_were_give
 }
 
 #[testkit::test]
-fn room_goes_first_come_first_served_and_what_it_brings_is_started_by_its_priority() {
+fn waiters_are_admitted_in_order_and_started_by_priority() {
     let pool = paused(|it| it.queue_depth(1));
     let journal = Journal::new();
     (0..2).for_each(|n| pool.submit(journal.writer(n)).unwrap());
@@ -129,7 +129,7 @@ fn room_goes_first_come_first_served_and_what_it_brings_is_started_by_its_priori
         waits.join().unwrap().unwrap();
     }
     pool.wait_idle().unwrap();
-    // The low one has its room as the first ends, and the high one as the second does.
+    // The low task is admitted when the first task ends, the high one when the second does.
     assert_eq!(journal.entries(), [0, 1, 3, 2]);
     end(&pool);
 }
@@ -157,7 +157,7 @@ fn a_full_pool_discards_the_oldest_of_the_lowest_priority() {
 }
 
 #[testkit::test]
-fn cancelled_tasks_of_every_priority_leave_no_entry_behind_and_a_release_now_takes_all() {
+fn cancel_and_release_now_remove_tasks_of_every_priority() {
     let (pool, journal) = (paused(|it| it), Journal::new());
     let handles: Vec<_> = (0..3_000)
         .map(|n| {

@@ -1,4 +1,4 @@
-//! Pools at the ends of processes.
+//! Pools at the end of the process.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ fn a_process_with_a_pool_in_a_static_ends() {
     let ended = in_child(test, || {
         let pool = POOL.get_or_init(|| pool(2));
         pool.spawn(|| ()).unwrap().join().unwrap();
-        hold(pool, 1); // A worker is busy, the other idle.
+        hold(pool, 1); // One worker is busy, the other is idle.
     });
     ended.unwrap();
 }

@@ -1,4 +1,4 @@
-//! A released pool opens again, at any time.
+//! Reboots: a released pool opens again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -43,7 +43,7 @@ fn a_rebooted_pool_works_as_before_and_keeps_its_settings() {
 }
 
 #[testkit::test]
-fn a_worker_that_finds_the_pool_open_after_its_task_goes_on_and_counts() {
+fn a_worker_that_finds_the_pool_rebooted_continues_and_is_counted() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     pool.release();
@@ -62,7 +62,7 @@ fn a_worker_that_finds_the_pool_open_after_its_task_goes_on_and_counts() {
 }
 
 #[testkit::test]
-fn whoever_waits_for_the_end_of_a_rebooted_pool_is_told() {
+fn a_wait_for_the_end_returns_rebooted_after_a_reboot() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let waiters: Vec<_> = (0..3)
@@ -78,7 +78,7 @@ fn whoever_waits_for_the_end_of_a_rebooted_pool_is_told() {
         })
         .collect();
     until(|| pool.is_released());
-    // A waiter that comes only after a reboot waits for the next end. Either way all return.
+    // A waiter that enrols after a reboot waits for the next end. Every waiter returns.
     let mut answers = Vec::new();
     for waiter in waiters {
         until(|| {
@@ -93,7 +93,7 @@ fn whoever_waits_for_the_end_of_a_rebooted_pool_is_told() {
 }
 
 #[testkit::test]
-fn tasks_accepted_before_a_release_run_after_the_reboot_in_their_order() {
+fn tasks_accepted_before_a_release_run_in_order_after_a_reboot() {
     let pool = Pool::builder().capacity(1).queue_depth(3).build().unwrap();
     let gate = hold(&pool, 1);
     let journal = crate::support::Journal::new();

@@ -1,4 +1,5 @@
-//! The end of a pool: what still runs, what comes back, and who may wait for it.
+//! The release of a pool: accepted tasks run, waiting tasks are returned, and any thread can wait
+//! for the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -32,7 +33,7 @@ fn a_release_refuses_new_tasks_and_runs_the_accepted_ones() {
 }
 
 #[testkit::test]
-fn a_released_pool_still_tells_its_figures() {
+fn a_released_pool_has_statistics() {
     let pool = pool(4);
     hold(&pool, 4).open();
     end(&pool);
@@ -46,7 +47,7 @@ fn a_released_pool_still_tells_its_figures() {
 }
 
 #[testkit::test]
-fn a_pool_that_never_ran_anything_ends_at_once() {
+fn a_pool_without_workers_ends_at_once() {
     let pool = pool(4);
     pool.wait_idle().unwrap();
     pool.release_timeout(Duration::ZERO).unwrap();
@@ -54,7 +55,7 @@ fn a_pool_that_never_ran_anything_ends_at_once() {
 }
 
 #[testkit::test]
-fn waiting_for_the_end_can_time_out_and_be_repeated_by_anybody() {
+fn a_wait_for_the_end_can_time_out_and_be_repeated_on_any_thread() {
     let clock = ManualClock::new();
     let pool = Pool::builder()
         .capacity(5)
@@ -80,7 +81,7 @@ fn waiting_for_the_end_can_time_out_and_be_repeated_by_anybody() {
         .map(wait)
         .into_iter()
         .collect();
-    clock.wait_for_sleepers(4); // Two of them wait for no time.
+    clock.wait_for_sleepers(4); // Two of them wait without a time limit.
     clock.advance(second);
     for waiter in late {
         assert_eq!(waiter.join().unwrap(), Err(WaitError::TimedOut));
@@ -95,7 +96,7 @@ fn waiting_for_the_end_can_time_out_and_be_repeated_by_anybody() {
 }
 
 #[testkit::test]
-fn the_end_may_be_awaited_before_and_after_somebody_else_releases() {
+fn a_wait_for_the_end_may_begin_before_or_after_the_release() {
     let pool = pool(2);
     let gate = hold(&pool, 2);
     let waiters: Vec<_> = (0..3)
@@ -117,7 +118,7 @@ fn the_end_may_be_awaited_before_and_after_somebody_else_releases() {
 }
 
 #[testkit::test]
-fn an_accepted_task_runs_and_a_refused_one_does_not_when_submit_races_release() {
+fn a_submit_racing_a_release_runs_accepted_tasks_only() {
     for round in 0..200 {
         let pool = Pool::builder()
             .capacity(2)
@@ -155,7 +156,7 @@ fn an_accepted_task_runs_and_a_refused_one_does_not_when_submit_races_release() 
 }
 
 #[testkit::test]
-fn a_pool_is_idle_when_nothing_is_in_flight_and_stays_open() {
+fn a_pool_without_tasks_in_flight_is_idle_and_open() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(2).queue_depth(20).keep_alive(None);
     let pool = pool.clock(clock.clone()).build().unwrap();
@@ -191,7 +192,7 @@ fn a_pool_is_idle_when_nothing_is_in_flight_and_stays_open() {
 }
 
 #[testkit::test]
-fn a_release_during_the_start_of_the_first_worker_gives_the_task_back() {
+fn a_release_during_the_start_of_the_first_worker_returns_the_task() {
     let gate = Gate::new();
     let held = gate.clone();
     let pool = Pool::builder().capacity(1).thread_gate(move || {

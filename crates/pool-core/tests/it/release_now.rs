@@ -1,4 +1,4 @@
-//! Releasing at once: what has not started is taken out, counted, and given back or dropped.
+//! `release_now`: unstarted tasks are counted, and returned or dropped.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -10,7 +10,7 @@ use testkit::{DropCounter, Gate, waker_fn};
 use crate::support::{Journal, hold, poll_with, queueing, until};
 
 #[testkit::test]
-fn release_now_takes_out_what_has_not_started_and_says_how_many() {
+fn release_now_removes_unstarted_tasks_and_returns_their_number() {
     let pool = queueing(10);
     let gate = hold(&pool, 1);
     let (drops, journal) = (DropCounter::new(), Journal::new());
@@ -45,7 +45,7 @@ fn release_now_takes_out_what_has_not_started_and_says_how_many() {
 }
 
 #[testkit::test]
-fn release_now_after_a_release_still_takes_out_the_queue() {
+fn release_now_after_a_release_removes_the_queue() {
     let pool = queueing(5);
     let gate = hold(&pool, 1);
     for _ in 0..5 {
@@ -58,7 +58,7 @@ fn release_now_after_a_release_still_takes_out_the_queue() {
 }
 
 #[testkit::test]
-fn the_end_waits_for_what_release_now_takes_out() {
+fn the_end_waits_for_the_tasks_that_release_now_removes() {
     struct Slow(Gate);
     impl Drop for Slow {
         fn drop(&mut self) {
@@ -89,7 +89,7 @@ fn the_end_waits_for_what_release_now_takes_out() {
 }
 
 #[testkit::test]
-fn a_released_tasks_handle_is_told_when_its_captures_are_gone_and_its_end_is_counted() {
+fn a_released_tasks_handle_ends_after_its_captures_are_dropped_and_it_is_counted() {
     let pool = queueing(3);
     let gate = hold(&pool, 1);
     let (drops, journal) = (DropCounter::new(), Journal::new());
@@ -114,7 +114,7 @@ fn a_released_tasks_handle_is_told_when_its_captures_are_gone_and_its_end_is_cou
 }
 
 #[testkit::test]
-fn a_capture_that_waits_for_the_pool_as_it_is_released_would_wait_for_itself() {
+fn a_released_capture_that_waits_for_the_pool_gets_would_deadlock() {
     type Answers = Journal<[Result<(), WaitError>; 3]>;
     struct Waits(Pool, Answers);
     impl Drop for Waits {
@@ -139,7 +139,7 @@ fn a_capture_that_waits_for_the_pool_as_it_is_released_would_wait_for_itself() {
 }
 
 #[testkit::test]
-fn a_capture_that_joins_another_task_of_the_same_release_learns_that_it_is_released() {
+fn a_released_capture_that_joins_another_released_task_gets_released() {
     struct Joins(Option<JoinHandle<()>>, Journal<bool>);
     impl Drop for Joins {
         fn drop(&mut self) {

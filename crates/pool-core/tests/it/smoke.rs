@@ -1,4 +1,4 @@
-//! Everything once.
+//! The basic use of each kind of pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pool_core::{FuncPool, Pool};
 
 #[testkit::test]
-fn a_thousand_numbers_sum_up_before_and_after_a_reboot() {
+fn a_thousand_numbers_are_summed_before_and_after_a_reboot() {
     let pool = Pool::builder().capacity(10).build().unwrap();
     for _ in 0..2 {
         let sum = Arc::new(AtomicU64::new(0));
@@ -24,7 +24,7 @@ fn a_thousand_numbers_sum_up_before_and_after_a_reboot() {
 }
 
 #[testkit::test]
-fn a_function_pool_gives_values_to_its_handles() {
+fn handles_of_a_typed_pool_return_values() {
     let pool = FuncPool::builder(|n: u64| n * n)
         .capacity(2)
         .build()

@@ -1,4 +1,4 @@
-//! Handles: values, outcomes, cancelling, detaching.
+//! Handles of spawned tasks: values, outcomes, cancelling, detaching.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use testkit::{CountingWaker, DropCounter, Gate, block_on};
 use crate::support::{Journal, end, hold, poll, poll_with, pool, queueing, until, wait_in_line};
 
 #[testkit::test]
-fn a_handle_gives_the_tasks_value() {
+fn a_handle_returns_the_tasks_value() {
     let pool = pool(2);
     assert_eq!(pool.spawn(|| "joined").unwrap().join().unwrap(), "joined");
     assert_eq!(
@@ -24,7 +24,7 @@ fn a_handle_gives_the_tasks_value() {
 }
 
 #[testkit::test]
-fn a_handle_tells_what_its_task_panicked_with_and_where() {
+fn a_handle_returns_the_payload_and_location_of_a_panic() {
     let pool = Pool::builder().capacity(1).name("kitchen").build().unwrap();
     let handle = pool.spawn(|| panic!("burnt toast")).unwrap();
     let Err(JoinError::Panicked(mut panicked)) = handle.join() else {
@@ -42,7 +42,7 @@ fn a_handle_tells_what_its_task_panicked_with_and_where() {
 }
 
 #[testkit::test]
-fn a_handle_comes_back_while_its_task_runs() {
+fn spawn_returns_while_the_task_runs() {
     let clock = ManualClock::new();
     let pool = Pool::builder()
         .capacity(1)
@@ -67,7 +67,7 @@ fn a_handle_comes_back_while_its_task_runs() {
 }
 
 #[testkit::test]
-fn a_polled_handle_is_ready_once_and_then_says_that_its_value_was_taken() {
+fn a_polled_handle_is_ready_once_and_then_returns_already_taken() {
     let pool = pool(1);
     let gate = Gate::new();
     let held = gate.clone();
@@ -101,14 +101,14 @@ fn a_handle_polled_first_can_be_joined_by_a_thread() {
     let waker = CountingWaker::new();
     assert!(poll_with(&mut handle, &waker.waker()).is_pending());
     let joiner = thread::spawn(move || handle.join());
-    until(|| waker.wakers() == 0); // The joiner has taken the bell over.
+    until(|| waker.wakers() == 0); // The joiner has replaced the waker.
     gate.open();
     joiner.join().unwrap().unwrap();
     assert_eq!(waker.wakes(), 0);
 }
 
 #[testkit::test]
-fn cancelling_a_queued_task_drops_its_captures_here_and_now() {
+fn cancelling_a_queued_task_drops_its_captures_before_it_returns() {
     struct Whereabouts(Journal<thread::ThreadId>);
     impl Drop for Whereabouts {
         fn drop(&mut self) {
@@ -137,7 +137,7 @@ fn cancelling_a_queued_task_drops_its_captures_here_and_now() {
 }
 
 #[testkit::test]
-fn a_task_that_runs_or_has_ended_is_not_cancelled() {
+fn a_started_task_is_not_cancelled() {
     let pool = pool(1);
     let gate = Gate::new();
     let held = gate.clone();
@@ -151,7 +151,7 @@ fn a_task_that_runs_or_has_ended_is_not_cancelled() {
 }
 
 #[testkit::test]
-fn a_task_is_either_run_or_cancelled_when_the_two_race() {
+fn a_cancel_racing_a_worker_cancels_or_runs_the_task() {
     let pool = pool(2);
     let mut cancelled = 0;
     for _ in 0..3000 {
@@ -178,7 +178,7 @@ fn a_task_is_either_run_or_cancelled_when_the_two_race() {
 }
 
 #[testkit::test]
-fn a_cancelled_future_wakes_whoever_awaits_it() {
+fn a_cancel_wakes_the_future_that_awaits_the_handle() {
     let pool = queueing(10);
     let gate = hold(&pool, 1);
     let mut handle = pool.try_spawn(|| ()).unwrap();
@@ -211,7 +211,7 @@ fn a_task_whose_handle_is_dropped_runs_and_its_value_is_dropped() {
 }
 
 #[testkit::test]
-fn a_value_nobody_takes_is_dropped_with_its_handle() {
+fn an_untaken_value_is_dropped_with_its_handle() {
     let pool = pool(1);
     let drops = DropCounter::new();
     let token = drops.token();
@@ -243,7 +243,7 @@ fn a_handle_outlives_its_pool() {
 }
 
 #[testkit::test]
-fn a_join_shows_every_figure_of_the_tasks_end() {
+fn the_statistics_include_a_task_when_its_join_returns() {
     let pool = pool(1);
     for round in 1..=1000 {
         let fails = round % 2 == 0;
@@ -264,7 +264,7 @@ fn a_join_shows_every_figure_of_the_tasks_end() {
     clippy::large_stack_arrays,
     reason = "what lies on the stack is the subject"
 )]
-fn a_closure_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
+fn a_closure_of_256_kib_fits_on_a_workers_stack() {
     let test = || {
         let pool = pool(1);
         let captured = [7_u8; 256 << 10];
@@ -285,13 +285,13 @@ fn a_closure_of_a_quarter_of_a_megabyte_leaves_a_workers_stack_room() {
 }
 
 #[testkit::test]
-fn cancelling_gives_the_tasks_room_to_the_head_of_the_line_at_once() {
+fn a_cancel_hands_the_tasks_room_to_the_first_waiter_at_once() {
     let pool = queueing(1);
     let gate = hold(&pool, 1);
     let queued = pool.try_spawn(|| ()).unwrap();
     let thread = wait_in_line(&pool, || ());
     assert!(queued.cancel());
-    thread.join().unwrap().unwrap(); // Accepted, though no worker has come by.
+    thread.join().unwrap().unwrap(); // Accepted, although no worker is free.
     assert_eq!((pool.queued(), pool.in_flight()), (1, 2));
     gate.open();
     pool.wait_idle().unwrap();
@@ -300,7 +300,7 @@ fn cancelling_gives_the_tasks_room_to_the_head_of_the_line_at_once() {
 }
 
 #[testkit::test]
-fn a_future_whose_task_enters_for_one_that_is_cancelled_is_woken_by_the_canceller() {
+fn a_cancel_wakes_the_waiting_future_that_gets_the_room() {
     let pool = queueing(1);
     let gate = hold(&pool, 1);
     let queued = pool.try_spawn(|| ()).unwrap();
@@ -313,7 +313,7 @@ fn a_future_whose_task_enters_for_one_that_is_cancelled_is_woken_by_the_cancelle
 }
 
 #[testkit::test]
-fn spawning_and_cancelling_in_a_loop_on_a_busy_pool_is_never_refused() {
+fn spawn_and_cancel_in_a_loop_on_a_busy_pool_is_never_refused() {
     let pool = queueing(2);
     let gate = hold(&pool, 1);
     for _ in 0..10_000 {
@@ -324,7 +324,7 @@ fn spawning_and_cancelling_in_a_loop_on_a_busy_pool_is_never_refused() {
 }
 
 #[testkit::test]
-fn nobody_is_told_that_the_pool_is_idle_before_a_cancelled_tasks_captures_are_dropped() {
+fn wait_idle_returns_after_a_cancelled_tasks_captures_are_dropped() {
     struct Held(Gate);
     impl Drop for Held {
         fn drop(&mut self) {
@@ -349,7 +349,7 @@ fn nobody_is_told_that_the_pool_is_idle_before_a_cancelled_tasks_captures_are_dr
 }
 
 #[testkit::test]
-fn a_capture_that_waits_for_the_pool_as_its_task_is_cancelled_would_wait_for_itself() {
+fn a_cancelled_capture_that_waits_for_the_pool_gets_would_deadlock() {
     struct Waits(Pool, Journal<Result<(), pool_core::WaitError>>);
     impl Drop for Waits {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! The figures: exact at rest, and never contradicting one another.
+//! Statistics: exact at rest, and consistent at any time.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,7 +13,7 @@ fn outcomes(stats: &Stats) -> u64 {
     stats.completed + stats.panicked + stats.cancelled + stats.released
 }
 
-/// What holds at any instant.
+/// Invariants of every snapshot.
 fn agree(stats: &Stats) {
     let most = stats.capacity.limit().unwrap_or(usize::MAX);
     assert_eq!(stats.live, stats.busy + stats.idle, "{stats:?}");
@@ -31,7 +31,7 @@ fn agree(stats: &Stats) {
 }
 
 #[testkit::test]
-fn every_task_is_counted_once_by_what_became_of_it() {
+fn every_task_is_counted_once_by_its_outcome() {
     let pool = Pool::builder()
         .capacity(1)
         .queue_depth(100)
@@ -79,7 +79,7 @@ fn every_task_is_counted_once_by_what_became_of_it() {
 }
 
 #[testkit::test]
-fn a_snapshot_shows_the_pools_parts_at_one_instant() {
+fn a_snapshot_is_taken_at_one_instant() {
     let pool = Pool::builder().capacity(2).queue_depth(3).build().unwrap();
     agree(&pool.stats());
     let gate = hold(&pool, 2);
@@ -99,7 +99,7 @@ fn a_snapshot_shows_the_pools_parts_at_one_instant() {
 }
 
 #[testkit::test]
-fn no_snapshot_contradicts_itself_while_everything_happens_at_once() {
+fn snapshots_are_consistent_under_load() {
     let mut seeds = Rng::from_env();
     let pool = Pool::builder().capacity(3).queue_depth(4).build().unwrap();
     let over = AtomicBool::new(false);

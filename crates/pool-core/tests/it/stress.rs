@@ -1,4 +1,4 @@
-//! Many threads, many tasks: each runs exactly once.
+//! Many threads and tasks: each task runs exactly once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
@@ -11,7 +11,7 @@ use testkit::{DropCounter, Gate, Rng};
 use crate::support::{end, pool};
 
 #[testkit::test]
-fn sixty_four_threads_hand_over_every_task_exactly_once() {
+fn sixty_four_threads_submit_and_every_task_runs_once() {
     const EACH: usize = 500;
     for (capacity, depth) in [(2, 0), (64, 0), (8, 100)] {
         let pool = Pool::builder()
@@ -39,7 +39,7 @@ fn sixty_four_threads_hand_over_every_task_exactly_once() {
 }
 
 #[testkit::test]
-fn a_chain_of_a_million_tasks_each_submitting_the_next_takes_no_stack() {
+fn a_chain_of_a_million_tasks_does_not_overflow_the_stack() {
     fn link(pool: &Pool, left: u32, end: Gate) {
         if left == 0 {
             return end.open();
@@ -59,7 +59,7 @@ fn a_chain_of_a_million_tasks_each_submitting_the_next_takes_no_stack() {
 }
 
 #[testkit::test]
-fn a_hundred_thousand_tasks_all_complete_though_their_submitter_must_wait() {
+fn a_hundred_thousand_tasks_of_a_waiting_submitter_complete() {
     for preallocate in [false, true] {
         let pool = Pool::builder()
             .capacity(20)
@@ -78,7 +78,7 @@ fn a_hundred_thousand_tasks_all_complete_though_their_submitter_must_wait() {
 }
 
 #[testkit::test]
-fn a_task_that_keeps_submitting_itself_does_not_starve_an_older_one() {
+fn a_task_that_resubmits_itself_does_not_starve_an_older_task() {
     fn again(pool: &Pool, stop: &Gate) {
         if !stop.is_open() {
             let (next, stop) = (pool.clone(), stop.clone());
@@ -99,7 +99,7 @@ fn a_task_that_keeps_submitting_itself_does_not_starve_an_older_one() {
 }
 
 #[testkit::test]
-fn a_thousand_captures_are_dropped_whatever_becomes_of_their_tasks() {
+fn a_thousand_captures_are_dropped_under_every_outcome() {
     let mut rng = Rng::from_env();
     let drops = DropCounter::new();
     for _ in 0..20 {
@@ -130,7 +130,7 @@ fn a_thousand_captures_are_dropped_whatever_becomes_of_their_tasks() {
 }
 
 #[testkit::test]
-fn sixty_four_workers_and_as_many_submitters_share_the_cores_there_are() {
+fn sixty_four_workers_and_submitters_share_few_cores() {
     let pool = Pool::builder()
         .capacity(64)
         .within_worker(WithinWorker::Block);
@@ -158,7 +158,7 @@ fn sixty_four_workers_and_as_many_submitters_share_the_cores_there_are() {
 }
 
 #[testkit::test]
-fn pools_come_and_go_by_the_hundred() {
+fn hundreds_of_pools_are_created_and_dropped() {
     for n in 0..300 {
         let pool = pool(2);
         assert_eq!(pool.spawn(move || n).unwrap().join().unwrap(), n);

@@ -1,4 +1,4 @@
-//! What several modules of these tests need. Nothing here waits for time.
+//! Helpers of several modules. None of them waits for a duration.
 
 use std::future::Future;
 use std::io;
@@ -12,19 +12,19 @@ use pool_core::{Clock, ManualClock, Pool, Runner, SubmitError, WorkerPool};
 use sync_shim::{Alarm, Parker};
 use testkit::Gate;
 
-/// Lets the others run until it is so. The watchdog is the only bound.
+/// Yields until the condition holds. Only the watchdog limits the wait.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
     }
 }
 
-/// A pool with nothing but a capacity.
+/// A pool with default settings and this capacity.
 pub(crate) fn pool(capacity: usize) -> Pool {
     Pool::builder().capacity(capacity).build().unwrap()
 }
 
-/// One worker, and room for so many behind it.
+/// A pool with one worker and a queue of this depth.
 pub(crate) fn queueing(depth: usize) -> Pool {
     Pool::builder()
         .capacity(1)
@@ -33,7 +33,7 @@ pub(crate) fn queueing(depth: usize) -> Pool {
         .unwrap()
 }
 
-/// Puts `count` tasks onto workers of their own, where they stay until the gate is opened.
+/// Starts `count` tasks, each on its own worker, which wait until the gate is opened.
 pub(crate) fn hold(pool: &Pool, count: usize) -> Gate {
     let gate = Gate::new();
     for _ in 0..count {
@@ -44,7 +44,7 @@ pub(crate) fn hold(pool: &Pool, count: usize) -> Gate {
     gate
 }
 
-/// A thread that submits `task`, and by now stands in the line.
+/// A thread that submits `task` and already waits in the wait queue.
 pub(crate) fn wait_in_line<F>(pool: &Pool, task: F) -> JoinHandle<Result<(), SubmitError<F>>>
 where
     F: FnOnce() + Send + 'static,
@@ -52,7 +52,7 @@ where
     enter_line(pool, move |pool| pool.submit(task))
 }
 
-/// A thread that makes a call of which it is known that it waits in the line, where it is by now.
+/// A thread that makes the call and already waits in the wait queue.
 pub(crate) fn enter_line<R, T>(
     pool: &WorkerPool<R>,
     call: impl FnOnce(&WorkerPool<R>) -> T + Send + 'static,
@@ -75,12 +75,11 @@ pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_with(future, Waker::noop())
 }
 
-/// Polls once.
 pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// A clock without a thread for its alarms.
+/// A clock without an alarm thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WithoutAlarms(ManualClock);
 
@@ -98,7 +97,7 @@ impl Clock for WithoutAlarms {
     }
 }
 
-/// What happened, in order. Clones write into the same one.
+/// A list of events in order. Clones share the list.
 #[derive(Debug)]
 pub(crate) struct Journal<T>(Arc<Mutex<Vec<T>>>);
 
@@ -111,7 +110,7 @@ impl<T: Clone + Send + 'static> Journal<T> {
         self.0.lock().unwrap().push(entry);
     }
 
-    /// A task that makes an entry.
+    /// A task that appends an entry.
     pub(crate) fn writer(&self, entry: T) -> impl FnOnce() + Send + 'static + use<T> {
         let journal = self.clone();
         move || journal.write(entry)
@@ -132,7 +131,7 @@ impl<T> Clone for Journal<T> {
     }
 }
 
-/// Waits until the pool has ended, having released it.
+/// Releases the pool and waits for its end.
 pub(crate) fn end<R: Runner>(pool: &WorkerPool<R>) {
     pool.release();
     pool.wait_released().unwrap();

@@ -1,4 +1,4 @@
-//! The hook around each task: what it sees, in which order, and what becomes of its panics.
+//! The hook around each task: its arguments, the order of its calls, and its panics.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn name(text: &str) -> String {
 }
 
 #[testkit::test]
-fn a_hook_sees_each_task_before_and_after_with_its_time_in_the_queue_and_on_the_worker() {
+fn a_hook_is_called_before_and_after_each_task_with_its_times() {
     let (clock, journal) = (ManualClock::new(), Journal::new());
     let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
     let pool = pool
@@ -73,7 +73,7 @@ fn a_hook_sees_each_task_before_and_after_with_its_time_in_the_queue_and_on_the_
 }
 
 #[testkit::test]
-fn a_hook_sees_what_is_not_run_only_afterwards() {
+fn a_hook_is_called_only_after_the_end_of_an_unstarted_task() {
     let (clock, journal) = (ManualClock::new(), Journal::new());
     let pool = Pool::builder().capacity(1).queue_depth(9).keep_alive(None);
     let pool = pool
@@ -105,7 +105,7 @@ fn a_hook_sees_what_is_not_run_only_afterwards() {
     assert_eq!(journal.entries()[2..], expected);
 }
 
-/// Notes the type name of each task that is to run, and of each that has ended.
+/// The type names of the tasks that are about to run, and of those that have ended.
 #[derive(Clone)]
 struct TypeNames([Journal<&'static str>; 2]);
 
@@ -114,8 +114,8 @@ impl TypeNames {
         Self([Journal::new(), Journal::new()])
     }
 
-    /// How often each of the two saw a task of that name. A mapping's item is called by a type that
-    /// has its function's name in its own.
+    /// How often each list contains the task's name. The type name of a mapping's piece contains
+    /// the name of its function.
     fn counts(&self, name: &str) -> [usize; 2] {
         let count = |journal: &Journal<&'static str>| {
             let entries = journal.entries().into_iter();
@@ -135,8 +135,8 @@ impl TaskHook for TypeNames {
     }
 }
 
-/// The tasks of the test below, one for each call. A hook knows them by their names, none of which
-/// begins as another does.
+/// One task function for each call of the test below. No name is a prefix of another, because the
+/// hook tells the tasks apart by name.
 macro_rules! tasks {
     ($($name:ident)*) => {
         mod tasks {
@@ -172,12 +172,12 @@ tasks! {
 }
 
 #[testkit::test]
-fn a_hook_sees_the_tasks_of_all_calls() {
+fn a_hook_is_called_for_tasks_of_every_call() {
     let seen = TypeNames::new();
     let pool = Pool::builder().capacity(1).queue_depth(40);
     let pool = pool.task_hook(seen.clone()).build().unwrap();
     let (keyed, group) = (pool.keyed(), pool.group());
-    // Each call twice.
+    // Makes each call twice.
     for _ in 0..2 {
         pool.submit(tasks::by_plain_submit).unwrap();
         pool.try_submit(tasks::by_try_submit).unwrap();
@@ -231,7 +231,7 @@ fn a_hook_sees_the_tasks_of_all_calls() {
 }
 
 #[testkit::test]
-fn a_task_of_any_call_tells_hooks_its_time_in_the_queue() {
+fn a_hook_gets_the_queue_time_of_tasks_of_every_call() {
     let (clock, journal) = (ManualClock::new(), Journal::new());
     let pool = Pool::builder().capacity(1).queue_depth(20).keep_alive(None);
     let pool = pool
@@ -243,8 +243,8 @@ fn a_task_of_any_call_tells_hooks_its_time_in_the_queue() {
     pool.submit_batch([|| (), || ()]).unwrap();
     pool.reserve().unwrap().submit(|| ());
     let spawned = pool.reserve().unwrap().spawn(|| ());
-    keyed.submit(1, || ()).unwrap(); // In a turn of its own.
-    keyed.submit(1, || ()).unwrap(); // In its lane.
+    keyed.submit(1, || ()).unwrap(); // Runs in its own turn.
+    keyed.submit(1, || ()).unwrap(); // Waits in its lane.
     let of_key = keyed.spawn(1, || ()).unwrap();
     testkit::block_on(async {
         keyed.submit_async(2, || ()).await.unwrap();
@@ -264,7 +264,7 @@ fn a_task_of_any_call_tells_hooks_its_time_in_the_queue() {
 }
 
 #[testkit::test]
-fn a_hooks_panic_is_counted_and_its_task_runs_and_ends_all_the_same() {
+fn a_panicking_task_hook_is_counted_and_its_task_runs() {
     struct Panics;
     impl TaskHook for Panics {
         fn before(&self, _: &TaskStart<'_>) {
@@ -287,7 +287,7 @@ fn a_hooks_panic_is_counted_and_its_task_runs_and_ends_all_the_same() {
 }
 
 #[testkit::test]
-fn a_full_or_released_pool_with_a_hook_gives_tasks_back_as_others_do() {
+fn a_full_or_released_pool_with_a_hook_returns_tasks() {
     let journal = Journal::new();
     let pool = Pool::builder().capacity(1);
     let pool = pool.task_hook(Recorder(journal.clone())).build().unwrap();
@@ -313,7 +313,7 @@ mod tracing {
     use tracing::{Event, Metadata, Subscriber};
     use tracing_core::span::Current;
 
-    /// Knows which span each thread is in.
+    /// A subscriber that knows the current span of each thread.
     #[derive(Clone, Default)]
     struct Spans(Arc<Mutex<Vec<&'static Metadata<'static>>>>, Arc<AtomicU64>);
 
@@ -352,7 +352,7 @@ mod tracing {
     }
 
     #[testkit::test]
-    fn what_any_call_hands_over_runs_in_the_callers_span() {
+    fn tasks_of_every_call_run_in_the_callers_span() {
         let pool = Pool::builder().capacity(1).queue_depth(20);
         let pool = pool.carry_span(true).build().unwrap();
         let (keyed, group) = (pool.keyed(), pool.group());
@@ -389,7 +389,7 @@ mod tracing {
     }
 
     #[testkit::test]
-    fn a_task_runs_in_its_submitters_span_and_reports_to_its_subscriber() {
+    fn a_task_runs_in_its_submitters_span_and_subscriber() {
         let spans = Spans::default();
         let pool = Pool::builder()
             .capacity(1)

@@ -1,5 +1,4 @@
-//! A task that was given more than a closure: cancelled by a token, started in time or not at all,
-//! with a name.
+//! Task options: cancel tokens, start deadlines, names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -19,7 +18,7 @@ use crate::support::{Journal, end, enter_line, hold, poll, poll_with, pool, queu
 const SECOND: Duration = Duration::from_secs(1);
 
 #[testkit::test]
-fn a_task_cancelled_between_queue_and_start_is_dropped_unrun_and_its_handle_says_so() {
+fn a_queued_task_cancelled_by_its_token_is_dropped_unrun_and_its_handle_ends() {
     let (pool, token, drops) = (queueing(9), CancelToken::new(), DropCounter::new());
     let gate = hold(&pool, 1);
     let held = drops.token();
@@ -40,7 +39,7 @@ fn a_task_cancelled_between_queue_and_start_is_dropped_unrun_and_its_handle_says
 }
 
 #[testkit::test]
-fn a_task_of_several_tokens_is_cancelled_by_each_and_cancels_none_of_them() {
+fn a_task_with_several_tokens_is_cancelled_by_each() {
     for which in 0..2 {
         let (pool, tokens) = (queueing(1), [CancelToken::new(), CancelToken::new()]);
         let gate = hold(&pool, 1);
@@ -62,7 +61,7 @@ fn a_task_of_several_tokens_is_cancelled_by_each_and_cancels_none_of_them() {
 }
 
 #[testkit::test]
-fn a_task_that_runs_is_asked_by_its_token_its_handle_its_group_and_a_release_now() {
+fn token_handle_group_and_release_now_ask_a_running_task_to_stop() {
     let (pool, token) = (pool(4), CancelToken::new());
     let until_asked = || {
         let current = current();
@@ -77,7 +76,7 @@ fn a_task_that_runs_is_asked_by_its_token_its_handle_its_group_and_a_release_now
     group.spawn(until_asked).unwrap();
     let by_release = pool.spawn(until_asked).unwrap();
     until(|| pool.queued() == 0);
-    // What they take now is cancelled later.
+    // The tasks that are accepted now are cancelled later.
     token.cancel();
     assert_eq!(by_token.join().unwrap(), "asked");
     assert!(!by_handle.cancel());
@@ -92,7 +91,7 @@ fn a_task_that_runs_is_asked_by_its_token_its_handle_its_group_and_a_release_now
 }
 
 #[testkit::test]
-fn a_token_taken_from_the_current_task_is_cancelled_with_it_and_does_not_cancel_it() {
+fn cancelling_a_current_tasks_token_does_not_cancel_the_task() {
     for given in [false, true] {
         let (pool, token) = (pool(1), CancelToken::new());
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -122,7 +121,7 @@ fn a_token_taken_from_the_current_task_is_cancelled_with_it_and_does_not_cancel_
 }
 
 #[testkit::test]
-fn a_plainly_submitted_task_is_asked_by_a_release_now_and_not_after_a_reboot() {
+fn release_now_asks_a_plain_task_to_stop_and_a_reboot_resets_it() {
     let (pool, journal) = (pool(1), Journal::new());
     let until_asked = {
         let journal = journal.clone();
@@ -147,7 +146,7 @@ fn a_plainly_submitted_task_is_asked_by_a_release_now_and_not_after_a_reboot() {
 }
 
 #[testkit::test]
-fn a_release_without_now_asks_nothing_to_stop_nor_does_its_time_limit() {
+fn a_release_and_its_timeout_ask_no_task_to_stop() {
     let pool = pool(1);
     let gate = testkit::Gate::new();
     let held = gate.clone();
@@ -169,7 +168,7 @@ fn nothing_is_current_outside_of_a_pool() {
 }
 
 #[testkit::test]
-fn a_task_in_place_is_current_for_its_own_time_also_if_it_panics() {
+fn a_task_run_in_place_is_current_until_it_ends_or_panics() {
     let pool = queueing(9);
     let inner = pool.clone();
     let outer = pool.task().name("outer").spawn(move || {
@@ -183,7 +182,7 @@ fn a_task_in_place_is_current_for_its_own_time_also_if_it_panics() {
             .unwrap();
         assert!(panics.join().is_err());
         assert_eq!(name().as_deref(), Some("outer"));
-        // One without options is a part of the outer one.
+        // A task without options shares the token of the outer one.
         let plain = inner.spawn(name).unwrap();
         assert_eq!(plain.join().unwrap().as_deref(), Some("outer"));
     });
@@ -199,7 +198,7 @@ fn a_task_in_place_is_current_for_its_own_time_also_if_it_panics() {
 }
 
 #[testkit::test]
-fn a_waiting_submit_is_given_up_by_its_token_and_the_others_keep_their_order() {
+fn cancelling_the_token_of_a_waiting_submit_returns_its_task() {
     let (pool, token, journal) = (pool(1), CancelToken::new(), Journal::new());
     let gate = hold(&pool, 1);
     let (first, second) = (journal.writer("given up"), journal.writer("served"));
@@ -217,14 +216,14 @@ fn a_waiting_submit_is_given_up_by_its_token_and_the_others_keep_their_order() {
     served.join().unwrap().unwrap();
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), ["given up", "served"]);
-    // A token that was cancelled before refuses at once, room or not.
+    // A cancelled token refuses the call at once, even if there is room.
     let refused = pool.task().cancelled_by(&token).try_spawn(|| ());
     assert!(matches!(refused, Err(SubmitError::Cancelled(_))));
     assert_eq!(pool.stats().refused, 2);
 }
 
 #[testkit::test]
-fn a_waiting_future_is_woken_by_its_token_and_gives_its_task_back() {
+fn cancelling_the_token_of_a_waiting_future_wakes_it_and_returns_its_task() {
     let (pool, token, drops) = (pool(1), CancelToken::new(), DropCounter::new());
     let gate = hold(&pool, 1);
     let (waker, held) = (CountingWaker::new(), drops.token());
@@ -253,7 +252,7 @@ fn a_waiting_future_is_woken_by_its_token_and_gives_its_task_back() {
 }
 
 #[testkit::test]
-fn a_task_that_no_worker_comes_to_in_time_is_not_run_and_counted_as_expired() {
+fn a_task_past_its_start_deadline_is_not_run_and_counts_as_expired() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).queue_depth(9);
     let pool = pool.keep_alive(None).clock(clock.clone()).build().unwrap();
@@ -280,7 +279,7 @@ fn a_task_that_no_worker_comes_to_in_time_is_not_run_and_counted_as_expired() {
     assert_eq!(stats.submitted, 3);
 }
 
-/// A call beside a task that fills the pool, for one that is to be started within five seconds.
+/// Makes a call at a full pool, for a task that must start within five seconds.
 fn waits_for_five_seconds<T: Send + 'static>(
     set_up: impl FnOnce(Builder<Closures>) -> Builder<Closures> + Send + 'static,
     call: impl FnOnce(TaskBuilder<'_, Pool>) -> Result<T, SubmitError> + Send + 'static,
@@ -299,7 +298,7 @@ fn waits_for_five_seconds<T: Send + 'static>(
 }
 
 #[testkit::test]
-fn a_call_waits_for_room_no_longer_than_its_task_is_to_be_started() {
+fn a_wait_for_room_ends_at_the_start_deadline_of_its_task() {
     waits_for_five_seconds(
         |pool| pool,
         |task| {
@@ -309,9 +308,9 @@ fn a_call_waits_for_room_no_longer_than_its_task_is_to_be_started() {
     );
 }
 
-/// Where a caller may not run its task itself it waits: at the nesting limit, say.
+/// At the nesting limit, a caller that may not run its task waits.
 #[testkit::test]
-fn nor_where_its_caller_would_have_run_it() {
+fn a_caller_at_the_nesting_limit_waits_until_the_start_deadline() {
     waits_for_five_seconds(
         |pool| pool.on_full(OnFull::RunInCaller).nesting_limit(0),
         |task| task.spawn(|| ()).map_err(SubmitError::without_task),
@@ -347,7 +346,7 @@ fn a_panic_report_has_the_tasks_name() {
 }
 
 #[testkit::test]
-fn a_submitted_tasks_value_is_dropped_on_the_worker_and_its_panic_is_the_tasks() {
+fn a_submitted_tasks_value_is_dropped_on_the_worker_as_part_of_the_task() {
     let (pool, drops) = (pool(1), DropCounter::new());
     let held = drops.token();
     pool.task().name("value").submit(move || held).unwrap();
@@ -360,7 +359,7 @@ fn a_submitted_tasks_value_is_dropped_on_the_worker_and_its_panic_is_the_tasks()
 }
 
 #[testkit::test]
-fn a_refused_task_of_any_size_and_of_a_typed_pool_comes_back() {
+fn a_refused_task_with_options_of_any_size_is_returned() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let large = [7_u8; 4096];
@@ -380,7 +379,7 @@ fn a_refused_task_of_any_size_and_of_a_typed_pool_comes_back() {
 }
 
 #[testkit::test]
-fn a_release_now_takes_tasks_with_options_out_like_others() {
+fn release_now_removes_tasks_with_options() {
     let numbers = FuncPool::builder(|n: u32| n).capacity(1).queue_depth(9);
     let numbers = numbers.build().unwrap();
     let gate = testkit::Gate::new();
@@ -403,7 +402,7 @@ fn a_release_now_takes_tasks_with_options_out_like_others() {
 }
 
 #[testkit::test]
-fn a_million_tasks_of_one_token_leave_nothing_behind_in_it() {
+fn a_million_tasks_of_one_token_use_no_memory_of_it_afterwards() {
     let (pool, token) = (queueing(1000), CancelToken::new());
     let ran = Arc::new(AtomicUsize::new(0));
     for _ in 0..100_000 {
@@ -419,7 +418,7 @@ fn a_million_tasks_of_one_token_leave_nothing_behind_in_it() {
 }
 
 #[testkit::test]
-fn a_submit_given_up_by_its_token_races_room_and_is_either_accepted_or_given_back() {
+fn a_token_racing_the_hand_over_accepts_or_returns_the_task() {
     let pool = pool(1);
     let mut outcomes = [0; 3];
     for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! What a worker's thread is called, how large its stack is, and what it keeps.
+//! Worker threads: their names, stack sizes and thread-locals.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use pool_core::{BuildError, Pool, SubmitError};
 use crate::support::pool;
 
 #[testkit::test]
-fn threads_are_called_after_their_pool_however_long_its_name() {
+fn threads_are_named_after_their_pool() {
     for name in [
         "",
         "short",
@@ -24,7 +24,7 @@ fn threads_are_called_after_their_pool_however_long_its_name() {
 }
 
 #[testkit::test]
-fn stacks_are_as_large_as_asked_for_or_refused() {
+fn stacks_have_the_configured_size_or_the_start_is_refused() {
     fn touch(bytes: usize) -> u8 {
         let frame = [1_u8; 4096];
         let seen = std::hint::black_box(&frame)[0];
@@ -57,7 +57,7 @@ fn stacks_are_as_large_as_asked_for_or_refused() {
 }
 
 #[testkit::test]
-fn a_worker_shows_the_next_task_the_thread_locals_of_the_last() {
+fn tasks_on_one_worker_share_its_thread_locals() {
     thread_local!(static LEFT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
     let pool = pool(1);
     pool.spawn(|| LEFT.set(5)).unwrap().join().unwrap();

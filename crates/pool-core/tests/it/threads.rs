@@ -1,4 +1,4 @@
-//! Threads that the operating system refuses, their names and their stacks.
+//! Thread starts that the operating system refuses.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use testkit::{Gate, block_on};
 
 use crate::support::{Journal, end, hold, poll, until};
 
-/// Lets threads be started while it is on.
+/// A thread gate that allows starts while the switch is on.
 #[derive(Clone)]
 struct Switch(Arc<AtomicBool>);
 
@@ -46,7 +46,7 @@ fn switched(on: bool, capacity: usize) -> (Switch, Builder<Closures>) {
 }
 
 #[testkit::test]
-fn a_task_comes_back_if_the_first_worker_cannot_be_started() {
+fn a_task_is_returned_if_the_first_worker_cannot_be_started() {
     let (switch, builder) = switched(false, 4);
     let pool = builder.queue_depth(4).build().unwrap();
     let journal = Journal::new();
@@ -126,7 +126,7 @@ fn submitters_that_wait_for_the_first_worker_each_try_when_its_start_fails() {
 }
 
 #[testkit::test]
-fn a_task_stays_queued_when_growth_is_refused_and_a_later_submit_tries_again() {
+fn a_submit_retries_a_refused_thread_start() {
     let (switch, builder) = switched(true, 3);
     let pool = builder.build().unwrap();
     let gate = hold(&pool, 1);
@@ -139,7 +139,7 @@ fn a_task_stays_queued_when_growth_is_refused_and_a_later_submit_tries_again() {
         (1, 1, 1)
     );
     switch.set(true);
-    pool.try_submit(|| ()).unwrap(); // Its own worker, and one for the one that waited.
+    pool.try_submit(|| ()).unwrap(); // One worker for this task, and one for the task that waited.
     second.wait_for_arrivals(1);
     assert!(!gate.is_open());
     second.open();
@@ -149,7 +149,7 @@ fn a_task_stays_queued_when_growth_is_refused_and_a_later_submit_tries_again() {
 }
 
 #[testkit::test]
-fn a_task_stays_queued_when_growth_is_refused_and_a_later_end_of_a_task_tries_again() {
+fn the_end_of_a_task_retries_a_refused_thread_start() {
     let (switch, builder) = switched(true, 3);
     let pool = builder.build().unwrap();
     let gate = hold(&pool, 1);
@@ -160,7 +160,7 @@ fn a_task_stays_queued_when_growth_is_refused_and_a_later_end_of_a_task_tries_ag
     }
     assert_eq!((pool.queued(), pool.running()), (2, 1));
     switch.set(true);
-    gate.open(); // The one worker takes one of them and starts another for the other.
+    gate.open(); // The only worker takes one task and starts another worker for the second one.
     for gate in &gates {
         gate.wait_for_arrivals(1);
     }
@@ -169,7 +169,7 @@ fn a_task_stays_queued_when_growth_is_refused_and_a_later_end_of_a_task_tries_ag
 }
 
 #[testkit::test]
-fn one_worker_serves_the_whole_queue_if_no_other_can_be_started() {
+fn one_worker_runs_the_whole_queue_if_no_other_can_be_started() {
     let (switch, builder) = switched(true, 8);
     let pool = builder.queue_depth(1000).build().unwrap();
     let gate = hold(&pool, 1);
@@ -189,7 +189,7 @@ fn one_worker_serves_the_whole_queue_if_no_other_can_be_started() {
 }
 
 #[testkit::test]
-fn a_parked_worker_takes_the_task_that_counted_on_a_start_that_fails() {
+fn a_parked_worker_runs_the_task_of_a_failed_thread_start() {
     let (clock, starting) = (ManualClock::new(), Gate::new());
     let (held, calls) = (starting.clone(), AtomicUsize::new(0));
     let pool = Pool::builder()
@@ -220,7 +220,7 @@ fn a_parked_worker_takes_the_task_that_counted_on_a_start_that_fails() {
 }
 
 #[testkit::test]
-fn tasks_that_are_being_released_hold_no_room_so_nobody_waits_for_a_pool_without_workers() {
+fn tasks_being_released_hold_no_room_at_a_pool_without_workers() {
     struct Slow(Gate);
     impl Drop for Slow {
         fn drop(&mut self) {
@@ -236,7 +236,7 @@ fn tasks_that_are_being_released_hold_no_room_so_nobody_waits_for_a_pool_without
         let slow = Slow(dropping.clone());
         pool.try_submit(move || drop(slow)).unwrap();
     }
-    // The two are taken out, and for as long as that takes they are in flight.
+    // The two released tasks are in flight until they are dropped.
     let releasing = pool.clone();
     let releaser = thread::spawn(move || releasing.release_now());
     dropping.wait_for_arrivals(1);
@@ -244,7 +244,7 @@ fn tasks_that_are_being_released_hold_no_room_so_nobody_waits_for_a_pool_without
     running.open();
     until(|| pool.running() == 0);
     assert!(pool.reboot());
-    // Were they to fill it, a submitter might wait here for room and then get it without a worker.
+    // If they held room, a submitter might wait for it here and then get room without a worker.
     let mut future = pool.submit_async(|| ());
     let answer = poll(&mut future);
     assert!(
@@ -261,7 +261,7 @@ fn tasks_that_are_being_released_hold_no_room_so_nobody_waits_for_a_pool_without
 }
 
 #[testkit::test]
-fn a_pool_whose_workers_cannot_be_started_ahead_is_not_built_and_leaves_none_behind() {
+fn a_pool_whose_workers_cannot_be_prestarted_is_not_built_and_leaves_no_thread() {
     for failing in 0..4 {
         let (starts, stops) = (Journal::new(), Journal::new());
         let (started, stopped) = (starts.clone(), stops.clone());
@@ -282,7 +282,7 @@ fn a_pool_whose_workers_cannot_be_started_ahead_is_not_built_and_leaves_none_beh
 }
 
 #[testkit::test]
-fn a_thread_gate_that_submits_to_its_own_pool_before_there_is_a_worker_is_refused() {
+fn a_thread_gate_of_the_first_worker_that_submits_to_its_pool_is_refused() {
     let own = Arc::new(std::sync::OnceLock::<pool_core::WeakPool>::new());
     let (weak, journal) = (Arc::clone(&own), Journal::new());
     let log = journal.clone();
@@ -304,7 +304,7 @@ fn a_thread_gate_that_submits_to_its_own_pool_before_there_is_a_worker_is_refuse
 }
 
 #[testkit::test]
-fn a_submit_with_a_time_limit_waits_no_longer_than_that_for_the_start_that_another_makes() {
+fn a_timed_submit_limits_its_wait_for_another_submits_thread_start() {
     let (clock, asked) = (ManualClock::new(), Gate::new());
     let asks = asked.clone();
     let pool = Pool::builder().capacity(2).clock(clock.clone());

@@ -1,4 +1,4 @@
-//! Another capacity, at any time.
+//! Changes of the capacity.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use testkit::{Gate, Rng};
 
 use crate::support::{end, hold, pool, until, wait_in_line};
 
-/// Once as a stack, once preallocated.
+/// A pool that uses the newest idle worker first, and a preallocated one.
 fn both(capacity: usize) -> [Pool; 2] {
     [false, true].map(|preallocate| {
         let pool = Pool::builder().capacity(capacity).preallocate(preallocate);
@@ -49,13 +49,13 @@ fn more_capacity_admits_as_many_waiters_at_once() {
 }
 
 #[testkit::test]
-fn less_capacity_ends_idle_surplus_at_once() {
+fn less_capacity_ends_idle_surplus_workers_at_once() {
     for pool in both(6) {
         hold(&pool, 6).open();
         pool.wait_idle().unwrap();
         assert_eq!(pool.running(), 6);
         pool.tune(2).unwrap();
-        until(|| pool.running() == 2); // No time passes: there is no keep-alive.
+        until(|| pool.running() == 2); // No worker expires: there is no keep-alive.
         assert_eq!(
             (pool.free(), pool.capacity()),
             (Some(0), Capacity::Limited(2))
@@ -65,7 +65,7 @@ fn less_capacity_ends_idle_surplus_at_once() {
 }
 
 #[testkit::test]
-fn less_capacity_lets_busy_surplus_finish_and_admits_nothing_until_there_is_room() {
+fn less_capacity_lets_busy_workers_finish_and_admits_nothing_until_there_is_room() {
     for pool in both(4) {
         let gates = [(); 4].map(|()| Gate::new());
         let tasks = gates
@@ -137,7 +137,7 @@ fn an_impossible_capacity_is_refused_and_changes_nothing() {
 }
 
 #[testkit::test]
-fn a_pool_is_tuned_to_no_limit_and_back() {
+fn the_capacity_can_become_unlimited_and_limited_again() {
     let pool = pool(1);
     pool.tune(Capacity::Unlimited).unwrap();
     assert_eq!(pool.free(), None);
@@ -146,12 +146,12 @@ fn a_pool_is_tuned_to_no_limit_and_back() {
     assert_eq!((pool.running(), pool.free()), (10, Some(0)));
     gate.open();
     until(|| pool.running() == 2);
-    pool.tune(2).unwrap(); // The same again is nothing.
+    pool.tune(2).unwrap(); // The same capacity again changes nothing.
     assert_eq!(pool.capacity(), Capacity::Limited(2));
 }
 
 #[testkit::test]
-fn a_released_pool_is_tuned_for_its_next_life() {
+fn tuning_a_released_pool_takes_effect_after_the_reboot() {
     for pool in both(1) {
         end(&pool);
         pool.tune(3).unwrap();
@@ -162,7 +162,7 @@ fn a_released_pool_is_tuned_for_its_next_life() {
 }
 
 #[testkit::test]
-fn tuning_from_all_sides_under_load_loses_nothing_and_the_last_word_counts() {
+fn concurrent_tuning_under_load_loses_no_task_and_the_last_call_wins() {
     let mut seeds = Rng::from_env();
     for pool in both(3) {
         let (ran, over) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));

@@ -1,6 +1,6 @@
-//! User code that panics, or calls back into its pool, while an `unsafe` block's invariant is
+//! User code that panics or calls back into its pool while the invariant of an `unsafe` block is
 //! suspended (`src/UNSAFE.md`): in a task's body, and in the destructors of its captures, its value
-//! and its payload. Whatever it does, each value is dropped exactly once, and the pool goes on.
+//! and its payload. Each value must be dropped exactly once, and the pool must continue.
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,7 +17,7 @@ use testkit::{Counted, DropCounter};
 
 use crate::support::{Journal, poll, pool};
 
-/// Where a task's user code acts.
+/// The place in which a task's user code acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Body,
@@ -28,18 +28,18 @@ enum At {
 
 const PLACES: [At; 4] = [At::Body, At::Capture, At::Value, At::Payload];
 
-/// What it does there.
+/// The action of the user code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Panic,
-    /// Hands tasks to its own pool, joins one and cancels one.
+    /// Submits tasks to its own pool, joins one and cancels one.
     CallBack,
     ReleaseNow,
 }
 
 const ACTS: [Act; 3] = [Act::Panic, Act::CallBack, Act::ReleaseNow];
 
-/// One task's user code, and how many of its values are alive.
+/// The place and action of one task, and a count of its live values.
 struct Scenario {
     at: At,
     act: Box<dyn Fn() + Send + Sync>,
@@ -47,7 +47,7 @@ struct Scenario {
     drops: DropCounter,
 }
 
-/// What a task captures, returns, or panics with.
+/// A capture, value, or panic payload of a task.
 struct Part<const N: usize> {
     of: At,
     scenario: Arc<Scenario>,
@@ -55,9 +55,9 @@ struct Part<const N: usize> {
     bulk: [u8; N],
 }
 
-/// A closure that captures such a part lies in the queue's entry itself.
+/// The size of a capture that fits into the queue's entry.
 const SMALL: usize = 0;
-/// One that captures such a part is boxed.
+/// The size of a capture that is boxed.
 const LARGE: usize = 100;
 
 impl Scenario {
@@ -80,14 +80,14 @@ impl Scenario {
     }
 
     fn reached(&self, place: At) {
-        // A second panic on a thread that unwinds ends the process, by Rust's own rules.
+        // A second panic on an unwinding thread would abort the process.
         if place == self.at && !thread::panicking() {
             self.acted.fetch_add(1, SeqCst);
             (self.act)();
         }
     }
 
-    /// It has acted once, and nothing of it is left.
+    /// Checks that the user code acted once and that all values are dropped.
     fn check(&self, what: &dyn Debug) {
         let (acted, alive) = (self.acted.load(SeqCst), self.drops.alive());
         assert_eq!((acted, alive), (1, 0), "{what:?}");
@@ -101,19 +101,20 @@ impl<const N: usize> Drop for Part<N> {
     }
 }
 
-/// A task's body.
+/// The body of a task.
 fn run<const N: usize>(capture: Part<N>) -> Part<N> {
     let scenario = Arc::clone(&capture.scenario);
     scenario.reached(At::Body);
     if scenario.at == At::Payload {
         resume_unwind(Box::new(scenario.part::<N>(At::Payload)));
     }
-    // Not at its end: a value that is being returned leaks where a destructor panics (rust-lang/rust#47949).
+    // Not at the end of the function: a destructor that panics there leaks the return value
+    // (rust-lang/rust#47949).
     drop(capture);
     scenario.part(At::Value)
 }
 
-/// What a pool's user code does with the pool that runs it.
+/// The user code for an action on the pool that runs it.
 fn act<const N: usize>(doing: Act, pool: &impl Tasks<N>) -> Box<dyn Fn() + Send + Sync> {
     let pool = pool.clone();
     Box::new(move || match doing {
@@ -123,15 +124,15 @@ fn act<const N: usize>(doing: Act, pool: &impl Tasks<N>) -> Box<dyn Fn() + Send 
     })
 }
 
-/// A pool whose tasks capture such a part.
+/// A pool whose tasks capture a [`Part`].
 trait Tasks<const N: usize>: Clone + Send + Sync + 'static {
     type Runner: Runner;
     fn with_room(depth: usize) -> Self;
     fn pool(&self) -> &WorkerPool<Self::Runner>;
-    /// Hands harmless tasks over, joins one and cancels one. Each may be refused.
+    /// Submits harmless tasks, joins one and cancels one. The pool may refuse each call.
     fn call_back(&self);
     fn release_now(&self);
-    /// Of a full pool.
+    /// Called on a full pool.
     fn replace_oldest(&self);
 }
 
@@ -142,7 +143,7 @@ where
     _ = (pool.stats(), current().is_cancelled());
     _ = pool.try_submit(task());
     if let Ok(handle) = pool.try_spawn(task()) {
-        drop(handle.join()); // In place, on a worker.
+        drop(handle.join()); // Runs it in place, on a worker.
     }
     if let Ok(handle) = pool.try_spawn(task()) {
         handle.cancel();
@@ -194,18 +195,18 @@ impl<const N: usize> Tasks<N> for Function<N> {
     }
 }
 
-/// With what values panic.
+/// The payload of deliberate panics.
 const PURPOSE: &str = "on purpose";
 
-/// Lets the caller's own values panic, and nothing else.
+/// Runs a call in which the caller's own values may panic deliberately.
 fn may_panic(call: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
         assert_eq!(payload.downcast_ref(), Some(&PURPOSE));
     }
 }
 
-/// Has a pool with room run a task, for each place and act: every value of it is dropped once, and
-/// the pool goes on.
+/// For each place and action, has a pool with room run a task. Every value must be dropped once,
+/// and the pool must continue.
 fn each_place_and_act<P: Tasks<N>, const N: usize>(hand_over: impl Fn(&P, Part<N>)) {
     for (at, doing) in PLACES
         .into_iter()
@@ -213,14 +214,14 @@ fn each_place_and_act<P: Tasks<N>, const N: usize>(hand_over: impl Fn(&P, Part<N
     {
         let tasks = P::with_room(8);
         let scenario = Scenario::new(at, doing, &tasks);
-        // The caller drops the value that it takes.
+        // The caller drops the value that it joins.
         may_panic(|| hand_over(&tasks, scenario.part(At::Capture)));
         goes_on(&tasks);
         scenario.check(&(at, doing));
     }
 }
 
-/// All that was accepted ends, and the one worker takes another task.
+/// Checks that all accepted tasks end and that the only worker takes another task.
 fn goes_on<P: Tasks<N>, const N: usize>(tasks: &P) {
     let pool = tasks.pool();
     if pool.wait_idle().is_err() {
@@ -280,15 +281,15 @@ fn an_argument_that_panics_or_calls_back_where_it_is_used_is_dropped_once() {
     each_way_of_an_argument::<LARGE>();
 }
 
-/// Why a task that is queued behind another does not run.
+/// The reason why a queued task does not run.
 #[derive(Clone, Copy, Debug)]
 enum Unrun {
     Cancelled,
     Released,
     Discarded,
-    /// It comes to a worker too late.
+    /// Its start deadline has passed.
     ForbiddenStart,
-    /// Its future is dropped as it waits for room.
+    /// Its future is dropped while it waits for room.
     Line,
 }
 
@@ -300,7 +301,7 @@ const WAYS: [Unrun; 5] = [
     Unrun::Line,
 ];
 
-/// Has a task dropped unrun, in each way and with each act in its capture's destructor.
+/// Has a task dropped unrun for each reason, with each action in the destructor of its capture.
 fn each_way_out<P, T, const N: usize>(make: impl Fn(Part<N>) -> T)
 where
     P: Tasks<N, Runner: Accepts<T>>,
@@ -336,7 +337,8 @@ where
                     Unrun::Cancelled => {
                         if let Some(handle) = handle {
                             assert!(handle.cancel());
-                            // By the call, though the handle and the entry are there still.
+                            // The call has dropped them, although the handle and the entry still
+                            // exist.
                             assert_eq!(scenario.drops.alive(), 0);
                         }
                     }
@@ -346,7 +348,7 @@ where
                     Unrun::Line => unreachable!("it was not accepted"),
                 }
             };
-            // The owner of a future, or of what a release gives back, drops its own value.
+            // The owner of a future, or of the tasks that a release returns, drops its own values.
             may_panic(out);
             drop(permits);
             pool.resume();
@@ -356,7 +358,7 @@ where
     }
 }
 
-/// With a record.
+/// A task with a record.
 fn given<'a, R: Runner>(
     pool: &'a WorkerPool<R>,
     token: &CancelToken,
@@ -403,7 +405,7 @@ fn the_outer_task_is_current_again_after_one_that_panicked_in_place() {
     let (after, kept) = outer.unwrap().join().unwrap();
     assert_eq!(after.as_deref(), Some("outer"));
     assert_eq!(journal.entries(), [Some("inner".to_owned())]);
-    // What a task took from there outlives it.
+    // A record that a task keeps outlives the task.
     assert_eq!((kept.name(), name()), (Some("outer"), None));
     assert_eq!(pool.spawn(name).unwrap().join().unwrap(), None);
 }
@@ -421,7 +423,8 @@ mod spans {
     use super::*;
     use crate::support::until;
 
-    /// Every span is the current one. Panics as that is entered on another thread than its own.
+    /// A subscriber whose every span is current. Panics when the span is entered on another thread
+    /// than its own.
     struct PanicsAtTasks(thread::ThreadId, OnceLock<&'static Metadata<'static>>);
 
     impl Subscriber for PanicsAtTasks {
@@ -447,7 +450,7 @@ mod spans {
         }
     }
 
-    /// The span panics before the task's body is called, and the body's captures as they are dropped.
+    /// The span panics before the task's body is called, and again while the captures are dropped.
     fn each_panics(hand_over: impl Fn(&Pool, (PanicOnDrop, Counted), &DropCounter)) {
         let pool = Pool::builder().capacity(1).queue_depth(8).carry_span(true);
         let (pool, drops) = (pool.build().unwrap(), DropCounter::new());
@@ -464,7 +467,7 @@ mod spans {
     }
 
     #[testkit::test]
-    fn a_task_whose_span_and_captures_panic_costs_no_worker() {
+    fn a_worker_survives_panics_of_a_tasks_span_and_captures() {
         each_panics(|pool, captured, _| pool.submit(|| drop(captured)).unwrap());
         each_panics(|pool, captured, _| pool.keyed().submit(1, || drop(captured)).unwrap());
         each_panics(|pool, captured, _| drop(pool.spawn(|| drop(captured)).unwrap()));
@@ -475,7 +478,7 @@ mod spans {
     }
 
     #[testkit::test]
-    fn what_a_task_captured_is_gone_by_its_end_though_its_span_panics() {
+    fn captures_are_dropped_before_the_end_of_a_task_whose_span_panics() {
         each_panics(|pool, captured, drops| {
             let handle = pool.spawn(|| drop(captured)).unwrap();
             until(|| handle.is_finished());

@@ -1,5 +1,5 @@
-//! A worker that runs user code is busy with it: it counts as nothing else, and holds no
-//! task meanwhile. Each test blocks one such call at a gate, and has the pool go on beside it.
+//! A worker that runs user code counts as busy and holds no other task. Each test blocks one such
+//! call at a gate, and checks that the pool continues meanwhile.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use testkit::{Gate, waker_fn};
 
 use crate::support::{Journal, end, hold, poll_with, until, wait_in_line};
 
-/// Waits at a gate as it is dropped.
+/// Waits at a gate in its destructor.
 struct Dallies(Gate);
 
 impl Drop for Dallies {
@@ -27,7 +27,7 @@ fn dallying_waker(gate: &Gate) -> Waker {
     waker_fn(move || gate.wait())
 }
 
-/// So many workers, all of which sleep. Time stands still for them.
+/// A pool whose workers are all parked. They do not expire, because the clock stands still.
 fn staffed(workers: usize, depth: usize) -> Pool {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(workers).queue_depth(depth);
@@ -37,17 +37,17 @@ fn staffed(workers: usize, depth: usize) -> Pool {
     pool
 }
 
-/// Two workers are held, each at a gate of its own.
+/// Holds two workers, each at its own gate.
 fn two_at_work(pool: &Pool) -> [Gate; 2] {
     [hold(pool, 1), hold(pool, 1)]
 }
 
-/// Runs a task beside the user code that is blocked at this moment.
+/// Runs a task while the other user code is blocked.
 fn another_task_is_run(pool: &Pool) {
     assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
 }
 
-/// A task whose value is dropped by its worker: it ends after its handle has gone.
+/// Spawns a task whose value its worker drops: the handle is dropped before the task ends.
 fn spawn_detached(pool: &Pool, value: impl Send + 'static) {
     let detached = Gate::new();
     let held = detached.clone();
@@ -72,7 +72,7 @@ fn a_task_does_not_wait_for_the_destructor_of_a_detached_value() {
 }
 
 #[testkit::test]
-fn a_submitted_closure_ends_when_what_it_returned_is_gone() {
+fn a_submitted_closure_ends_after_its_value_is_dropped() {
     let (pool, dropping) = (staffed(2, 8), Gate::new());
     let value = Dallies(dropping.clone());
     pool.submit(move || value).unwrap();
@@ -88,7 +88,7 @@ fn a_submitted_closure_ends_when_what_it_returned_is_gone() {
 }
 
 #[testkit::test]
-fn a_detached_task_ends_when_its_value_is_gone() {
+fn a_detached_task_ends_after_its_value_is_dropped() {
     let (pool, dropping) = (staffed(1, 8), Gate::new());
     spawn_detached(&pool, Dallies(dropping.clone()));
     dropping.wait_for_arrivals(1);
@@ -101,7 +101,7 @@ fn a_detached_task_ends_when_its_value_is_gone() {
 }
 
 #[testkit::test]
-fn a_value_may_wait_for_another_task_as_it_is_dropped_detached() {
+fn the_drop_of_a_detached_value_may_wait_for_another_task() {
     struct Asks(Pool);
     impl Drop for Asks {
         fn drop(&mut self) {
@@ -118,7 +118,7 @@ fn a_value_may_wait_for_another_task_as_it_is_dropped_detached() {
 }
 
 #[testkit::test]
-fn a_task_does_not_wait_for_the_waker_of_a_joiner() {
+fn a_joiners_waker_does_not_delay_the_end_of_the_task() {
     let (pool, waking) = (staffed(2, 8), Gate::new());
     let ends = Gate::new();
     let held = ends.clone();
@@ -126,7 +126,7 @@ fn a_task_does_not_wait_for_the_waker_of_a_joiner() {
     assert!(poll_with(&mut handle, &dallying_waker(&waking)).is_pending());
     ends.open();
     waking.wait_for_arrivals(1);
-    // The task has ended, and its worker is busy all the same.
+    // The task has ended, and its worker is still busy.
     let stats = pool.stats();
     assert_eq!((stats.in_flight, stats.completed, stats.busy), (0, 1, 1));
     assert!(handle.is_finished());
@@ -137,7 +137,7 @@ fn a_task_does_not_wait_for_the_waker_of_a_joiner() {
 }
 
 #[testkit::test]
-fn a_worker_that_calls_a_joiners_waker_has_not_taken_the_next_task() {
+fn a_worker_calls_a_joiners_waker_before_it_takes_the_next_task() {
     let (pool, waking) = (staffed(2, 8), Gate::new());
     let [ends, other] = [(); 2].map(|()| Gate::new());
     let held = ends.clone();
@@ -158,7 +158,7 @@ fn a_worker_that_calls_a_joiners_waker_has_not_taken_the_next_task() {
 }
 
 #[testkit::test]
-fn there_is_room_by_the_time_a_joiners_waker_is_called() {
+fn a_task_frees_its_room_before_a_joiners_waker_is_called() {
     let (pool, journal) = (staffed(1, 0), Journal::new());
     let ends = Gate::new();
     let held = ends.clone();
@@ -178,7 +178,7 @@ fn there_is_room_by_the_time_a_joiners_waker_is_called() {
 }
 
 #[testkit::test]
-fn a_worker_that_wakes_a_future_in_the_line_has_not_taken_its_task() {
+fn a_worker_wakes_a_waiting_future_before_it_takes_the_next_task() {
     let (pool, waking, ran) = (staffed(2, 0), Gate::new(), Gate::new());
     let [first, second] = two_at_work(&pool);
     let runs = ran.clone();
@@ -195,7 +195,7 @@ fn a_worker_that_wakes_a_future_in_the_line_has_not_taken_its_task() {
 }
 
 #[testkit::test]
-fn a_tuning_has_its_workers_started_before_it_wakes_futures() {
+fn tuning_starts_workers_before_it_wakes_futures() {
     let (pool, waking, ran) = (staffed(1, 0), Gate::new(), Gate::new());
     let held = hold(&pool, 1);
     let runs = ran.clone();
@@ -215,7 +215,7 @@ fn a_tuning_has_its_workers_started_before_it_wakes_futures() {
 }
 
 #[testkit::test]
-fn a_release_tells_the_threads_in_the_line_before_it_wakes_futures() {
+fn a_release_wakes_waiting_threads_before_futures() {
     let (pool, waking) = (staffed(1, 0), Gate::new());
     let held = hold(&pool, 1);
     let mut entering = pool.submit_async(|| ());
@@ -233,8 +233,8 @@ fn a_release_tells_the_threads_in_the_line_before_it_wakes_futures() {
     end(&pool);
 }
 
-/// A thread gate that lets two threads pass and refuses the others; once `blocks` is open, each
-/// that is refused waits at `asked` before that.
+/// A thread gate that allows two starts and refuses the others. Once `blocks` is open, each refused
+/// start first waits at `asked`.
 fn budget(blocks: &Gate, asked: &Gate) -> impl Fn() -> io::Result<()> + Send + Sync + 'static {
     let (free, blocks, asked) = (AtomicUsize::new(2), blocks.clone(), asked.clone());
     move || {
@@ -250,7 +250,7 @@ fn budget(blocks: &Gate, asked: &Gate) -> impl Fn() -> io::Result<()> + Send + S
 }
 
 #[testkit::test]
-fn a_worker_that_asks_the_thread_gate_has_not_taken_the_next_task() {
+fn a_worker_calls_the_thread_gate_before_it_takes_the_next_task() {
     let (blocks, asked, journal) = (Gate::new(), Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(3).queue_depth(8);
     let pool = pool.thread_gate(budget(&blocks, &asked)).build().unwrap();
@@ -258,7 +258,7 @@ fn a_worker_that_asks_the_thread_gate_has_not_taken_the_next_task() {
     pool.try_submit(journal.writer("third")).unwrap();
     pool.try_submit(journal.writer("fourth")).unwrap();
     blocks.open();
-    first.open(); // Its worker has two tasks before it, and is to start another for one.
+    first.open(); // Its worker sees two queued tasks, and is about to start another worker for one of them.
     asked.wait_for_arrivals(1);
     assert_eq!((pool.queued(), pool.busy()), (2, 2));
     second.open();

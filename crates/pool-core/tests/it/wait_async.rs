@@ -1,4 +1,4 @@
-//! Waiting for rest and for the end as a future, and what the drop of a pool does to a runtime.
+//! Async waits for idleness and for the end, and the drop of a pool inside a runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,7 +14,7 @@ use crate::support::{Journal, WithoutAlarms, end, hold, poll, poll_with, pool, u
 const SECOND: Duration = Duration::from_secs(1);
 
 #[testkit::test]
-fn a_future_for_rest_is_ready_once_nothing_is_in_flight() {
+fn wait_idle_async_is_ready_once_nothing_is_in_flight() {
     let pool = pool(2);
     assert_eq!(poll(&mut pool.wait_idle_async()), Poll::Ready(Ok(())));
     let gate = hold(&pool, 2);
@@ -26,14 +26,14 @@ fn a_future_for_rest_is_ready_once_nothing_is_in_flight() {
     gate.open();
     wakers[1].wait_for_wakes(1);
     assert_eq!(wakers[0].wakes(), 0, "the last poll's waker");
-    let gate = hold(&pool, 1); // It has come, though it is over again.
+    let gate = hold(&pool, 1); // The pool was idle, although it is busy again.
     assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
     gate.open();
     end(&pool);
 }
 
 #[testkit::test]
-fn a_future_for_the_end_is_ready_once_the_last_worker_is_gone() {
+fn wait_released_async_is_ready_once_the_last_worker_is_gone() {
     let pool = pool(2);
     let gate = hold(&pool, 2);
     let waker = CountingWaker::new();
@@ -46,32 +46,32 @@ fn a_future_for_the_end_is_ready_once_the_last_worker_is_gone() {
     assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
     assert_eq!((pool.running(), pool.in_flight()), (0, 0));
     assert_eq!(poll(&mut pool.wait_released_async()), Poll::Ready(Ok(())));
-    pool.wait_released().unwrap(); // Joins what the future has left.
+    pool.wait_released().unwrap(); // Joins the threads that the future has not joined.
     assert_eq!(pool.stats().ending, 0);
 }
 
 #[testkit::test]
-fn a_release_as_a_future_begins_at_its_first_poll() {
+fn release_async_releases_at_its_first_poll() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
-    let mut future = pool.release_async(None);
+    let mut future = pool.release_async();
     assert!(!pool.is_released());
     assert!(poll(&mut future).is_pending());
     assert!(pool.is_released());
     gate.open();
     assert_eq!(block_on(future), Ok(()));
     assert_eq!(pool.running(), 0);
-    drop(pool.release_async(None)); // Not polled: whatever it would do is not done.
+    drop(pool.release_async()); // Not polled, so it has no effect.
     pool.reboot();
     end(&pool);
 }
 
 #[testkit::test]
-fn a_future_for_the_end_waits_for_permits() {
+fn wait_released_async_waits_for_permits() {
     let pool = pool(1);
     let permit = pool.reserve().unwrap();
     let waker = CountingWaker::new();
-    let mut future = pool.release_async(None);
+    let mut future = pool.release_async();
     assert!(poll_with(&mut future, &waker.waker()).is_pending());
     assert_eq!(
         block_on(pool.wait_idle_async()),
@@ -84,11 +84,11 @@ fn a_future_for_the_end_waits_for_permits() {
 }
 
 #[testkit::test]
-fn a_future_for_an_end_that_a_reboot_prevents_says_so() {
+fn wait_released_async_returns_rebooted_after_a_reboot() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let waker = CountingWaker::new();
-    let mut releases = pool.release_async(None);
+    let mut releases = pool.release_async();
     let mut waits = pool.wait_released_async();
     assert!(poll_with(&mut releases, &waker.waker()).is_pending());
     assert!(poll_with(&mut waits, &waker.waker()).is_pending());
@@ -101,13 +101,13 @@ fn a_future_for_an_end_that_a_reboot_prevents_says_so() {
 }
 
 #[testkit::test]
-fn a_release_as_a_future_ends_at_its_deadline_by_the_pools_clock() {
+fn release_async_ends_at_its_deadline_on_the_pools_clock() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).clock(clock.clone());
     let pool = pool.keep_alive(None).build().unwrap();
     let gate = hold(&pool, 1);
     let wakers = [CountingWaker::new(), CountingWaker::new()];
-    let mut future = pool.release_async(Some(clock.now() + SECOND));
+    let mut future = pool.release_timeout_async(clock.now() + SECOND);
     for waker in &wakers {
         for _ in 0..2 {
             assert!(poll_with(&mut future, &waker.waker()).is_pending());
@@ -123,30 +123,30 @@ fn a_release_as_a_future_ends_at_its_deadline_by_the_pools_clock() {
     drop(future);
     assert_eq!(clock.sleepers(), 0);
 
-    let mut late = pool.release_async(Some(clock.now()));
+    let mut late = pool.release_timeout_async(clock.now());
     assert_eq!(poll(&mut late), Poll::Ready(Err(WaitError::TimedOut)));
     gate.open();
-    // A deadline that has passed is no error if the end has come.
+    // A deadline that has passed is no error if the pool has ended.
     pool.wait_released().unwrap();
-    let mut late = pool.release_async(Some(clock.now()));
+    let mut late = pool.release_timeout_async(clock.now());
     assert_eq!(poll(&mut late), Poll::Ready(Ok(())));
 }
 
 #[testkit::test]
-fn a_deadline_that_no_alarm_would_tell_of_has_passed() {
+fn a_clock_without_alarms_makes_deadlines_expire_at_once() {
     let clock = WithoutAlarms::default();
     let pool = Pool::builder().capacity(1).clock(clock.clone());
     let pool = pool.keep_alive(None).build().unwrap();
     let gate = hold(&pool, 1);
-    let mut future = pool.release_async(Some(clock.now() + SECOND));
+    let mut future = pool.release_timeout_async(clock.now() + SECOND);
     assert_eq!(poll(&mut future), Poll::Ready(Err(WaitError::TimedOut)));
     assert!(pool.is_released());
     gate.open();
-    assert_eq!(block_on(pool.release_async(None)), Ok(()));
+    assert_eq!(block_on(pool.release_async()), Ok(()));
 }
 
 #[testkit::test]
-fn a_waker_that_panics_at_the_end_keeps_it_from_no_other() {
+fn a_panicking_waker_at_the_end_does_not_affect_other_waiters() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let panics = waker_fn(|| panic!("a waker"));
@@ -174,7 +174,7 @@ fn a_waker_that_panics_at_the_end_keeps_it_from_no_other() {
 }
 
 #[testkit::test]
-fn a_waker_for_rest_and_one_for_the_end_may_call_the_pool() {
+fn wakers_of_wait_idle_and_wait_released_may_call_the_pool() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let (calls, inner) = (Arc::new(AtomicUsize::new(0)), pool.downgrade());
@@ -182,7 +182,7 @@ fn a_waker_for_rest_and_one_for_the_end_may_call_the_pool() {
     let waker = waker_fn(move || {
         let pool = inner.upgrade().unwrap();
         let _ = (pool.stats(), pool.tune(1), pool.try_submit(|| ()));
-        // By now they are over, on a worker or not: neither blocks.
+        // The pool is idle and has ended, so neither call blocks, on a worker or elsewhere.
         let _ = (poll(&mut pool.wait_idle_async()), pool.wait_released());
         count.fetch_add(1, SeqCst);
     });
@@ -204,7 +204,7 @@ fn pools_end_under_tokio_and_under_smol() {
         }
         pool.wait_idle_async().await.unwrap();
         assert_eq!(pool.stats().completed, 10);
-        pool.release_async(None).await.unwrap();
+        pool.release_async().await.unwrap();
         pool.running()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -215,8 +215,8 @@ fn pools_end_under_tokio_and_under_smol() {
     assert_eq!(futures_lite::future::block_on(ends(pool(2))), 0);
 }
 
-/// A runtime of one thread drops a pool that joins, with a task that is held, while another future
-/// is ready to run: in which order these come to their ends.
+/// Drops a pool with `DropPolicy::Join` and a held task in a single-threaded runtime, while another
+/// future is ready to run. Returns the order in which they end.
 fn dropped_in_a_runtime(releases_first: bool) -> Vec<&'static str> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let journal = Journal::new();
@@ -230,13 +230,13 @@ fn dropped_in_a_runtime(releases_first: bool) -> Vec<&'static str> {
     })
     .unwrap();
     let weak = pool.downgrade();
-    // What else there is to do is what the task waits for, if it gets to run.
+    // The other future opens the gate, if the runtime gets to run it.
     let (log, opens) = (journal.clone(), gate.clone());
     let other = async move {
         log.write("other");
         opens.open();
     };
-    // Where it does not, the gate is opened once the drop is under way.
+    // If it does not run, another thread opens the gate once the drop has begun.
     let helper = (!releases_first).then(|| {
         let gate = gate.clone();
         thread::spawn(move || {
@@ -248,7 +248,7 @@ fn dropped_in_a_runtime(releases_first: bool) -> Vec<&'static str> {
     runtime.unwrap().block_on(async move {
         let other = tokio::spawn(other);
         if releases_first {
-            pool.release_async(None).await.unwrap();
+            pool.release_async().await.unwrap();
         }
         drop(pool);
         log.write("dropped");
@@ -261,13 +261,13 @@ fn dropped_in_a_runtime(releases_first: bool) -> Vec<&'static str> {
 }
 
 #[testkit::test]
-fn a_pool_that_joins_blocks_the_runtimes_thread_when_it_is_dropped() {
+fn a_joining_drop_blocks_the_runtimes_thread() {
     let order = ["task", "dropped", "other"];
     assert_eq!(dropped_in_a_runtime(false), order);
 }
 
 #[testkit::test]
-fn a_pool_that_joins_blocks_no_thread_of_a_runtime_once_it_was_released_as_a_future() {
+fn a_joining_drop_after_release_async_does_not_block_the_runtime() {
     let order = ["other", "task", "dropped"];
     assert_eq!(dropped_in_a_runtime(true), order);
 }

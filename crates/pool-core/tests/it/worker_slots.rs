@@ -1,4 +1,4 @@
-//! Each worker's slot, its thread's name, and what is wrapped around its life.
+//! The slot of each worker, the name of its thread, and the wrap around its life.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ fn thread_name() -> Option<String> {
 }
 
 #[testkit::test]
-fn live_workers_have_different_slots_below_the_capacity_and_a_freed_one_is_taken_again() {
+fn live_workers_have_distinct_slots_and_freed_slots_are_reused() {
     let pool = Pool::builder().capacity(4).keep_alive(None);
     let pool = pool
         .thread_name(|slot| format!("worker {slot}"))
@@ -38,7 +38,7 @@ fn live_workers_have_different_slots_below_the_capacity_and_a_freed_one_is_taken
         assert_eq!(slots, [0, 1, 2, 3]);
         gate.open();
         pool.wait_idle().unwrap();
-        // Two end, and two others come.
+        // Two workers end, and two others start.
         pool.tune(2).unwrap();
         until(|| pool.running() == 2);
         pool.tune(4).unwrap();
@@ -47,7 +47,7 @@ fn live_workers_have_different_slots_below_the_capacity_and_a_freed_one_is_taken
 }
 
 #[testkit::test]
-fn a_start_that_is_refused_gives_its_slot_back() {
+fn a_refused_start_frees_its_slot() {
     let refusals = Arc::new(AtomicUsize::new(2));
     let left = Arc::clone(&refusals);
     let pool = Pool::builder().capacity(2).thread_gate(move || {
@@ -65,7 +65,7 @@ fn a_start_that_is_refused_gives_its_slot_back() {
 }
 
 #[testkit::test]
-fn a_name_that_panics_or_has_a_nul_inside_counts_as_a_refusal() {
+fn a_thread_name_that_panics_or_contains_nul_counts_as_a_refusal() {
     for bad in [|_| panic!("no name"), |_| String::from("a\0b")] {
         let pool = Pool::builder()
             .capacity(1)
@@ -78,7 +78,7 @@ fn a_name_that_panics_or_has_a_nul_inside_counts_as_a_refusal() {
 }
 
 #[testkit::test]
-fn hooks_know_their_workers_slot() {
+fn hooks_get_the_slot_of_their_worker() {
     let journal = Journal::new();
     let note = |what: &'static str| {
         let journal = journal.clone();
@@ -95,13 +95,13 @@ fn hooks_know_their_workers_slot() {
 }
 
 #[testkit::test]
-fn a_wrap_is_around_a_workers_hooks_and_tasks_and_the_pool_ends_after_it() {
+fn a_thread_wrap_encloses_a_workers_hooks_and_tasks_and_delays_the_end() {
     let journal = Journal::new();
     let (wraps, starts, stops) = (journal.clone(), journal.clone(), journal.clone());
     let pool = Pool::builder().capacity(1).worker_wrap(move |run| {
         wraps.write("in");
         run();
-        run(); // Lived once.
+        run(); // The worker has lived once.
         wraps.write("out");
     });
     let pool = pool.start_hook(move || starts.write("start"));
@@ -113,7 +113,7 @@ fn a_wrap_is_around_a_workers_hooks_and_tasks_and_the_pool_ends_after_it() {
 }
 
 #[testkit::test]
-fn a_wrap_that_panics_or_forgets_to_run_keeps_no_worker_from_serving() {
+fn workers_run_tasks_although_a_thread_wrap_panics_or_forgets_to_run() {
     for panics in [false, true] {
         let pool = Pool::builder().capacity(1).worker_wrap(move |_| {
             assert!(!panics, "a wrap");

@@ -1,4 +1,4 @@
-//! A state per worker: where it is made, which calls get it, and what becomes of it at a panic.
+//! State per worker: its creation, the calls that get it, and panics.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use testkit::{Gate, PanicOnDrop};
 
 use crate::support::{Journal, end, until};
 
-/// What a state has gone through.
+/// An event in the life of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Made,
@@ -23,7 +23,7 @@ use Step::{Dropped, Made};
 
 type Steps = Journal<(Step, usize, ThreadId)>;
 
-/// A state with a number of its own, of a type that is not `Send`.
+/// A numbered state, of a type that is not `Send`.
 struct Numbered {
     number: usize,
     calls: Cell<usize>,
@@ -38,7 +38,7 @@ impl Drop for Numbered {
     }
 }
 
-/// Makes states numbered from 0, and notes each.
+/// Creates states numbered from 0, and records each creation.
 fn numbered(steps: &Steps) -> impl Fn() -> Numbered + Send + Sync + 'static {
     let (steps, made) = (steps.clone(), AtomicUsize::new(0));
     move || {
@@ -53,13 +53,14 @@ fn numbered(steps: &Steps) -> impl Fn() -> Numbered + Send + Sync + 'static {
     }
 }
 
-/// What happened to which state.
+/// The recorded events, each with the number of its state.
 fn states(steps: &Steps) -> Vec<(Step, usize)> {
     let entries = steps.entries().into_iter();
     entries.map(|(step, number, _)| (step, number)).collect()
 }
 
-/// One worker; a call says which state it got, and which call of that it is.
+/// A pool of one worker. A call returns the number of its state, and how many calls that state has
+/// had.
 fn counting(steps: &Steps) -> Builder<Func<bool, (usize, usize)>> {
     FuncPool::builder_with_state(numbered(steps), |state: &mut Numbered, panics: bool| {
         let calls = state.calls.replace(state.calls.get() + 1);
@@ -71,7 +72,7 @@ fn counting(steps: &Steps) -> Builder<Func<bool, (usize, usize)>> {
 }
 
 #[testkit::test]
-fn a_worker_makes_its_state_before_its_first_call_keeps_it_and_drops_it_on_its_own_thread() {
+fn a_workers_state_is_created_before_its_first_call_and_dropped_on_its_thread() {
     let steps = Journal::new();
     let pool = counting(&steps).build().unwrap();
     for call in 0..3 {
@@ -88,7 +89,7 @@ fn a_worker_makes_its_state_before_its_first_call_keeps_it_and_drops_it_on_its_o
 }
 
 #[testkit::test]
-fn each_worker_has_a_state_of_its_own() {
+fn each_worker_has_its_own_state() {
     let (steps, gate) = (Journal::new(), Gate::new());
     let all = gate.clone();
     let pool = FuncPool::builder_with_state(numbered(&steps), move |state, ()| {
@@ -108,7 +109,7 @@ fn each_worker_has_a_state_of_its_own() {
 }
 
 #[testkit::test]
-fn the_state_is_made_after_the_start_hook_and_dropped_before_the_stop_hook() {
+fn the_state_is_created_after_the_start_hook_and_dropped_before_the_stop_hook() {
     let steps = Journal::new();
     let (at_start, at_stop) = (steps.clone(), steps.clone());
     let here = || thread::current().id();
@@ -117,7 +118,7 @@ fn the_state_is_made_after_the_start_hook_and_dropped_before_the_stop_hook() {
         .start_hook(move || at_start.write((Made, 100, here())))
         .stop_hook(move || at_stop.write((Dropped, 100, here())));
     let pool = pool.build().unwrap();
-    until(|| steps.len() == 2); // No task has come.
+    until(|| steps.len() == 2); // No task was submitted.
     end(&pool);
     assert_eq!(
         states(&steps),
@@ -126,7 +127,7 @@ fn the_state_is_made_after_the_start_hook_and_dropped_before_the_stop_hook() {
 }
 
 #[testkit::test]
-fn a_task_that_comes_while_a_worker_makes_its_state_gets_another_worker() {
+fn a_task_submitted_while_a_worker_creates_its_state_gets_another_worker() {
     let (gate, makes) = (Gate::new(), AtomicUsize::new(0));
     let first = gate.clone();
     let make = move || {
@@ -142,7 +143,7 @@ fn a_task_that_comes_while_a_worker_makes_its_state_gets_another_worker() {
 }
 
 #[testkit::test]
-fn a_worker_that_was_to_end_and_stays_makes_a_new_state() {
+fn a_leaving_worker_that_stays_creates_a_new_state() {
     let (steps, gate) = (Journal::new(), Gate::new());
     let stopping = gate.clone();
     let pool = counting(&steps)
@@ -159,7 +160,7 @@ fn a_worker_that_was_to_end_and_stays_makes_a_new_state() {
 }
 
 #[testkit::test]
-fn a_call_that_panics_drops_its_state_and_the_next_one_makes_another() {
+fn a_panicking_call_drops_its_state_and_the_next_call_creates_another() {
     let steps = Journal::new();
     let pool = counting(&steps).build().unwrap();
     assert_eq!(pool.spawn(false).unwrap().join().unwrap(), (0, 0));
@@ -175,7 +176,7 @@ fn a_call_that_panics_drops_its_state_and_the_next_one_makes_another() {
 }
 
 #[testkit::test]
-fn a_state_that_cannot_be_made_is_tried_again_by_each_call_which_says_so() {
+fn each_call_retries_to_create_a_state_and_reports_the_panic() {
     let tries = AtomicUsize::new(0);
     let make = move || {
         let number = tries.fetch_add(1, SeqCst);
@@ -184,7 +185,7 @@ fn a_state_that_cannot_be_made_is_tried_again_by_each_call_which_says_so() {
     };
     let pool = FuncPool::builder_with_state(make, |state: &mut usize, ()| *state);
     let pool = pool.capacity(1).build().unwrap();
-    let refused = pool.spawn(()).unwrap().join(); // The worker's start has failed as well.
+    let refused = pool.spawn(()).unwrap().join(); // The start of the worker has failed as well.
     assert_eq!(pool.stats().hook_panics, 1);
     let Err(JoinError::Panicked(panic)) = refused else {
         panic!("{refused:?}");
@@ -196,7 +197,7 @@ fn a_state_that_cannot_be_made_is_tried_again_by_each_call_which_says_so() {
 }
 
 #[testkit::test]
-fn a_state_whose_drop_panics_is_counted_at_its_workers_end_and_ignored_after_a_panic() {
+fn a_panic_in_a_states_drop_is_counted_at_the_workers_end_and_ignored_after_a_panic() {
     let function = |_: &mut PanicOnDrop, panics: bool| assert!(!panics, "the task's");
     let pool = FuncPool::builder_with_state(|| PanicOnDrop::nested(2), function);
     let pool = pool.capacity(1).build().unwrap();
@@ -212,7 +213,8 @@ fn a_state_whose_drop_panics_is_counted_at_its_workers_end_and_ignored_after_a_p
     assert_eq!(pool.stats().hook_panics, 1);
 }
 
-/// A pool of one whose call of `n` joins one of `n - 1`, and gives the numbers of the states.
+/// A pool of one worker whose call of `n` joins a call of `n - 1`. Returns the numbers of the
+/// states.
 fn descending(steps: &Steps) -> FuncPool<u32, Vec<usize>> {
     let own = Arc::new(OnceLock::<WeakFuncPool<u32, Vec<usize>>>::new());
     let weak = Arc::clone(&own);
@@ -231,7 +233,7 @@ fn descending(steps: &Steps) -> FuncPool<u32, Vec<usize>> {
 }
 
 #[testkit::test]
-fn a_call_inside_another_gets_a_second_state_which_its_worker_keeps() {
+fn a_nested_call_gets_a_second_state_which_the_worker_keeps() {
     let steps = Journal::new();
     let pool = descending(&steps);
     assert_eq!(pool.spawn(2).unwrap().join().unwrap(), [0, 1, 2]);
@@ -249,8 +251,8 @@ fn a_call_inside_another_gets_a_second_state_which_its_worker_keeps() {
     );
 }
 
-/// A pool whose worker is at a call until the gate opens, so that the next run in their callers. Each
-/// says which state it got.
+/// A pool whose worker is held in a call until the gate opens, so that further calls run in their
+/// callers. Each call returns the number of its state.
 struct Busy {
     pool: FuncPool<bool, usize>,
     gate: Gate,
@@ -275,7 +277,7 @@ fn busy(steps: &Steps) -> Busy {
 }
 
 #[testkit::test]
-fn a_call_in_its_caller_gets_a_state_that_is_made_and_dropped_with_it() {
+fn a_call_run_in_its_caller_creates_and_drops_a_state() {
     let steps = Journal::new();
     let Busy { pool, gate, holds } = busy(&steps);
     for number in 1..3 {
@@ -295,14 +297,14 @@ fn a_call_in_its_caller_gets_a_state_that_is_made_and_dropped_with_it() {
 }
 
 #[testkit::test]
-fn a_worker_gives_its_state_to_no_call_of_another_pool() {
+fn a_workers_state_is_not_used_by_calls_of_another_pool() {
     let steps = Journal::new();
     let Busy {
         pool: other,
         gate,
         holds,
     } = busy(&steps);
-    // Of the same types, and from a worker that has a state in use and, inside it, none free.
+    // A pool of the same types, called from a worker that has one state in use and none free.
     let pool = {
         let other = other.clone();
         let own = Journal::new();
@@ -319,7 +321,7 @@ fn a_worker_gives_its_state_to_no_call_of_another_pool() {
     holds.join().unwrap();
 }
 
-/// Calls a pool in its caller as it is dropped.
+/// Calls a pool in its destructor. The call runs in the caller.
 struct CallsAtDrop(FuncPool<bool, usize>, Journal<usize>);
 
 impl Drop for CallsAtDrop {
@@ -330,7 +332,7 @@ impl Drop for CallsAtDrop {
 }
 
 #[testkit::test]
-fn a_worker_with_a_free_state_gives_it_to_no_call_of_another_pool() {
+fn a_workers_free_state_is_not_used_by_calls_of_another_pool() {
     let got = Journal::new();
     let Busy {
         pool: other,
@@ -353,7 +355,7 @@ fn a_worker_with_a_free_state_gives_it_to_no_call_of_another_pool() {
 }
 
 #[testkit::test]
-fn a_call_in_a_stop_hook_has_a_state_that_goes_with_it() {
+fn a_call_in_a_stop_hook_creates_and_drops_a_state() {
     let (steps, own) = (Journal::new(), OnceLock::<WeakFuncPool<_, _>>::new());
     let own = Arc::new(own);
     let (journal, weak) = (steps.clone(), Arc::clone(&own));

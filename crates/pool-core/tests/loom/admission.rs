@@ -1,4 +1,4 @@
-//! Who gets in: room, the wait queue, the first worker.
+//! Admission: room, the wait queue, the first worker.
 
 use std::future::Future;
 use std::io;
@@ -19,9 +19,9 @@ use super::{Runs, end, untimed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Submit against release: the task runs or comes back, never both, never neither.
+/// Submit against release: the task either runs or is returned.
 #[testkit::model(preemptions = 3)]
-fn a_submit_racing_a_release_runs_or_comes_back() {
+fn a_submit_racing_a_release_runs_or_returns_its_task() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let submitter = {
         let (pool, task) = (pool.clone(), runs.task());
@@ -33,7 +33,7 @@ fn a_submit_racing_a_release_runs_or_comes_back() {
     assert_eq!(runs.count(), usize::from(accepted));
 }
 
-/// A submit that comes after a release, against the worker that is still busy: it is refused.
+/// A submit after a release, against the worker that is still busy: it is refused.
 #[testkit::model(preemptions = 3)]
 fn a_submit_after_a_release_racing_the_last_task_is_refused() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
@@ -45,25 +45,25 @@ fn a_submit_after_a_release_racing_the_last_task_is_refused() {
     assert_eq!(runs.count(), 1);
 }
 
-/// A try on a full pool takes no lock. A thread that joined a task is not refused for its room,
-/// while the worker is already at the next one.
+/// A `try_submit` at a full pool takes no lock. After a join it must find the task's room, even if
+/// the worker already runs the next task.
 #[testkit::model(preemptions = 3)]
-fn a_try_after_a_join_racing_the_next_task_is_accepted() {
+fn a_try_submit_after_a_join_racing_the_next_task_is_accepted() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let first = pool.spawn(|| ()).unwrap();
-    pool.submit(runs.task()).unwrap(); // Full now, unless the first has ended.
+    pool.submit(runs.task()).unwrap(); // Fills the pool, unless the first task has ended.
     first.join().unwrap();
     pool.try_submit(runs.task()).unwrap();
     end(&pool);
     assert_eq!(runs.count(), 2);
 }
 
-/// And by the figures, which are read as soon as the lock is free.
+/// The same, after the statistics have shown the end. They can be read as soon as the lock is free.
 #[testkit::model(preemptions = 3)]
-fn a_try_after_the_figures_show_an_end_is_accepted() {
+fn a_try_submit_after_the_statistics_show_an_end_is_accepted() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
-    pool.submit(runs.task()).unwrap(); // Full now, unless the first has ended.
+    pool.submit(runs.task()).unwrap(); // Fills the pool, unless the first task has ended.
     let room = pool.in_flight() < 2;
     let tried = pool.try_submit(runs.task());
     assert!(tried.is_ok() || !room, "{:?}", tried.err());
@@ -72,11 +72,12 @@ fn a_try_after_the_figures_show_an_end_is_accepted() {
     assert_eq!(runs.count(), expected);
 }
 
-/// And on a full pool that was released, against its last task: it says which.
+/// A `try_submit` at a full, released pool, against its last task: the error is `Released`, not
+/// `Full`.
 #[testkit::model(preemptions = 3)]
-fn a_try_after_a_release_racing_the_last_task_is_told_so() {
+fn a_try_after_a_release_racing_the_last_task_returns_released() {
     let (pool, runs) = (untimed(1).queue_depth(0).build().unwrap(), Runs::new());
-    pool.submit(runs.task()).unwrap(); // Full now, unless it has ended.
+    pool.submit(runs.task()).unwrap(); // Fills the pool, unless the first task has ended.
     pool.release();
     let refused = pool.try_submit(runs.task()).unwrap_err();
     assert!(refused.is_released(), "{refused:?}");
@@ -84,8 +85,7 @@ fn a_try_after_a_release_racing_the_last_task_is_told_so() {
     assert_eq!(runs.count(), 1);
 }
 
-/// A waiter against the completion that frees room: the room is handed over once, and the waiter
-/// is woken.
+/// A waiter against the end of a task: the room is handed over once, and the waiter is woken.
 #[testkit::model(preemptions = 3)]
 fn a_waiter_racing_a_completion_gets_the_room_once() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -96,9 +96,9 @@ fn a_waiter_racing_a_completion_gets_the_room_once() {
     end(&pool);
 }
 
-/// Two waiters against one worker: neither is forgotten.
+/// Two waiters against one worker: both are woken.
 #[testkit::model(preemptions = 2)]
-fn two_waiters_are_both_served() {
+fn two_waiters_both_get_room() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     let other = {
@@ -112,7 +112,7 @@ fn two_waiters_are_both_served() {
     end(&pool);
 }
 
-/// A waiter's time-out against the hand-over: the task runs or comes back.
+/// A waiter's timeout against the hand-over of room: the task either runs or is returned.
 #[testkit::model(preemptions = 2)]
 fn a_deadline_racing_the_hand_over_loses_no_task() {
     let clock = ManualClock::new();
@@ -131,8 +131,8 @@ fn a_deadline_racing_the_hand_over_loses_no_task() {
     end(&pool);
 }
 
-/// A future in the wait queue, dropped, against the hand-over: its task runs or is dropped, and the
-/// room is not lost with it.
+/// The drop of a waiting future against the hand-over of room: its task runs or is dropped, and the
+/// room is not lost.
 #[testkit::model(preemptions = 3)]
 fn a_dropped_future_racing_the_hand_over_loses_no_room() {
     let (pool, runs, kept) = (untimed(1).build().unwrap(), Runs::new(), Arc::new(()));
@@ -143,7 +143,7 @@ fn a_dropped_future_racing_the_hand_over_loses_no_room() {
             task();
             drop(held);
         }));
-        // Discarded: the task may be accepted or wait, and what runs is counted.
+        // Ignored: the task is accepted or waits, and runs are counted.
         let _ = future
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
@@ -158,23 +158,23 @@ fn a_dropped_future_racing_the_hand_over_loses_no_room() {
     assert_eq!(Arc::strong_count(&kept), 1);
 }
 
-/// A future in the wait queue that is never polled again holds no other up and is served in its turn.
+/// A waiting future that is never polled again is served in its turn and delays no other waiter.
 #[testkit::model(preemptions = 3)]
-fn a_future_that_is_not_polled_again_is_served() {
+fn a_waiting_future_that_is_not_polled_again_gets_room() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     let mut future = pin!(pool.submit_async(runs.task()));
     let mut context = Context::from_waker(Waker::noop());
-    // Discarded: the future's place in the wait queue is what matters.
+    // Ignored: only the future's place in the wait queue matters.
     let _ = future.as_mut().poll(&mut context);
-    // Behind the future in the wait queue, so it is accepted only after that.
+    // This task waits behind the future, so it is accepted after the future's task.
     pool.submit(runs.task()).unwrap();
     pool.wait_idle().unwrap();
     assert_eq!(runs.count(), 3);
     end(&pool);
 }
 
-/// A future's waker against the hand-over: a future that returned `Pending` is woken.
+/// A future's waker against the hand-over of room: a future that returned `Pending` is woken.
 #[testkit::model(preemptions = 3)]
 fn a_pending_future_is_woken_by_the_hand_over() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -185,7 +185,7 @@ fn a_pending_future_is_woken_by_the_hand_over() {
     end(&pool);
 }
 
-/// The operating system refuses the first worker while a second submitter comes: both have an
+/// The operating system refuses the first worker while a second submitter arrives: both get an
 /// answer, and no accepted task is stranded.
 #[testkit::model(preemptions = 3)]
 fn a_refused_first_worker_strands_no_second_submitter() {
@@ -219,15 +219,15 @@ fn tuning_up_racing_a_waiter_admits_it() {
         let pool = pool.clone();
         spawn(move || pool.tune(2).unwrap())
     };
-    // Runs only if it is let in while the first still holds its worker.
+    // Runs only if the task is admitted while the first one still holds its worker.
     pool.submit(move || gate.unpark()).unwrap();
     tuner.join().unwrap();
     pool.wait_idle().unwrap();
     end(&pool);
 }
 
-/// Tuning down against a submit: the count of live workers is right again at rest, and the
-/// accepted task has run.
+/// Tuning down against a submit: the accepted task runs, and the count of live workers is right at
+/// rest.
 #[testkit::model(preemptions = 2)]
 fn tuning_down_racing_a_submit_strands_no_task() {
     let (pool, runs) = (untimed(2).build().unwrap(), Runs::new());
@@ -244,9 +244,9 @@ fn tuning_down_racing_a_submit_strands_no_task() {
     assert!(pool.stats().peak_live <= 2);
 }
 
-/// A waiter against a release: it gets its task back or it runs.
+/// A waiter against a release: its task either runs or is returned.
 #[testkit::model(preemptions = 2)]
-fn a_waiter_racing_a_release_gets_its_task_back_or_it_runs() {
+fn a_waiter_racing_a_release_runs_or_returns_its_task() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(|| {}).unwrap();
     let releaser = {
@@ -259,9 +259,10 @@ fn a_waiter_racing_a_release_gets_its_task_back_or_it_runs() {
     assert_eq!(runs.count(), usize::from(accepted));
 }
 
-/// Three submitters at a pool without a worker: one starts it, and each of the others is let in.
+/// Three submitters at a pool without workers: one starts the first worker, and the other two are
+/// admitted.
 #[testkit::model(preemptions = 2)]
-fn all_submitters_that_wait_for_the_first_worker_are_let_in() {
+fn all_submitters_that_wait_for_the_first_worker_are_admitted() {
     let (pool, runs) = (untimed(1).queue_depth(2).build().unwrap(), Runs::new());
     let others = [(); 2].map(|()| {
         let (pool, task) = (pool.clone(), runs.task());
@@ -276,7 +277,7 @@ fn all_submitters_that_wait_for_the_first_worker_are_let_in() {
     end(&pool);
 }
 
-/// Two submitters at a pool without a worker: one of them starts the only worker there may be.
+/// Two submitters at a pool without workers: together they start only one.
 #[testkit::model(preemptions = 2)]
 fn a_pool_of_one_never_has_two_workers() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
@@ -291,8 +292,8 @@ fn a_pool_of_one_never_has_two_workers() {
     end(&pool);
 }
 
-/// A scheduler's task, withdrawn from the wait queue against the hand-over of room: it is run, or
-/// it is gone, and the room is not lost with it.
+/// An errand's withdrawal from the wait queue against the hand-over of room: it runs or is
+/// withdrawn, and the room is not lost.
 #[testkit::model(preemptions = 3)]
 fn a_withdrawn_errand_racing_the_hand_over_loses_no_room() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -311,7 +312,7 @@ fn a_withdrawn_errand_racing_the_hand_over_loses_no_room() {
     assert_eq!(Arc::strong_count(&task), 1);
 }
 
-/// A scheduled task that counts its runs.
+/// An errand that counts its runs.
 struct Counted(Runs);
 
 impl ScheduledTask for Counted {
@@ -335,9 +336,9 @@ impl ReleaseListener for Runs {
     }
 }
 
-/// A scheduler's release listener against the release: it is called, or refused as too late.
+/// Adding a scheduler's release listener, against the release: the listener is called or refused.
 #[testkit::model(preemptions = 3)]
-fn a_watch_racing_a_release_learns_of_it() {
+fn a_watch_racing_a_release_is_called_or_refused() {
     let pool = untimed(1).build().unwrap();
     let told = Runs::new();
     let watch = Arc::new(told.clone()) as Arc<dyn ReleaseListener>;
@@ -351,9 +352,9 @@ fn a_watch_racing_a_release_learns_of_it() {
     end(&pool);
 }
 
-/// Two submitters against the one place left in the queue of a busy pool: one gets it.
+/// Two submitters against the last place in the queue of a busy pool: one of them gets it.
 #[testkit::model(preemptions = 2)]
-fn two_submits_racing_for_the_last_place_take_it_once() {
+fn one_of_two_submits_gets_the_last_place_of_the_queue() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let gate = Parker::new();
     let shut = gate.clone();
@@ -371,16 +372,16 @@ fn two_submits_racing_for_the_last_place_take_it_once() {
     end(&pool);
 }
 
-/// A worker that goes on to the next task against a waiter: the waiter has the room that the last
-/// task left before the next one is run.
+/// A worker that continues with the next task, against a waiter: the waiter gets the room of the
+/// last task before the next one runs.
 #[testkit::model(preemptions = 2)]
-fn a_worker_that_goes_on_lets_the_waiter_in_first() {
+fn a_worker_admits_the_waiter_before_its_next_task() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let gate = Parker::new();
     let shut = gate.clone();
     pool.submit(runs.task()).unwrap();
     pool.submit(move || shut.park()).unwrap();
-    pool.submit(runs.task()).unwrap(); // Returns while the one before is still running.
+    pool.submit(runs.task()).unwrap(); // Returns while the previous task is still running.
     gate.unpark();
     pool.wait_idle().unwrap();
     assert_eq!(runs.count(), 2);

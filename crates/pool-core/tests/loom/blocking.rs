@@ -1,4 +1,4 @@
-//! Tasks that block: the start of an extra worker, its end, and a release meanwhile.
+//! Tasks that block: start and end of the extra worker, and a release meanwhile.
 
 use sync_shim::Parker;
 use sync_shim::model::spawn;
@@ -7,12 +7,12 @@ use pool_core::{Builder, Closures, Pool, blocking};
 
 use super::{Runs, end, untimed};
 
-/// One worker, and one more while a task blocks.
+/// One worker, and one extra worker while a task blocks.
 fn compensating() -> Builder<Closures> {
     untimed(1).max_compensation(1)
 }
 
-/// Two tasks: the first blocks until the second has run.
+/// Submits a task that blocks until the second one has run, and the second one.
 fn submit_one_that_blocks_for_the_next(pool: &Pool, runs: &Runs) {
     let gate = Parker::new();
     let (held, task) = (gate.clone(), runs.task());
@@ -29,9 +29,9 @@ fn submit_one_that_blocks_for_the_next(pool: &Pool, runs: &Runs) {
     .unwrap();
 }
 
-/// The second task is queued behind the first before that blocks, or comes while it does.
+/// The second task is queued before the first one blocks, or while it does.
 #[testkit::model(preemptions = 2)]
-fn a_task_behind_one_that_blocks_for_it_is_run() {
+fn a_task_queued_behind_a_task_that_blocks_for_it_runs() {
     let pool = compensating().queue_depth(1).build().unwrap();
     let runs = Runs::new();
     submit_one_that_blocks_for_the_next(&pool, &runs);
@@ -40,7 +40,8 @@ fn a_task_behind_one_that_blocks_for_it_is_run() {
     end(&pool);
 }
 
-/// The pool is full: the second task waits for room, and gets what the first gives as it blocks.
+/// At a full pool, the second task waits for room, and gets the room that the first one frees by
+/// blocking.
 #[testkit::model(preemptions = 2)]
 fn a_waiter_for_room_racing_a_task_that_blocks_gets_it() {
     let pool = compensating().build().unwrap();
@@ -51,10 +52,10 @@ fn a_waiter_for_room_racing_a_task_that_blocks_gets_it() {
     end(&pool);
 }
 
-/// The task blocks no more while a worker is being started for the next one: that finds itself one too
-/// many, and the next task is run by either.
+/// The task unblocks while an extra worker is being started for the next task. The new worker
+/// exceeds the capacity, and either worker runs the task.
 #[testkit::model(preemptions = 3)]
-fn a_blockers_return_racing_the_start_of_its_extra_worker_strands_no_task() {
+fn the_end_of_blocking_racing_the_start_of_its_extra_worker_strands_no_task() {
     let pool = compensating().queue_depth(1).build().unwrap();
     let runs = Runs::new();
     let task = runs.task();
@@ -65,9 +66,10 @@ fn a_blockers_return_racing_the_start_of_its_extra_worker_strands_no_task() {
     end(&pool);
 }
 
-/// What the pool accepted before its release is run, also what the task that blocks waits for.
+/// After a release, the pool runs all accepted tasks, including the one that a blocked task waits
+/// for.
 #[testkit::model(preemptions = 2)]
-fn a_release_racing_a_task_that_blocks_runs_what_it_waits_for() {
+fn a_release_racing_a_task_that_blocks_runs_the_task_it_waits_for() {
     let pool = compensating().queue_depth(1).build().unwrap();
     let runs = Runs::new();
     submit_one_that_blocks_for_the_next(&pool, &runs);

@@ -1,4 +1,5 @@
-//! Tokens: cancel against wait, against children, against the start of a task, against room.
+//! Cancel tokens: a cancel against waits, new children, the start of a task, and the hand-over of
+//! room.
 
 use std::sync::Arc;
 
@@ -8,9 +9,9 @@ use sync_shim::model::spawn;
 
 use super::{Runs, end, untimed};
 
-/// Wait against cancel: the waiter is woken, and sees what was done before the cancelling.
+/// A wait against a cancel: the waiter is woken, and sees the writes before the cancel.
 #[testkit::model(preemptions = 3)]
-fn a_wait_for_a_token_racing_its_cancelling_ends() {
+fn a_wait_for_a_token_racing_its_cancel_ends() {
     let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
     let child = token.child();
     let canceller = {
@@ -25,14 +26,15 @@ fn a_wait_for_a_token_racing_its_cancelling_ends() {
     canceller.join().unwrap();
 }
 
-/// A look against cancel: one that finds the token cancelled sees what was done before.
+/// A check against a cancel: a thread that finds the token cancelled sees the writes before the
+/// cancel.
 #[testkit::model(preemptions = 3)]
-fn a_look_that_finds_a_token_cancelled_sees_what_came_before() {
+fn a_thread_that_finds_a_token_cancelled_sees_earlier_writes() {
     let (token, written) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
     let looker = {
         let (token, written) = (token.clone(), Arc::clone(&written));
         spawn(move || {
-            // One look, and no loop: after a yield a model's thread sees no old values.
+            // A single check, because after a yield a thread of a model reads no stale values.
             if token.is_cancelled() {
                 assert_eq!(written.load(Relaxed), 7);
             }
@@ -43,9 +45,9 @@ fn a_look_that_finds_a_token_cancelled_sees_what_came_before() {
     looker.join().unwrap();
 }
 
-/// A future's registration against cancel: it is woken.
+/// A future that registers, against a cancel: it is woken.
 #[testkit::model(preemptions = 3)]
-fn an_awaited_token_racing_its_cancelling_resolves() {
+fn an_awaited_token_racing_its_cancel_resolves() {
     let token = CancelToken::new();
     let canceller = {
         let token = token.clone();
@@ -55,7 +57,8 @@ fn an_awaited_token_racing_its_cancelling_resolves() {
     canceller.join().unwrap();
 }
 
-/// A new child against cancel: no child escapes. And one that goes at the same time.
+/// A new child against a cancel: every child is cancelled. Another child is dropped at the same
+/// time.
 #[testkit::model(preemptions = 3)]
 fn a_child_made_while_its_parent_is_cancelled_is_cancelled() {
     let token = CancelToken::new();
@@ -70,9 +73,10 @@ fn a_child_made_while_its_parent_is_cancelled_is_cancelled() {
     assert!(child.is_cancelled());
 }
 
-/// Cancel against start: the task runs or is counted as cancelled, and its handle says which.
+/// A cancel against the start of the task: it runs, or is counted as cancelled. The handle tells
+/// which.
 #[testkit::model(preemptions = 2)]
-fn a_token_cancelled_as_its_task_starts_leaves_one_outcome() {
+fn a_token_cancelled_as_its_task_starts_has_one_outcome() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let token = CancelToken::new();
     let task = pool.task().cancelled_by(&token);
@@ -88,9 +92,9 @@ fn a_token_cancelled_as_its_task_starts_leaves_one_outcome() {
     end(&pool);
 }
 
-/// A handle that asks, against the task that takes its token: the task hears of it.
+/// `JoinHandle::cancel` against a running task that takes its token: the token is cancelled.
 #[testkit::model(preemptions = 2)]
-fn a_task_that_takes_its_token_while_its_handle_asks_hears_of_it() {
+fn a_task_that_takes_its_token_while_its_handle_cancels_is_cancelled() {
     let pool = untimed(1).build().unwrap();
     let handle = pool.spawn(|| current().token().wait()).unwrap();
     let taken_back = handle.cancel();
@@ -102,18 +106,19 @@ fn a_task_that_takes_its_token_while_its_handle_asks_hears_of_it() {
     end(&pool);
 }
 
-/// A `release_now` against the task that takes its token: the task hears of it.
+/// `release_now` against a running task that takes its token: the token is cancelled.
 #[testkit::model(preemptions = 2)]
-fn a_task_that_takes_its_token_while_its_pool_is_released_hears_of_it() {
+fn a_task_that_takes_its_token_during_a_release_now_is_cancelled() {
     let pool = untimed(1).build().unwrap();
     pool.submit(|| current().token().wait()).unwrap();
     pool.release_now();
     end(&pool);
 }
 
-/// A waiting submit given up, against room that comes: accepted or given back, and woken.
+/// The cancel of a waiting submit against the hand-over of room: the task is accepted or returned,
+/// and the thread is woken.
 #[testkit::model(preemptions = 2)]
-fn a_submit_given_up_by_its_token_racing_room_has_one_answer() {
+fn a_cancelled_submit_racing_the_hand_over_has_one_outcome() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     let token = CancelToken::new();
@@ -135,9 +140,9 @@ fn a_submit_given_up_by_its_token_racing_room_has_one_answer() {
     end(&pool);
 }
 
-/// A submit that sleeps at a pool where no room comes: the cancelling wakes it.
+/// The cancel of a submit that sleeps at a full pool wakes it.
 #[testkit::model(preemptions = 2)]
-fn a_submit_that_sleeps_is_woken_by_its_token() {
+fn cancelling_its_token_wakes_a_sleeping_submit() {
     let pool = untimed(1).build().unwrap();
     let (block, token) = (CancelToken::new(), CancelToken::new());
     let held = block.clone();

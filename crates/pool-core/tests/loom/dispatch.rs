@@ -1,4 +1,4 @@
-//! Who wakes whom: parking, expiry, growth, the chain of wake-ups.
+//! Dispatch: parking, expiry, growth, the chain of wake-ups.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
@@ -13,8 +13,7 @@ use super::{Runs, end, untimed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A pool of which so many workers are parked. Its clock stands still: it only shows that they
-/// sleep.
+/// A pool with parked workers. Its clock stands still, and only shows that they sleep.
 fn parked(workers: usize, capacity: usize) -> Pool {
     let clock = ManualClock::new();
     let pool = untimed(capacity)
@@ -27,7 +26,7 @@ fn parked(workers: usize, capacity: usize) -> Pool {
     pool
 }
 
-/// A submit against a worker going to park: no wake-up is lost, and none is needed from a timer.
+/// A submit against a parking worker: no wake-up is lost, without help of a timer.
 #[testkit::model(preemptions = 3)]
 fn a_submit_racing_a_parking_worker_is_run() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
@@ -40,7 +39,7 @@ fn a_submit_racing_a_parking_worker_is_run() {
     end(&pool);
 }
 
-/// Two submitters against one worker going to park.
+/// Two submitters against a parking worker.
 #[testkit::model(preemptions = 2)]
 fn two_submits_racing_a_parking_worker_are_both_run() {
     let (pool, runs) = (untimed(1).queue_depth(2).build().unwrap(), Runs::new());
@@ -56,10 +55,10 @@ fn two_submits_racing_a_parking_worker_are_both_run() {
     end(&pool);
 }
 
-/// A task that waits for the next one, while a second worker may be had: the second task does
-/// not sit behind the first. Covers growth at submit and the last searcher that finds work.
+/// A task that waits for the next one, while a second worker can be started: the second task does
+/// not stay behind the first. Covers growth at submit, and the last searcher that finds work.
 #[testkit::model(preemptions = 2)]
-fn a_task_does_not_sit_behind_one_that_waits_for_it() {
+fn a_task_does_not_stay_queued_behind_a_task_that_waits_for_it() {
     let pool = untimed(2).build().unwrap();
     let gate = Parker::new();
     let shut = gate.clone();
@@ -69,8 +68,8 @@ fn a_task_does_not_sit_behind_one_that_waits_for_it() {
     end(&pool);
 }
 
-/// The same with both workers parked before: the first woken one finds work as the last searcher
-/// and must pass the wake-up on.
+/// The same with both workers parked before: the first woken worker finds work as the last
+/// searcher, and must notify the next one.
 #[testkit::model(preemptions = 2)]
 fn the_last_searcher_that_finds_work_wakes_the_next() {
     let pool = untimed(2).min_workers(2).build().unwrap();
@@ -82,10 +81,10 @@ fn the_last_searcher_that_finds_work_wakes_the_next() {
     end(&pool);
 }
 
-/// A submit against a worker that was called for the task before, whether it is there already or
-/// not: another one is called, for the two tasks wait for each other.
+/// A submit against a worker that was notified for the previous task and may have arrived: another
+/// worker is notified, because the two tasks wait for each other.
 #[testkit::model(preemptions = 2)]
-fn a_submit_racing_a_called_worker_gets_a_worker_of_its_own() {
+fn a_submit_racing_a_notified_worker_gets_its_own_worker() {
     let pool = parked(2, 2);
     let gates = [Parker::new(), Parker::new()];
     for (mine, other) in [(0, 1), (1, 0)] {
@@ -100,9 +99,8 @@ fn a_submit_racing_a_called_worker_gets_a_worker_of_its_own() {
     end(&pool);
 }
 
-/// A worker that was called arrives while a submit finds that none need be called, or that it
-/// must call another. Whichever it was, none is on the way any more when all is done: the next
-/// submit calls one again.
+/// A notified worker arrives while a submit decides whether to notify another one. In either case,
+/// no worker is counted as waking up in the end, so the next submit notifies one again.
 #[testkit::model(preemptions = 2)]
 fn a_submit_racing_an_arriving_worker_is_run_and_so_is_the_next() {
     let (pool, runs) = (parked(2, 2), Runs::new());
@@ -116,7 +114,7 @@ fn a_submit_racing_an_arriving_worker_is_run_and_so_is_the_next() {
     end(&pool);
 }
 
-/// Explores a model of which at least one execution must show something.
+/// Explores a model in which at least one execution must set the cell.
 fn shown_once(name: &str, bound: Option<usize>, body: fn(&OnceLock<()>)) {
     let shown = Arc::new(OnceLock::new());
     let seen = Arc::clone(&shown);
@@ -124,18 +122,18 @@ fn shown_once(name: &str, bound: Option<usize>, body: fn(&OnceLock<()>)) {
     assert!(shown.get().is_some(), "no execution has shown it");
 }
 
-/// A burst against the first worker that is called for it, which may be long on its way: the
-/// others are called meanwhile. Not each execution shows it, but one must: before any worker took a
-/// task, both that slept are called, so that a third one is started.
+/// A burst against its first notified worker, which may be slow: the other worker is notified
+/// meanwhile. At least one execution must show it: both sleepers are notified before any worker has
+/// taken a task, so that a third worker is started.
 #[testkit::model(preemptions = 1, check = shown_once)]
-fn a_burst_racing_its_first_called_worker_does_not_wait_for_it(shown: &OnceLock<()>) {
+fn a_burst_racing_its_first_notified_worker_does_not_wait_for_it(shown: &OnceLock<()>) {
     let (pool, runs) = (parked(2, 3), Runs::new());
     for _ in 0..3 {
         pool.submit(runs.task()).unwrap();
     }
     let stats = pool.stats();
     if (stats.queued, stats.live) == (3, 3) {
-        // Discarded: another execution may have seen it before.
+        // Ignored: an earlier execution may have set it.
         let _ = shown.set(());
     }
     pool.wait_idle().unwrap();
@@ -143,8 +141,8 @@ fn a_burst_racing_its_first_called_worker_does_not_wait_for_it(shown: &OnceLock<
     end(&pool);
 }
 
-/// Expiry against a submit: a worker that is being retired is not handed a task, and an accepted
-/// task is not left without a worker.
+/// Expiry against a submit: no task is handed to a worker that is being retired, and no accepted
+/// task is left without a worker.
 #[testkit::model(preemptions = 2)]
 fn an_expiring_worker_racing_a_submit_leaves_no_task_behind() {
     let clock = ManualClock::new();
@@ -164,7 +162,7 @@ fn an_expiring_worker_racing_a_submit_leaves_no_task_behind() {
     end(&pool);
 }
 
-/// One worker's time-out retires another that is just being woken for work.
+/// The timeout of one worker retires another that is just being woken for a task.
 #[testkit::model(preemptions = 1)]
 fn an_expiry_of_two_racing_a_submit_runs_the_task() {
     let clock = ManualClock::new();
@@ -183,11 +181,11 @@ fn an_expiry_of_two_racing_a_submit_runs_the_task() {
     end(&pool);
 }
 
-/// A panicking task against a waiter: the room is freed all the same.
+/// A panicking task against a waiter: the room is freed.
 #[testkit::model(preemptions = 3)]
 fn a_panicking_task_frees_its_room_for_a_waiter() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-    // Not `panic!`, which would print a message per execution.
+    // `panic!` would print a message per execution.
     pool.submit(|| resume_unwind(Box::new(()))).unwrap();
     pool.submit(runs.task()).unwrap();
     pool.wait_idle().unwrap();
@@ -195,10 +193,9 @@ fn a_panicking_task_frees_its_room_for_a_waiter() {
     end(&pool);
 }
 
-/// Growth that the system refuses, while the only live worker goes idle: the queued task is run
-/// by the one that lives.
+/// The system refuses a thread while the only live worker parks: that worker runs the queued task.
 #[testkit::model(preemptions = 3)]
-fn a_refused_growth_leaves_the_task_to_the_live_worker() {
+fn a_refused_start_leaves_the_task_to_the_live_worker() {
     use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
     let asked = AtomicUsize::new(0);
     let only_one = move || match asked.fetch_add(1, Relaxed) {
@@ -214,10 +211,10 @@ fn a_refused_growth_leaves_the_task_to_the_live_worker() {
     end(&pool);
 }
 
-/// Growth that was refused is tried again when a task ends: the next task does not sit behind
-/// one that waits for it.
+/// A refused start is tried again when a task ends: the next task does not stay behind one that
+/// waits for it.
 #[testkit::model(preemptions = 1)]
-fn a_refused_growth_is_tried_again_at_a_task_end() {
+fn a_refused_start_is_retried_at_the_end_of_a_task() {
     use sync_shim::atomic::{AtomicUsize, Ordering::SeqCst};
     let allowed = std::sync::Arc::new(AtomicUsize::new(1));
     let quota = std::sync::Arc::clone(&allowed);
@@ -240,10 +237,10 @@ fn a_refused_growth_is_tried_again_at_a_task_end() {
     end(&pool);
 }
 
-/// The capacity shrinks while a worker is being started: it comes as one too many, and seems to
-/// look for work. What was queued because of that goes to the one that is parked.
+/// The capacity shrinks while a worker is being started. The worker exceeds it, and counts as a
+/// searcher until it leaves. A task queued meanwhile is run by the parked worker.
 #[testkit::model(preemptions = 2)]
-fn a_worker_too_many_passes_its_wake_up_on() {
+fn a_surplus_worker_passes_its_wake_up_on() {
     let (pool, runs) = (untimed(2).queue_depth(2).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     let tuner = {
@@ -260,7 +257,7 @@ fn a_worker_too_many_passes_its_wake_up_on() {
     end(&pool);
 }
 
-/// A busy pool is tuned down: its surplus worker does not go on to the next task.
+/// A busy pool is tuned down: its surplus worker does not continue with the next task.
 // Two take minutes: three threads and four tasks.
 #[testkit::model(preemptions = 1)]
 fn a_surplus_worker_racing_a_queued_task_leaves_it_to_the_other() {
@@ -294,8 +291,8 @@ fn a_surplus_worker_racing_a_queued_task_leaves_it_to_the_other() {
     end(&pool);
 }
 
-/// A worker in its start hook counts as busy: a task that the hook submits and waits for gets a
-/// worker of its own, which is started for it.
+/// A worker in its start hook counts as busy: a new worker is started for a task that the hook
+/// submits and waits for.
 #[testkit::model(preemptions = 1)]
 fn a_start_hook_that_waits_for_a_task_of_its_own_pool_gets_it_run() {
     let own = Arc::new(OnceLock::<pool_core::WeakPool>::new());
@@ -324,10 +321,10 @@ fn a_start_hook_that_waits_for_a_task_of_its_own_pool_gets_it_run() {
     end(&pool);
 }
 
-/// A worker whose time is up while the pool keeps it has no time-out any more: it would wait for a
-/// time that has passed, over and over.
+/// A core worker whose keep-alive has passed parks without a time limit. Otherwise it would wake up
+/// for the past time again and again.
 #[testkit::model(preemptions = 1)]
-fn a_kept_worker_racing_its_time_out_does_not_wait_for_it_again() {
+fn a_core_worker_racing_its_timeout_does_not_wait_for_it_again() {
     let clock = ManualClock::new();
     let pool = untimed(2)
         .keep_alive(SECOND)
@@ -345,7 +342,8 @@ fn a_kept_worker_racing_its_time_out_does_not_wait_for_it_again() {
     end(&pool);
 }
 
-/// A batch of two sections against a worker that parks between them, and a second that may wake.
+/// A batch of two sections against a worker that parks between them, and a second worker that may
+/// wake.
 #[testkit::model(preemptions = 2)]
 fn a_batch_racing_a_parking_worker_is_run_whole() {
     let pool = untimed(2)
@@ -361,10 +359,10 @@ fn a_batch_racing_a_parking_worker_is_run_whole() {
     end(&pool);
 }
 
-/// Two batches race for room that is enough for one task: each is accepted in part, and what comes
-/// back was not run.
+/// Two batches race for room for one task: each is accepted in part, and the returned tasks did not
+/// run.
 #[testkit::model(preemptions = 1)]
-fn two_batches_racing_for_room_run_what_they_say() {
+fn two_batches_racing_for_room_run_the_tasks_they_report() {
     let pool = untimed(1).queue_depth(1).build().unwrap();
     let runs = Runs::new();
     let (other, theirs) = (pool.clone(), runs.clone());

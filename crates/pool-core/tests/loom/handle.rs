@@ -11,7 +11,7 @@ use sync_shim::model::spawn;
 
 use super::{Runs, end, untimed};
 
-/// A waker that does something when it is woken.
+/// A waker that calls a closure.
 struct Once<F>(Mutex<Option<F>>);
 
 impl<F: FnOnce() + Send + 'static> Once<F> {
@@ -35,7 +35,7 @@ fn a_join_racing_the_finish_gets_the_value() {
     let pool = untimed(1).build().unwrap();
     let handle = pool.spawn(|| 7).unwrap();
     assert_eq!(handle.join().unwrap(), 7);
-    // The figures show the end, and there is room, by the time the join returns.
+    // By the time the join returns, the statistics show the end, and there is room.
     assert_eq!(pool.stats().completed, 1);
     pool.try_submit(|| {}).unwrap();
     pool.wait_idle().unwrap();
@@ -52,7 +52,7 @@ fn an_awaited_handle_racing_the_finish_gets_the_value() {
     end(&pool);
 }
 
-/// Cancel against start: exactly one wins, and the handle says who.
+/// Cancel against start: exactly one of them wins, and the handle tells which.
 #[testkit::model(preemptions = 3)]
 fn a_cancel_racing_the_start_has_one_winner() {
     let (pool, runs, kept) = (untimed(1).build().unwrap(), Runs::new(), Arc::new(()));
@@ -78,7 +78,7 @@ fn a_cancel_racing_the_start_has_one_winner() {
     end(&pool);
 }
 
-/// `release_now` against start: the task runs or its handle ends with `Released`.
+/// `release_now` against start: the task runs, or its handle ends with `Released`.
 #[testkit::model(preemptions = 3)]
 fn a_release_now_racing_the_start_has_one_winner() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -93,7 +93,7 @@ fn a_release_now_racing_the_start_has_one_winner() {
     assert_eq!(runs.count(), 1 - released);
 }
 
-/// A handle dropped against the finish: the value is dropped once, by the last of the two.
+/// The drop of the handle against the finish: the later of the two drops the value, once.
 #[testkit::model(preemptions = 3)]
 fn a_dropped_handle_racing_the_finish_drops_the_value_once() {
     let (pool, value) = (untimed(1).build().unwrap(), Arc::new(()));
@@ -103,8 +103,8 @@ fn a_dropped_handle_racing_the_finish_drops_the_value_once() {
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
-/// A task joins one that it spawned, while another worker may start it: it runs once, and the
-/// join ends even if every worker is the joiner.
+/// A task joins one that it spawned, while another worker may start it: it runs once, and the join
+/// ends even if every worker joins.
 #[testkit::model(preemptions = 2)]
 fn a_join_in_a_task_racing_a_worker_runs_the_task_once() {
     let pool = untimed(1).queue_depth(1).build().unwrap();
@@ -127,7 +127,7 @@ fn a_join_in_a_task_racing_a_worker_runs_the_task_once() {
     end(&pool);
 }
 
-/// `is_finished` against the finish: a thread that sees the end sees what the task did.
+/// `is_finished` against the finish: a thread that sees the end sees the task's writes.
 #[testkit::model(preemptions = 3)]
 fn a_finished_handle_publishes_what_the_task_wrote() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -139,8 +139,8 @@ fn a_finished_handle_publishes_what_the_task_wrote() {
     end(&pool);
 }
 
-/// A handle that is polled with a waker which waits for another task, submitted before the poll or
-/// after it.
+/// Polls a handle with a waker that waits for another task, which is submitted before or after the
+/// poll.
 fn waker_waits_for_a_task(submitted_before: bool) {
     let pool = untimed(2).queue_depth(2).min_workers(1).build().unwrap();
     let [next_ran, woken] = [(); 2].map(|()| Parker::new());
@@ -174,23 +174,24 @@ fn waker_waits_for_a_task(submitted_before: bool) {
     end(&pool);
 }
 
-/// A waker that comes as its task ends: whether it is known when the value arises, or only when
-/// the worker holds the next task already, the worker runs it with no task in its hand.
+/// The waker of a joiner is registered as the task ends. In both cases, before the value is
+/// published or after the worker has popped the next task, the worker calls the waker while it
+/// holds no task.
 #[testkit::model(preemptions = 2)]
 fn a_waker_racing_the_finish_does_not_hold_the_next_task() {
     waker_waits_for_a_task(true);
 }
 
-/// The same of a worker that has found nothing to do: it does not count as searching meanwhile.
+/// The same with a worker that has found no next task: it does not count as searching meanwhile.
 #[testkit::model(preemptions = 2)]
 fn a_waker_racing_the_finish_does_not_run_on_a_searching_worker() {
     waker_waits_for_a_task(false);
 }
 
-/// A handle dropped against the finish: a wait for rest that begins after the drop finds the value
-/// gone, for its drop is a part of the task, or of the handle's.
+/// The drop of a handle against the finish: a `wait_idle` after the drop finds the value dropped,
+/// because the drop is a part of the task or of the handle's drop.
 #[testkit::model(preemptions = 3)]
-fn a_dropped_handle_racing_the_finish_leaves_no_value_behind_a_wait_for_rest() {
+fn a_dropped_handle_racing_the_finish_drops_the_value_before_wait_idle_returns() {
     let (pool, value) = (untimed(1).build().unwrap(), Arc::new(()));
     let made = Arc::clone(&value);
     drop(pool.spawn(move || made).unwrap());
@@ -199,10 +200,10 @@ fn a_dropped_handle_racing_the_finish_leaves_no_value_behind_a_wait_for_rest() {
     end(&pool);
 }
 
-/// Cancel against one that waits for room, with every worker held: the waiter gets the room, so
-/// its submit returns before any worker is free.
+/// Cancel against a waiter while every worker is held: the waiter gets the room, so its submit
+/// returns before a worker is free.
 #[testkit::model(preemptions = 2)]
-fn a_cancel_racing_a_waiter_gives_it_the_room() {
+fn a_cancel_racing_a_waiter_hands_it_the_room() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let gate = Parker::new();
     let held = gate.clone();
@@ -221,7 +222,7 @@ fn a_cancel_racing_a_waiter_gives_it_the_room() {
     end(&pool);
 }
 
-/// Cancel against the worker that pops the entry: the room is given back once, by one of them.
+/// Cancel against the worker that pops the entry: one of them frees the room, once.
 #[testkit::model(preemptions = 3)]
 fn a_cancel_racing_the_worker_that_pops_the_entry_frees_the_room_once() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -252,7 +253,7 @@ fn a_cancel_racing_a_release_now_has_one_winner() {
     };
     let cancelled = queued.cancel();
     let released = other.join().unwrap();
-    // The first task may have been released, too: then nothing is held.
+    // If the first task was released too, no worker is held.
     match queued.join() {
         Err(JoinError::Cancelled) => assert!(cancelled),
         Err(JoinError::Released) => assert!(!cancelled && released > 0),
@@ -266,7 +267,7 @@ fn a_cancel_racing_a_release_now_has_one_winner() {
     assert_eq!(runs.count(), 0);
 }
 
-/// The sweep of tombstones against the worker that pops: a task among them is neither lost nor run
+/// The sweep of tombstones against a worker that pops: a task among them is neither lost nor run
 /// twice.
 #[testkit::model(preemptions = 2)]
 fn a_sweep_racing_a_worker_takes_no_living_task() {
@@ -286,10 +287,10 @@ fn a_sweep_racing_a_worker_takes_no_living_task() {
     end(&pool);
 }
 
-/// A join in place against one that waits for room: the waiter gets the room of the task that was
-/// joined, while the task that joined it still runs.
+/// A join in place against a waiter: the waiter gets the room of the joined task while the joining
+/// task still runs.
 #[testkit::model(preemptions = 2)]
-fn a_join_in_place_racing_a_waiter_gives_it_the_room() {
+fn a_join_in_place_racing_a_waiter_hands_it_the_room() {
     let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
     let gate = Parker::new();
     let (inner, child, held) = (pool.downgrade(), runs.task(), gate.clone());

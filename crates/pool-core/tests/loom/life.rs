@@ -1,4 +1,4 @@
-//! Release, the wait for the end, reboot, the last handle.
+//! The life of a pool: release, waits for idleness and the end, reboot, the last handle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use sync_shim::model::spawn;
 
 use super::{Runs, end, untimed};
 
-/// `wait_idle` against the last task's end: the waiter is woken.
+/// `wait_idle` against the end of the last task: the waiter is woken.
 #[testkit::model(preemptions = 3)]
-fn a_wait_for_rest_racing_the_last_task_ends() {
+fn wait_idle_racing_the_last_task_ends() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     pool.wait_idle().unwrap();
@@ -20,9 +20,9 @@ fn a_wait_for_rest_racing_the_last_task_ends() {
     end(&pool);
 }
 
-/// `wait_idle` against the last task's end, on a thread to which another wait has left a token.
+/// The same, on a thread that still has the unpark token of another wait.
 #[testkit::model(preemptions = 2)]
-fn a_wait_for_rest_racing_the_last_task_does_not_end_by_a_token_of_another_wait() {
+fn wait_idle_racing_the_last_task_ignores_the_unpark_token_of_another_wait() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     sync_shim::Parker::of_thread().unpark();
@@ -31,9 +31,9 @@ fn a_wait_for_rest_racing_the_last_task_does_not_end_by_a_token_of_another_wait(
     end(&pool);
 }
 
-/// A `wait_idle`'s time-out against the last task's end.
+/// The timeout of `wait_idle` against the end of the last task.
 #[testkit::model(preemptions = 2)]
-fn a_timed_wait_for_rest_racing_the_last_task_tells_the_truth() {
+fn a_timed_wait_idle_racing_the_last_task_returns_the_right_result() {
     let clock = ManualClock::new();
     let pool = untimed(1).clock(clock.clone()).build().unwrap();
     let runs = Runs::new();
@@ -48,7 +48,7 @@ fn a_timed_wait_for_rest_racing_the_last_task_tells_the_truth() {
     end(&pool);
 }
 
-/// `wait_released` against the last worker: it returns once the worker is gone, not before.
+/// `wait_released` against the last worker: it returns after the worker is gone.
 #[testkit::model(preemptions = 3)]
 fn a_wait_for_the_end_racing_the_last_worker_sees_it_gone() {
     let stopped = Arc::new(AtomicUsize::new(0));
@@ -83,8 +83,8 @@ fn two_waits_for_the_end_both_return() {
     assert_eq!(pool.running(), 0);
 }
 
-/// Reboot against a late worker of the old generation: it goes on or is replaced, counted either
-/// way.
+/// Reboot against a late worker of the old generation: it continues or is replaced, and is counted
+/// once.
 #[testkit::model(preemptions = 3)]
 fn a_reboot_racing_a_late_worker_serves_the_new_generation() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -98,7 +98,7 @@ fn a_reboot_racing_a_late_worker_serves_the_new_generation() {
     end(&pool);
 }
 
-/// Reboot against a wait for the end: the waiter returns, with the end or with `Rebooted`.
+/// Reboot against a wait for the end: the wait returns, with the end or with `Rebooted`.
 #[testkit::model(preemptions = 2)]
 fn a_reboot_racing_a_wait_for_the_end_lets_it_return() {
     let pool = untimed(1).build().unwrap();
@@ -112,8 +112,8 @@ fn a_reboot_racing_a_wait_for_the_end_lets_it_return() {
         })
     };
     assert!(pool.reboot());
-    // Before the end: a release must not be what lets it return. But a waiter that came
-    // after the reboot waits for the next end.
+    // Before the end, so that no later release ends the wait. A waiter that enrols after the reboot
+    // waits for the next end.
     pool.submit(|| {}).unwrap();
     pool.wait_idle().unwrap();
     pool.release();
@@ -121,8 +121,8 @@ fn a_reboot_racing_a_wait_for_the_end_lets_it_return() {
     end(&pool);
 }
 
-/// The last handle's drop against the worker: accepted tasks run, and every thread ends (or the
-/// model deadlocks).
+/// The drop of the last handle against a worker: accepted tasks run, and every thread ends.
+/// Otherwise the model deadlocks.
 #[testkit::model(preemptions = 3)]
 fn dropping_the_last_handle_racing_the_worker_drains() {
     let runs = Runs::new();
@@ -141,7 +141,7 @@ fn dropping_the_last_handle_racing_the_worker_drains() {
     assert_eq!(runs.count(), 1);
 }
 
-/// A failed start against a release: the end is announced although the worker never came.
+/// A failed start against a release: the pool ends although the worker never started.
 #[testkit::model(preemptions = 3)]
 fn a_refused_start_racing_a_release_ends_the_pool() {
     let refuse = || Err(std::io::Error::from(std::io::ErrorKind::WouldBlock));
@@ -167,8 +167,7 @@ fn a_release_racing_a_wait_for_the_end_of_a_pool_without_workers_ends_it() {
     waiter.join().unwrap();
 }
 
-/// A reboot while a thread waits for an end that does not come, because a task holds its worker:
-/// the waiter returns at once.
+/// A reboot during a wait for the end, while a task holds the worker: the wait returns at once.
 #[testkit::model(preemptions = 2)]
 fn a_reboot_racing_a_wait_for_the_end_ends_the_wait_at_once() {
     let pool = untimed(1).build().unwrap();
@@ -188,10 +187,10 @@ fn a_reboot_racing_a_wait_for_the_end_ends_the_wait_at_once() {
     end(&pool);
 }
 
-/// `release_now` against a wait for rest, and against the last running task: the last to end
-/// wakes the waiter.
+/// `release_now` against `wait_idle` and the last running task: the party that ends last wakes the
+/// waiter.
 #[testkit::model(preemptions = 2)]
-fn a_release_now_racing_a_wait_for_rest_ends_it() {
+fn release_now_racing_wait_idle_ends_it() {
     let pool = untimed(1).queue_depth(1).build().unwrap();
     let gate = sync_shim::Parker::new();
     let shut = gate.clone();
@@ -207,9 +206,9 @@ fn a_release_now_racing_a_wait_for_rest_ends_it() {
     end(&pool);
 }
 
-/// A release against a waiter whose room does not come, because a task holds its worker.
+/// A release against a waiter that gets no room, because a task holds the worker.
 #[testkit::model(preemptions = 3)]
-fn a_release_rings_a_waiter_whose_room_never_comes() {
+fn a_release_wakes_a_waiter_that_never_gets_room() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let gate = sync_shim::Parker::new();
     let shut = gate.clone();
@@ -225,8 +224,8 @@ fn a_release_rings_a_waiter_whose_room_never_comes() {
     assert_eq!(runs.count(), 0);
 }
 
-/// Workers that end one after the other, of which the later ones join the earlier or wait at their
-/// place for them to be gone: who waits for the end sees all of them gone, and none ends twice.
+/// Workers that end one after the other. The later ones join the earlier ones, or wait for a place.
+/// A wait for the end returns after all of them, and each ends once.
 #[testkit::model(preemptions = 1)]
 fn workers_that_end_one_after_another_are_all_gone_at_the_end() {
     let pool = untimed(1).keep_alive(Duration::ZERO).build().unwrap();
@@ -238,23 +237,23 @@ fn workers_that_end_one_after_another_are_all_gone_at_the_end() {
     assert_eq!(pool.stats().ending, 0);
 }
 
-/// A worker that may not end before another's thread is gone, against that thread's last act: it gets
-/// away, though only the end of the pool would wait for that thread.
+/// A worker that has to wait for the end of another worker's thread, against the last step of that
+/// thread: the worker ends, although only the end of the pool waits for that thread.
 #[testkit::model(preemptions = 2)]
-fn a_worker_that_waits_at_its_place_racing_a_threads_last_act_gets_away() {
+fn a_worker_that_waits_to_end_racing_the_end_of_another_thread_ends() {
     let pool = untimed(1).keep_alive(Duration::ZERO).build().unwrap();
     for _ in 0..2 {
         pool.submit(|| {}).unwrap();
         block_on(pool.wait_idle_async()).unwrap();
     }
     pool.release();
-    block_on(pool.wait_released_async()).unwrap(); // Joins nothing.
+    block_on(pool.wait_released_async()).unwrap(); // Joins no thread.
     end(&pool);
     assert_eq!(pool.stats().ending, 0);
 }
 
-/// A release ends two workers at once, neither of which joins the other: who waits for the end
-/// joins both.
+/// A release ends two workers at once, neither of which joins the other. A wait for the end joins
+/// both.
 #[testkit::model(preemptions = 1)]
 fn two_workers_that_leave_at_once_are_both_gone_at_the_end() {
     let pool = untimed(2).prestart(2).build().unwrap();
@@ -264,10 +263,10 @@ fn two_workers_that_leave_at_once_are_both_gone_at_the_end() {
     assert_eq!(pool.stats().ending, 0);
 }
 
-/// A submit with a time limit against the start of the first worker by another, and against the
-/// time: it is accepted, or refused because the time is up.
+/// A submit with a timeout against another submitter's start of the first worker, and against the
+/// timeout: it is accepted, or returns `TimedOut`.
 #[testkit::model(preemptions = 1)]
-fn a_timed_submit_racing_anothers_start_is_accepted_or_told_so() {
+fn a_timed_submit_racing_another_thread_start_is_accepted_or_times_out() {
     let clock = ManualClock::new();
     let pool = untimed(2).clock(clock.clone()).build().unwrap();
     let runs = Runs::new();

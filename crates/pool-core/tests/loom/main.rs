@@ -1,11 +1,11 @@
-//! Models of the pool's protocols: each names the racing parties and the harm they must not do.
+//! Models of the pool's protocols. Each names the racing parties and the harm that must not happen.
 //!
-//! Every model waits for its work *before* it releases, so that no closing broadcast rescues a
-//! lost wake-up, and no model has a keep-alive whose time passes unless its subject is expiry, so
-//! that no timer does. A bound is the number of pre-emptions per execution: two find the known
-//! bugs of this family in seconds; a third multiplies the executions by twenty to thirty, and is
-//! used where it stays under half a minute. Switches at blocking points are not pre-emptions and
-//! are all explored.
+//! Every model waits for its work *before* it releases, so that the broadcast of the release cannot
+//! hide a lost wake-up. Only the models of expiry have a keep-alive that passes, so that no timer
+//! can hide one either. `preemptions` bounds the pre-emptions per execution. Two find the known
+//! bugs of this family in seconds. A third multiplies the executions by twenty to thirty, and is
+//! used where the model stays under half a minute. Switches at blocking points are not
+//! pre-emptions: all of them are explored.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]

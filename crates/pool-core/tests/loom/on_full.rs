@@ -1,4 +1,4 @@
-//! A full pool that discards, or whose caller runs the task: against the worker that comes to the
+//! Full pools that discard a task or run it in the caller, against the worker that pops the
 //! discarded task, and against its handle.
 
 use pool_core::{JoinError, OnFull, Pool, Submit};
@@ -6,7 +6,7 @@ use sync_shim::model::spawn;
 
 use super::{Runs, end, untimed};
 
-/// The oldest is taken out as the worker, done with the one before, comes for it.
+/// The oldest task is discarded while a worker pops it.
 #[testkit::model(preemptions = 3)]
 fn a_discard_of_the_oldest_racing_its_worker_ends_each_task_once() {
     let (pool, runs) = (discards(), Runs::new());
@@ -16,7 +16,7 @@ fn a_discard_of_the_oldest_racing_its_worker_ends_each_task_once() {
         .unwrap();
     let joined = second.join();
     pool.wait_idle().unwrap();
-    // The oldest is the first, if its worker has not come to it yet.
+    // The oldest task is the first one, unless its worker has popped it already.
     let discarded = usize::try_from(pool.stats().discarded).unwrap();
     match joined {
         Ok(()) => {}
@@ -27,7 +27,8 @@ fn a_discard_of_the_oldest_racing_its_worker_ends_each_task_once() {
     end_with(&pool, discarded);
 }
 
-/// The handle's cancel against the discard: one of them has the task, and its room is given once.
+/// `JoinHandle::cancel` against the discard: one of them takes the task, and its room is freed
+/// once.
 #[testkit::model(preemptions = 2)]
 fn a_discard_of_the_oldest_racing_its_cancel_has_one_winner() {
     let (pool, runs) = (discards(), Runs::new());
@@ -49,10 +50,9 @@ fn a_discard_of_the_oldest_racing_its_cancel_has_one_winner() {
     end_with(&pool, discarded);
 }
 
-/// The caller's task is in flight: a wait for rest waits for it, also where the workers have ended
-/// theirs.
+/// A task in its caller is in flight: `wait_idle` waits for it, even if the workers have no task.
 #[testkit::model(preemptions = 2)]
-fn a_wait_for_rest_racing_a_task_in_its_caller_waits_for_it() {
+fn wait_idle_racing_a_task_in_its_caller_waits_for_it() {
     let pool = untimed(1).on_full(OnFull::RunInCaller).build().unwrap();
     let runs = Runs::new();
     pool.submit(runs.task()).unwrap();
@@ -67,13 +67,13 @@ fn a_wait_for_rest_racing_a_task_in_its_caller_waits_for_it() {
     end(&pool);
 }
 
-/// One worker, room for one behind it, and a hook that a call may discard before.
+/// One worker, a queue of depth one, and a discard hook.
 fn discards() -> Pool {
     let builder = untimed(1).queue_depth(1).discard_hook(|_| ());
     builder.build().unwrap()
 }
 
-/// Ends a pool that has discarded so many.
+/// Ends a pool and compares the number of discarded tasks.
 fn end_with(pool: &Pool, discarded: usize) {
     pool.release();
     pool.wait_released().unwrap();

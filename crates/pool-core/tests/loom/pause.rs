@@ -1,4 +1,4 @@
-//! A paused pool: the resume against what comes meanwhile, the pause against the next task.
+//! Paused pools: the resume against submits and parking workers, the pause against the next task.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use sync_shim::model::spawn;
 
 use super::{Runs, end, untimed};
 
-/// The task is found by the resume, or by the submit that comes after it.
+/// The resume finds the task, or the later submit finds the pool resumed.
 #[testkit::model(preemptions = 3)]
 fn a_submit_to_a_paused_pool_racing_its_resume_is_run() {
     let pool = untimed(1).start_paused(true).build().unwrap();
@@ -21,7 +21,7 @@ fn a_submit_to_a_paused_pool_racing_its_resume_is_run() {
     end(&pool);
 }
 
-/// The worker parks before a full queue, and the resume finds it there.
+/// The worker parks although the queue has tasks, and the resume notifies it.
 #[testkit::model(preemptions = 3)]
 fn a_worker_that_parks_at_a_paused_pools_queue_racing_its_resume_is_notified() {
     let pool = untimed(1)
@@ -37,7 +37,7 @@ fn a_worker_that_parks_at_a_paused_pools_queue_racing_its_resume_is_notified() {
     end(&pool);
 }
 
-/// Once the pause has returned, a task that is submitted then does not start before the resume.
+/// A task submitted after `pause` has returned does not start before the resume.
 #[testkit::model(preemptions = 3)]
 fn a_task_after_a_pause_racing_a_worker_starts_after_the_resume() {
     let pool = untimed(1).queue_depth(2).build().unwrap();
@@ -59,7 +59,7 @@ fn a_task_after_a_pause_racing_a_worker_starts_after_the_resume() {
 
 /// The release ends the pause.
 #[testkit::model(preemptions = 3)]
-fn a_release_of_a_paused_pool_racing_its_worker_runs_what_it_accepted() {
+fn a_release_of_a_paused_pool_racing_its_worker_runs_accepted_tasks() {
     let pool = untimed(1).start_paused(true).build().unwrap();
     let runs = Runs::new();
     pool.submit(runs.task()).unwrap();

@@ -1,4 +1,4 @@
-//! Permits: room that is reserved, against those that wait for it and workers that go.
+//! Permits: reserved room, against waiters and expiring workers.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,10 +12,10 @@ use super::{Runs, end, untimed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A permit's drop against a submit that meets the pool which it fills: the submit finds the room,
-/// or is given it.
+/// The drop of the permit that fills the pool, against a submit: the submit finds the room, or is
+/// handed it.
 #[testkit::model(preemptions = 3)]
-fn a_dropped_permit_racing_a_submit_gives_it_the_room() {
+fn a_dropped_permit_racing_a_submit_hands_it_the_room() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let permit = pool.reserve().unwrap();
     let submitter = {
@@ -29,10 +29,10 @@ fn a_dropped_permit_racing_a_submit_gives_it_the_room() {
     end(&pool);
 }
 
-/// Two that reserve the one room, and a task of each: neither is forgotten, and the room is never
+/// Two threads reserve the only room and submit a task each: both succeed, and the room is never
 /// held twice.
 #[testkit::model(preemptions = 2)]
-fn two_reservations_racing_for_one_room_have_it_one_after_the_other() {
+fn two_racing_reservations_of_one_room_both_succeed() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let other = {
         let (pool, task) = (pool.clone(), runs.task());
@@ -50,18 +50,18 @@ fn two_reservations_racing_for_one_room_have_it_one_after_the_other() {
     end(&pool);
 }
 
-/// A permit's task against the worker that is about to park: one of them finds the other.
+/// The submit of a permit's task against a parking worker: the worker pops it or is notified.
 #[testkit::model(preemptions = 3)]
 fn a_used_permit_racing_a_parking_worker_is_run() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
-    let permit = pool.reserve().unwrap(); // Its start: the worker searches.
+    let permit = pool.reserve().unwrap(); // Starts the worker, which searches.
     permit.submit(runs.task());
     pool.wait_idle().unwrap();
     assert_eq!(runs.count(), 1);
     end(&pool);
 }
 
-/// A permit's task against a release: it runs, and the pool ends after it.
+/// The submit of a permit's task against a release: it runs, and the pool ends after it.
 #[testkit::model(preemptions = 3)]
 fn a_used_permit_racing_a_release_runs_its_task() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -79,7 +79,8 @@ fn a_used_permit_racing_a_release_runs_its_task() {
     end(&pool);
 }
 
-/// The last permit's drop against a release: the worker that it kept goes, whichever comes first.
+/// The drop of the last permit against a release: the worker that was kept for it ends, in either
+/// order.
 #[testkit::model(preemptions = 3)]
 fn a_dropped_permit_racing_a_release_ends_the_pool() {
     let pool = untimed(1).build().unwrap();
@@ -96,16 +97,16 @@ fn a_dropped_permit_racing_a_release_ends_the_pool() {
     end(&pool);
 }
 
-/// A reservation against the expiry of the only worker: it stays for the permit, or another one is
-/// started for it. In any case the task finds a worker.
+/// A reservation against the expiry of the only worker: it stays for the permit, or another worker
+/// is started. The permit's task runs in either case.
 #[testkit::model(preemptions = 3)]
-fn a_reservation_racing_an_expiring_worker_has_one() {
+fn a_reservation_racing_an_expiring_worker_keeps_or_starts_one() {
     let clock = ManualClock::new();
     let pool = untimed(1).keep_alive(SECOND).clock(clock.clone());
     let (pool, runs) = (pool.build().unwrap(), Runs::new());
     pool.submit(|| {}).unwrap();
     pool.wait_idle().unwrap();
-    clock.advance(SECOND); // It expires, if it has parked by now.
+    clock.advance(SECOND); // The worker expires if it has parked.
     let permit = pool.reserve().unwrap();
     assert_eq!(pool.running(), 1);
     permit.submit(runs.task());
@@ -114,7 +115,8 @@ fn a_reservation_racing_an_expiring_worker_has_one() {
     end(&pool);
 }
 
-/// A future that waits for a permit, dropped, against the hand-over: the room is not lost.
+/// The drop of a future that waits for a permit, against the hand-over of room: the room is not
+/// lost.
 #[testkit::model(preemptions = 3)]
 fn a_dropped_reservation_racing_the_hand_over_loses_no_room() {
     let pool = untimed(1).build().unwrap();
@@ -123,7 +125,7 @@ fn a_dropped_reservation_racing_the_hand_over_loses_no_room() {
     {
         let mut future = pin!(pool.reserve_async());
         let mut context = Context::from_waker(Waker::noop());
-        // Discarded: it waits, or has its permit.
+        // Ignored: it waits or has its permit.
         let _ = future.as_mut().poll(&mut context);
     }
     other.join().unwrap();
@@ -133,7 +135,7 @@ fn a_dropped_reservation_racing_the_hand_over_loses_no_room() {
     end(&pool);
 }
 
-/// A waiting future is polled against the hand-over: it is woken, or finds its permit.
+/// A poll of a waiting future against the hand-over of room: it is woken, or finds its permit.
 #[testkit::model(preemptions = 2)]
 fn a_poll_for_a_permit_racing_the_hand_over_is_woken() {
     let pool = untimed(1).build().unwrap();
@@ -146,9 +148,9 @@ fn a_poll_for_a_permit_racing_the_hand_over_is_woken() {
     end(&pool);
 }
 
-/// A reservation against a release: it is refused, or its permit is honoured.
+/// A reservation against a release: it is refused, or its permit stays valid.
 #[testkit::model(preemptions = 3)]
-fn a_reservation_racing_a_release_is_honoured_or_refused() {
+fn a_reservation_racing_a_release_is_granted_or_refused() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let reserver = {
         let (pool, task) = (pool.clone(), runs.task());

@@ -1,4 +1,4 @@
-//! What the models of all pools share.
+//! Helpers of all models of pools.
 
 use std::sync::Arc;
 
@@ -6,8 +6,9 @@ use pool_core::{Builder, Closures, Pool};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model;
 
-/// Explores a model on one lock in the place of the pool's two, and then on the two, with one
-/// pre-emption fewer: the executions have more steps there, and by `lock.rs` no other outcomes.
+/// Explores a model with one lock instead of the pool's two, and then with both and one pre-emption
+/// fewer. With two locks, executions have more steps. According to `lock.rs`, they have no other
+/// outcomes.
 pub(crate) fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
     let body = Arc::new(body);
     for two in [false, true] {
@@ -25,12 +26,12 @@ pub(crate) fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + S
     }
 }
 
-/// A pool without a keep-alive: nothing in it is woken by time.
+/// A pool without a keep-alive, so that no timer wakes a worker.
 pub(crate) fn untimed(capacity: usize) -> Builder<Closures> {
     Pool::builder().capacity(capacity).keep_alive(None)
 }
 
-/// Counts how often something ran. Relaxed: read after the pool's own synchronization.
+/// Counts runs. `Relaxed`: read after the pool has synchronized the threads.
 #[derive(Clone)]
 pub(crate) struct Runs(Arc<AtomicUsize>);
 
@@ -49,7 +50,7 @@ impl Runs {
     }
 }
 
-/// Ends the pool; by now the model has waited for its work.
+/// Ends the pool. The model has already waited for its work.
 pub(crate) fn end(pool: &Pool) {
     pool.release();
     pool.wait_released().unwrap();

@@ -1,6 +1,6 @@
-//! Random programs on a pool, with a single-threaded model of it beside them.
+//! Random programs on a pool, compared with a single-threaded model after each step.
 //!
-//! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
+//! `PROPTEST_CASES` sets the number of programs, `ANTHILL_SEED` the seed.
 #![cfg(not(anthill_loom))]
 
 mod regressions;
@@ -11,6 +11,6 @@ use testkit::walk_programs;
 use twin::program::{HEAD, LONGEST, STEP, decode};
 
 #[test]
-fn a_pool_is_where_its_model_is_after_each_step_of_any_program() {
+fn a_pool_equals_its_model_after_each_step_of_a_random_program() {
     walk_programs::<HEAD, STEP, _, _>(0, LONGEST, decode, twin::walk);
 }

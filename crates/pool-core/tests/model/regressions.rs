@@ -1,4 +1,4 @@
-//! Races that were lost once, step by step.
+//! Races that were bugs once, step by step.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,6 @@ use std::time::Duration;
 use pool_core::{ManualClock, Pool, WaitError};
 use testkit::{CountingWaker, Gate, PanicOnDrop, waker_fn};
 
-/// Yields until it holds.
 fn until(holds: impl Fn() -> bool) {
     while !holds() {
         thread::yield_now();
@@ -19,7 +18,7 @@ fn until(holds: impl Fn() -> bool) {
 }
 
 #[testkit::test]
-fn a_task_handed_over_while_a_start_is_failing_goes_to_a_parked_worker() {
+fn a_task_submitted_during_a_failing_thread_start_goes_to_a_parked_worker() {
     let answer = Gate::new();
     let clock = ManualClock::new();
     let pool = Pool::builder()
@@ -29,7 +28,7 @@ fn a_task_handed_over_while_a_start_is_failing_goes_to_a_parked_worker() {
             let (answer, asked) = (answer.clone(), AtomicBool::new(false));
             move || {
                 if !asked.swap(true, Relaxed) {
-                    return Ok(()); // The first one.
+                    return Ok(()); // The first start.
                 }
                 answer.wait();
                 Err(io::ErrorKind::WouldBlock.into())
@@ -40,7 +39,7 @@ fn a_task_handed_over_while_a_start_is_failing_goes_to_a_parked_worker() {
     let first = Gate::new();
     let held = first.clone();
     pool.submit(move || held.wait()).unwrap();
-    // Its submitter is about to learn that there is no second thread.
+    // The submitter is about to learn that the second thread is refused.
     let submitter = thread::spawn({
         let pool = pool.clone();
         move || pool.submit(|| ()).unwrap()
@@ -57,7 +56,7 @@ fn a_task_handed_over_while_a_start_is_failing_goes_to_a_parked_worker() {
 }
 
 #[testkit::test]
-fn a_task_left_by_a_worker_that_started_as_the_capacity_shrank_goes_to_a_parked_one() {
+fn a_task_of_a_worker_started_while_the_capacity_shrank_goes_to_a_parked_worker() {
     let (start, hook) = (Gate::new(), Gate::new());
     let clock = ManualClock::new();
     let pool = Pool::builder()
@@ -73,7 +72,7 @@ fn a_task_left_by_a_worker_that_started_as_the_capacity_shrank_goes_to_a_parked_
     let first = Gate::new();
     let held = first.clone();
     pool.submit(move || held.wait()).unwrap();
-    // Its submitter is starting the second worker; the first runs the task.
+    // The submitter is starting the second worker. The first one runs the task.
     let submitter = thread::spawn({
         let pool = pool.clone();
         move || pool.submit(|| ()).unwrap()
@@ -84,14 +83,14 @@ fn a_task_left_by_a_worker_that_started_as_the_capacity_shrank_goes_to_a_parked_
     clock.wait_for_sleepers(1); // The first worker has parked.
     pool.tune(1).unwrap();
     start.open();
-    hook.wait_for_arrivals(1); // One too many, which seems to look for work.
+    hook.wait_for_arrivals(1); // The new worker exceeds the capacity, and counts as a searcher.
     pool.submit(|| ()).unwrap();
     hook.open();
     pool.wait_idle().unwrap();
     submitter.join().unwrap();
 }
 
-/// Lets the first call through, and waits at the gate in those after it.
+/// A thread gate that lets the first start pass and waits at the gate in each later one.
 fn second_time(gate: &Gate) -> impl Fn() -> io::Result<()> + Send + Sync + 'static {
     let (gate, called) = (gate.clone(), AtomicBool::new(false));
     move || {
@@ -103,7 +102,7 @@ fn second_time(gate: &Gate) -> impl Fn() -> io::Result<()> + Send + Sync + 'stat
 }
 
 #[testkit::test]
-fn a_release_tells_every_waiter_though_one_drops_anothers_future_and_that_panics() {
+fn a_release_wakes_every_waiter_although_one_drops_anothers_future_which_panics() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let gate = Gate::new();
     let held = gate.clone();
@@ -139,8 +138,8 @@ fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Option<F::Output> {
 }
 
 #[testkit::test]
-fn workers_started_ahead_may_expire_at_once() {
-    // Each start but the first waits until the worker before has come to its end.
+fn prestarted_workers_may_expire_at_once() {
+    // Each start after the first waits until the previous worker has ended.
     let (stops, starts) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
     let stopped = Arc::clone(&stops);
     let pool = Pool::builder()
@@ -161,7 +160,7 @@ fn workers_started_ahead_may_expire_at_once() {
 }
 
 #[testkit::test]
-fn the_end_comes_only_after_the_last_unstarted_task_is_disposed_of() {
+fn the_end_waits_for_the_drop_of_the_last_unstarted_task() {
     struct HeldInDrop(Gate);
     impl Drop for HeldInDrop {
         fn drop(&mut self) {
@@ -196,7 +195,7 @@ fn the_end_comes_only_after_the_last_unstarted_task_is_disposed_of() {
 }
 
 #[testkit::test]
-fn a_value_that_nobody_gets_because_the_spawns_future_was_dropped_harms_no_worker() {
+fn the_value_of_a_spawn_whose_future_was_dropped_harms_no_worker() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let (first, second) = (Gate::new(), Gate::new());
     let held = first.clone();
@@ -209,7 +208,7 @@ fn a_value_that_nobody_gets_because_the_spawns_future_was_dropped_harms_no_worke
     assert!(poll(&mut spawn, Waker::noop()).is_none());
     first.open();
     second.wait_for_arrivals(1);
-    drop(spawn); // Accepted, and its handle never asked for.
+    drop(spawn); // Accepted, and its handle was never fetched.
     second.open();
     assert_eq!(pool.spawn(|| 5).unwrap().join().unwrap(), 5);
     pool.release();

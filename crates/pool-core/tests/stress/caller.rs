@@ -1,4 +1,4 @@
-//! What callers do: threads of their own, and tasks.
+//! The calls of a round, from its own threads and from tasks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::limits::taking_out;
 use crate::port::Port;
 use crate::subject::{Answer, Handle, How, Kind, Options, identify};
 
-/// How deep tasks hand tasks over that hand tasks over.
+/// The maximum nesting of tasks that submit tasks.
 const DEPTH: usize = 3;
 
-/// One call of a thread that is no worker.
+/// Makes one call on a thread that is not a worker.
 pub(crate) fn hand<K: Kind>(world: &Arc<World>, pool: &WorkerPool<K>, rng: &mut Rng) {
     let call = Call::random(rng, true);
     let plan = Plan::random(rng, DEPTH, world.may_wait_within);
@@ -36,7 +36,7 @@ pub(crate) fn hand<K: Kind>(world: &Arc<World>, pool: &WorkerPool<K>, rng: &mut 
     }
 }
 
-/// Some tasks have a priority, also in pools that do not go by it.
+/// Some tasks have a priority, even in pools without priorities.
 fn options(rng: &mut Rng) -> Option<Options> {
     rng.chance(3).then(|| Options {
         priority: match rng.below(3) {
@@ -85,7 +85,7 @@ fn hand_async<K: Kind>(
     }
 }
 
-/// One call of a task.
+/// Makes one call inside a task.
 pub(crate) fn hand_within(world: &Arc<World>, mut call: Call, plan: Plan) {
     let job = Job::new(world, plan, call.spawn);
     let id = job.id();
@@ -93,7 +93,7 @@ pub(crate) fn hand_within(world: &Arc<World>, mut call: Call, plan: Plan) {
         call.how = How::Try;
     }
     if matches!(call.then, Then::Await) {
-        call.then = Then::Join; // Awaiting does not run the task in place.
+        call.then = Then::Join; // An await does not run the task in place.
     }
     let port: &dyn Port = &**world.port.get().expect("set before the first task");
     match port.hand(job, call.how, call.spawn) {
@@ -106,7 +106,7 @@ pub(crate) fn hand_within(world: &Arc<World>, mut call: Call, plan: Plan) {
     }
 }
 
-/// Enters an answer in the ledger.
+/// Records an answer in the ledger.
 fn hear(world: &World, id: Id, answer: Answer) -> Option<Handle> {
     match answer {
         Answer::Accepted(handle) => {
@@ -152,7 +152,7 @@ fn conclude(world: &World, id: Id, handle: Handle, then: Then, within: bool) {
     });
 }
 
-/// Drops what may panic when dropped, here where its owner is.
+/// Drops a value whose destructor may panic, on its owner's thread.
 pub(crate) fn drop_anyhow<T>(value: T) {
     let mut dropped = catch_unwind(AssertUnwindSafe(|| drop(value)));
     while let Err(payload) = dropped {

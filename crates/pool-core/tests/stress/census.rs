@@ -1,5 +1,5 @@
-//! Who is alive: the pool's threads, as its hooks, its threads' own destructors and the operating
-//! system count them.
+//! The number of live threads of a pool, as counted by hooks, by thread-local destructors and by
+//! the operating system.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::thread;
 
 use testkit::Rng;
 
-/// How often a thread lets others run while it ends.
+/// How often a thread yields while it ends.
 const LAST_STEPS: u32 = 10;
 
-/// Counted under no lock, and compared when every thread is gone.
+/// Counted without a lock, and compared when every thread is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     /// Threads between their start hook and their stop hook.
@@ -19,21 +19,21 @@ pub(crate) struct Census {
     pub(crate) most_serving: AtomicU64,
     /// Threads that have called a start hook.
     pub(crate) threads: AtomicU64,
-    /// Of those: whose thread-locals are still there.
+    /// Threads of those whose thread-locals are not dropped yet.
     pub(crate) alive: AtomicU64,
-    /// Hooks called, and how many of those calls panicked.
+    /// Calls of hooks, and how many of them panicked.
     calls: AtomicU64,
     pub(crate) panics: AtomicU64,
-    /// One call in so many panics.
+    /// One in this many calls panics.
     pub(crate) panics_one_in: Option<u64>,
 }
 
-/// Dropped with the thread.
+/// A thread-local that counts its thread as alive.
 struct Presence(Arc<Census>);
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        // A thread that takes its time to end is still to be waited for.
+        // A thread that ends slowly must be waited for, too.
         (0..LAST_STEPS).for_each(|_| thread::yield_now());
         self.0.alive.fetch_sub(1, Relaxed);
     }
@@ -66,7 +66,7 @@ impl Census {
     }
 
     pub(crate) fn stop(&self) {
-        // Tasks may come for a worker on its way out: the longer it takes, the more do.
+        // The longer a worker takes to leave, the more tasks arrive meanwhile.
         (0..LAST_STEPS).for_each(|_| thread::yield_now());
         self.serving.fetch_sub(1, Relaxed);
         self.maybe_panic();
@@ -87,7 +87,7 @@ impl Census {
         self.alive.load(Relaxed) == 0
     }
 
-    /// No thread is left. `name` begins the names of the pool's threads and of no other's.
+    /// Checks that no thread is left. Only threads of this pool have names that begin with `name`.
     pub(crate) fn check(&self, name: &str) {
         assert_eq!(
             self.alive.load(Relaxed),
@@ -99,7 +99,7 @@ impl Census {
             0,
             "each start hook has its stop hook"
         );
-        // The system forgets a thread a moment after it has woken the joiner.
+        // The system forgets a thread shortly after it has woken the joiner.
         while threads_named(name) > 0 {
             thread::yield_now();
         }

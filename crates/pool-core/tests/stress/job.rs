@@ -1,4 +1,4 @@
-//! Tasks with a plan: what they do, how they end, and which of their parts panic when dropped.
+//! Tasks with a plan: their actions, their ends, and which of their parts panic when dropped.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -12,27 +12,27 @@ use crate::ledger::{Ledger, Token};
 use crate::port::Port;
 use crate::subject::{How, is_asked};
 
-/// Names a task of a round.
+/// The id of a task of a round.
 pub(crate) type Id = usize;
 
-/// A task's value.
+/// The value of a task.
 pub(crate) struct Out {
     pub(crate) id: Id,
     bomb: Option<PanicOnDrop>,
 }
 
-/// What all tasks of a round share.
+/// State that all tasks of a round share.
 pub(crate) struct World {
     pub(crate) ledger: Ledger,
     /// The pool, as long as it has handles.
     pub(crate) port: OnceLock<Box<dyn Port>>,
-    /// A task may wait for room: the pool is one that runs it in place, or refuses.
+    /// A task may wait for room: the pool runs its task in place, or refuses it.
     pub(crate) may_wait_within: bool,
-    /// What was not as it should be.
+    /// Failed expectations.
     pub(crate) complaints: Mutex<Vec<String>>,
 }
 
-/// A task. Dropped exactly once, and run at most once.
+/// A task. It is dropped exactly once, and runs at most once.
 pub(crate) struct Job {
     token: Token,
     plan: Plan,
@@ -42,19 +42,19 @@ pub(crate) struct Job {
 
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// How often it lets others run.
+    /// How often the task yields.
     yields: usize,
-    /// It panics, with a payload that panics when dropped, so many levels deep.
+    /// The task panics, with a payload that panics when dropped, this many levels deep.
     panics: Option<usize>,
-    /// What it captured panics when dropped.
+    /// The task's capture panics when dropped.
     bomb: bool,
-    /// Its value panics when dropped.
+    /// The task's value panics when dropped.
     value_bomb: bool,
-    /// What it hands over itself.
+    /// The calls that the task makes itself.
     inner: Vec<(Call, Plan)>,
 }
 
-/// How a task is handed over.
+/// How a task is submitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) how: How,
@@ -62,7 +62,7 @@ pub(crate) struct Call {
     pub(crate) then: Then,
 }
 
-/// What the caller does with the handle of a spawn.
+/// The next call of the caller with the handle of a spawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Then {
     Join,
@@ -92,7 +92,7 @@ impl Job {
             return Out { id, bomb: None };
         }
         let plan = &mut self.plan;
-        // The value of a task without a handle is dropped as part of it.
+        // Without a handle, the value is dropped as part of the task.
         let dropped_here = plan.value_bomb && !self.token.is_spawned();
         let panics = plan.panics.is_some() || plan.bomb || dropped_here;
         self.token.runs(panics);
@@ -113,7 +113,7 @@ impl Job {
 }
 
 impl Out {
-    /// The owner has it: it need not panic any more.
+    /// The owner has the task, so it need not panic any more.
     pub(crate) fn take(mut self) -> Id {
         disarm(self.bomb.take());
         self.id

@@ -1,5 +1,4 @@
-//! Which tasks were handed over, what came of them, and that none was lost, run twice or dropped
-//! twice.
+//! All submitted tasks and their ends. Checks that none was lost, run twice or dropped twice.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,29 +11,29 @@ use crate::job::Id;
 #[derive(Default)]
 pub(crate) struct Ledger(Mutex<Vec<Arc<Entry>>>);
 
-/// Relaxed throughout: the books are closed after every thread that writes to them has ended.
+/// `Relaxed`: the entries are compared after every thread that writes them has ended.
 struct Entry {
     runs: AtomicU64,
     drops: AtomicU64,
-    /// Runs that are to count as panicked.
+    /// Runs that must count as panicked.
     panics: AtomicU64,
     said: Mutex<Said>,
 }
 
-/// The caller's answer.
+/// The answer that the caller got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// It was never handed over.
+    /// The task was never submitted.
     Nothing,
     Accepted,
     Refused,
     /// Accepted, and then cancelled.
     Cancelled,
-    /// Its future was dropped: accepted or not, there was no answer.
+    /// The future was dropped before it had an answer. The task may have been accepted.
     Dropped,
 }
 
-/// One task's line in the ledger.
+/// A task's access to its entry.
 pub(crate) struct Token {
     id: Id,
     spawned: bool,
@@ -62,8 +61,8 @@ impl Ledger {
         *lock(&lock(&self.0)[id].said) = said;
     }
 
-    /// At the end, when every thread is gone: the pool's figures, if its end was waited for, and
-    /// how many tasks came back from `release_now`, if that is known.
+    /// Compares the books once every thread is gone: with the pool's statistics if its end was
+    /// waited for, and with the number of tasks that `release_now` returned if that is known.
     pub(crate) fn check(&self, stats: Option<&Stats>, released: Option<u64>) {
         let entries = lock(&self.0);
         for (id, entry) in entries.iter().enumerate() {
@@ -130,7 +129,7 @@ impl Token {
         self.spawned
     }
 
-    /// The task runs, and will panic or not.
+    /// Records a run that will panic or not.
     pub(crate) fn runs(&self, panics: bool) {
         self.entry.runs.fetch_add(1, Relaxed);
         self.entry.panics.fetch_add(u64::from(panics), Relaxed);

@@ -1,4 +1,4 @@
-//! The capacity, its changes, and what may be seen of it at any moment.
+//! The capacity, its changes, and their visible effects at any moment.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
@@ -8,11 +8,11 @@ use testkit::Rng;
 
 use crate::subject::Kind;
 
-/// Cancels and joins within tasks that began, and that ended: each may have a task in its hands
-/// meanwhile.
+/// Cancels and joins within tasks that have begun, and that have ended. Each may hold a task that
+/// it has taken out of the queue.
 static TAKEN_OUT: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
 
-/// Runs what may take a task out of the queue.
+/// Makes a call that may take a task out of the queue.
 pub(crate) fn taking_out<T>(call: impl FnOnce() -> T) -> T {
     TAKEN_OUT.0.fetch_add(1, SeqCst);
     let answer = call();
@@ -20,20 +20,20 @@ pub(crate) fn taking_out<T>(call: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// As a number to compare with.
+/// Unlimited, as a number to compare with.
 const UNLIMITED: usize = usize::MAX;
 
-/// Held while the capacity is changed and while a sample is taken, so that each sample knows what
-/// is in force.
+/// Locked while the capacity is changed and while a sample is taken, so that each sample knows the
+/// capacity in force.
 pub(crate) struct Limits(Mutex<Force>);
 
 struct Force {
     capacity: usize,
     depth: usize,
-    /// The largest capacity since there were last no more workers than there may be.
+    /// The largest capacity since the number of workers was last within the limit.
     workers: usize,
-    /// When the capacity shrank, one more worker may have been on its way, decided on before: how
-    /// many starts had come to their end by then.
+    /// When the capacity shrank, one more worker may have been started by an earlier decision: the
+    /// number of completed starts at that time.
     on_its_way: Option<u64>,
     /// As `workers`, for the tasks in flight.
     tasks: usize,
@@ -69,15 +69,16 @@ impl Limits {
         force.highest = force.highest.max(capacity);
     }
 
-    /// Takes one sample, and says what is wrong with it.
+    /// Takes one sample. Returns a description of the violated limit.
     pub(crate) fn sample<K: Kind>(&self, pool: &WorkerPool<K>) -> Result<(), String> {
         let mut force = self.lock();
         let ended_before = TAKEN_OUT.1.load(SeqCst);
         let stats = pool.stats();
-        // What handles took out is in flight, too, and holds no room: so many at most.
+        // Tasks taken out by their handles are in flight and hold no room. This is their maximum.
         let taken_out = TAKEN_OUT.0.load(SeqCst) - ended_before;
-        // Those that hold room at this instant, at most: a worker may be busy with a hook or a waker,
-        // and what a `release_now` took out is in flight until it is dropped, and holds none.
+        // The maximum number of tasks that hold room now. A worker may be busy with a hook or a
+        // waker, and tasks removed by `release_now` are in flight until they are dropped and hold
+        // no room.
         let tasks = stats.in_flight.min(stats.busy + stats.queued);
         let ended = stats.completed + stats.panicked + stats.cancelled + stats.released;
         let late = usize::from(force.on_its_way.is_some());
@@ -115,7 +116,7 @@ impl Limits {
     }
 }
 
-/// Starts of threads that have come to their end.
+/// Completed thread starts.
 fn starts(stats: &Stats) -> u64 {
     stats.threads_started + stats.thread_failures
 }

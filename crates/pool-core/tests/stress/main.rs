@@ -1,11 +1,11 @@
-//! Long random rounds on pools of every kind, with everything that can go wrong going wrong.
+//! Long random rounds on pools of every kind, with every kind of failure injected.
 //!
-//! Not for: exact outcomes (the model's programs have those). Here sixteen threads and the tasks
-//! themselves race, and what is checked is what no race may break: each task runs once or comes
-//! back or is cancelled or released, the figures add up, no waiter is forgotten, nothing is left.
+//! Not for exact outcomes: the model's programs check those. Here, sixteen threads and the tasks
+//! themselves race, and the checks are invariants of every race. Each task runs once, is returned,
+//! is cancelled or is released. The statistics add up, no waiter is forgotten, and nothing is left.
 //!
-//! `ANTHILL_STRESS_SEED` says which rounds, `ANTHILL_STRESS_ROUNDS` how many. A failure names the
-//! seed of its round, which is the first of a run with that seed.
+//! `ANTHILL_STRESS_SEED` sets the first seed, `ANTHILL_STRESS_ROUNDS` the number of rounds. A
+//! failure prints the seed of its round, which can be used as the first seed of a run.
 #![cfg(not(anthill_loom))]
 
 mod caller;
@@ -33,13 +33,13 @@ use setup::Setup;
 
 const SEED: &str = "ANTHILL_STRESS_SEED";
 const ROUNDS: &str = "ANTHILL_STRESS_ROUNDS";
-/// Where the environment says nothing.
+/// The default number of rounds.
 const FEW: u64 = 100;
-/// Tasks of a round that hands over one after another.
+/// Tasks of a round that submits them one after another.
 const TASKS: u64 = 100;
 
 #[test]
-fn no_task_is_lost_and_nothing_left_whatever_races() {
+fn random_rounds_lose_no_task_and_leak_no_thread() {
     silence_deliberate_panics();
     let base = number_from_env(SEED).unwrap_or_else(|| RandomState::new().hash_one(0));
     let rounds = number_from_env(ROUNDS).unwrap_or(FEW);
@@ -59,15 +59,15 @@ fn no_task_is_lost_and_nothing_left_whatever_races() {
     }
 }
 
-/// The narrowest gap: the last worker's time is up while a task comes that no other worker would do.
+/// The narrowest race: the last worker expires while a task arrives that no other worker could run.
 #[test]
-fn a_task_that_comes_as_the_last_worker_goes_is_run() {
+fn a_task_submitted_as_the_last_worker_ends_is_run() {
     let rounds = number_from_env(ROUNDS).unwrap_or(FEW);
     let mut rng = Rng::from_env();
     let pool = Pool::builder()
         .capacity(1)
         .keep_alive(Duration::ZERO)
-        .stop_hook(thread::yield_now) // Holds the gap open.
+        .stop_hook(thread::yield_now) // Widens the race.
         .build()
         .unwrap();
     for _ in 0..rounds {
@@ -85,15 +85,16 @@ fn a_task_that_comes_as_the_last_worker_goes_is_run() {
     assert_eq!(pool.stats().completed, rounds * TASKS);
 }
 
-/// Ends the process if the round does not.
+/// Aborts the process if the round does not end.
 fn guarded(told: &str, round: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> {
     let _watchdog = Watchdog::start(told, LIMIT);
     catch_unwind(AssertUnwindSafe(round))
 }
 
-/// Past the test harness, which captures what the macros print and would swallow it at an abort.
+/// Writes past the test harness, which captures the output of the macros and would lose it at an
+/// abort.
 fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}"); // If it cannot be written, the failure still shows.
+    let _ = writeln!(std::io::stderr(), "{text}"); // If the write fails, the failure is still visible.
 }
 
 fn number_from_env(name: &str) -> Option<u64> {
@@ -104,7 +105,7 @@ fn number_from_env(name: &str) -> Option<u64> {
     )
 }
 
-/// Thousands of panics are part of a round; one of them is printed only if it is not.
+/// A round contains thousands of deliberate panics. Only the others are printed.
 fn silence_deliberate_panics() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,4 +1,4 @@
-//! The pool as a task sees it: through a handle that keeps nothing open.
+//! The pool as its tasks see it: a handle that does not keep it open.
 
 use pool_core::WeakWorkerPool;
 
@@ -6,7 +6,7 @@ use crate::job::Job;
 use crate::subject::{Answer, How, Kind};
 
 pub(crate) trait Port: Send + Sync {
-    /// The job again, once the pool's last handle is gone.
+    /// Submits a job. Returns it as the error once the pool's last handle is gone.
     fn hand(&self, job: Job, how: How, spawn: bool) -> Result<Answer, Job>;
 }
 

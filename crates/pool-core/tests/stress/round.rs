@@ -1,5 +1,5 @@
-//! One round: a pool, many callers, a thread that tunes, releases and reboots it meanwhile, and
-//! the books at the end.
+//! One round: a pool, many callers, a thread that tunes, releases and reboots it, and the final
+//! check.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,15 +17,15 @@ use crate::limits::Limits;
 use crate::setup::{End, Setup, Threads};
 use crate::subject::{Kind, Unstarted};
 
-/// Threads that hand tasks over.
+/// Threads that submit tasks.
 const CALLERS: usize = 16;
-/// The most calls of each in a phase.
+/// The maximum number of calls of each caller in a phase.
 const CALLS: usize = 20;
-/// Phases of a round, each from rest to rest.
+/// Phases of a round. The pool is idle between them.
 const PHASES: usize = 6;
 
 impl World {
-    /// For what tasks see: an assertion there would only be a task's panic.
+    /// Records a failed expectation of a task, in which an assertion would only be a task's panic.
     pub(crate) fn expect(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             let mut complaints = self
@@ -37,7 +37,7 @@ impl World {
     }
 }
 
-/// `name` is the round's own, for the names of its threads.
+/// Runs a round. `name` is unique, for the names of its threads.
 pub(crate) fn run(setup: &Setup, name: &str, rng: &mut Rng) {
     if setup.typed {
         Round::<Func<Job, Out>>::run(setup, name, rng);
@@ -51,7 +51,7 @@ struct Round<K: Kind> {
     world: Arc<World>,
     limits: Limits,
     threads: Arc<Threads>,
-    /// Tasks that came back from `release_now`.
+    /// Tasks returned by `release_now`.
     released: AtomicU64,
     over: AtomicBool,
 }
@@ -66,7 +66,8 @@ impl<K: Kind> Round<K> {
             if let Ok(pool) = setup.build::<K>(name, &census, &threads) {
                 break pool;
             }
-            // Refused a thread that was to be started ahead: nothing is left of that pool.
+            // A thread that was to be prestarted was refused, so the build failed. No thread may be
+            // left.
             census.check(name);
             (census, threads) = (Census::random(rng), Arc::default());
         };
@@ -87,8 +88,8 @@ impl<K: Kind> Round<K> {
         assert!(round.world.port.set(port).is_ok(), "set once");
         for _ in 0..PHASES {
             round.phase(rng);
-            // No call comes any more that might wake a worker for a forgotten task; some threads
-            // may still be refused, which excuses nothing.
+            // No further call would wake a worker for a forgotten task. Threads may still be
+            // refused.
             assert_eq!(round.pool.wait_idle(), Ok(()));
         }
         round.threads.give_all();
@@ -96,7 +97,7 @@ impl<K: Kind> Round<K> {
         books.check(name, &census);
     }
 
-    /// Callers call until they have called enough, and others meddle until then.
+    /// Runs callers until they have made their calls, and the meddler meanwhile.
     fn phase(&self, rng: &mut Rng) {
         self.over.store(false, Relaxed);
         self.pool.reboot();
@@ -123,7 +124,7 @@ impl<K: Kind> Round<K> {
         });
     }
 
-    /// Tunes, releases, reboots, and takes threads away.
+    /// Tunes, releases and reboots the pool, and refuses threads.
     fn meddle(&self, rng: &mut Rng) {
         while !self.over.load(Relaxed) {
             match rng.below(16) {
@@ -191,21 +192,21 @@ impl<K: Kind> Round<K> {
     }
 }
 
-/// What is left of a round.
+/// The results of a round.
 struct Books {
     world: Arc<World>,
     limits: Limits,
     threads: Arc<Threads>,
-    /// If the end was waited for.
+    /// Present if the end was waited for.
     stats: Option<Stats>,
-    /// If it is known.
+    /// Present if the number is known.
     released: Option<u64>,
 }
 
 impl Books {
     fn check(&self, name: &str, census: &Census) {
         if self.stats.is_none() {
-            // The last handle was dropped: the workers go when they are done, unwatched.
+            // The last handle was dropped. The workers end once they have run all tasks.
             while !self.nobody_is_left(census) {
                 thread::yield_now();
             }
@@ -230,7 +231,7 @@ impl Books {
 }
 
 impl Books {
-    /// Every thread that was given has come and gone, and none was given meanwhile.
+    /// Every started thread has ended, and none was started meanwhile.
     fn nobody_is_left(&self, census: &Census) -> bool {
         let given = self.threads.given.load(Relaxed);
         census.threads.load(Relaxed) == given
@@ -239,7 +240,7 @@ impl Books {
     }
 }
 
-/// A time-out that may come or not.
+/// A timeout that may or may not pass.
 fn some_time(rng: &mut Rng) -> Duration {
     Duration::from_micros(rng.below(300) as u64)
 }

@@ -1,4 +1,4 @@
-//! How a round's pool is set up, and the gate that refuses it threads.
+//! The settings of a round's pool, and the gate that refuses threads.
 
 use std::io;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Setup {
         }
     }
 
-    /// A task that waits for room cannot keep all others from ending.
+    /// Whether a task may wait for room without keeping all other tasks from ending.
     pub(crate) fn may_wait_within(&self) -> bool {
         self.within_worker != WithinWorker::Block
     }
@@ -137,23 +137,23 @@ impl Setup {
     }
 }
 
-/// One answer of the gate in so many is slow, and lets others run so often.
+/// One in this many answers of the gate is slow, and yields this often.
 const SLOW: u64 = 3;
 const SLOWNESS: u32 = 50;
 
-/// Refuses threads: every so-manieth, so many in a row, or all of them for a while.
+/// Refuses thread starts: every n-th, several in a row, or all for a while.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     asked: AtomicU64,
-    /// Every so-manieth is refused; 0: none.
+    /// Every n-th start is refused; 0: none.
     each: AtomicU64,
-    /// So many are refused next.
+    /// The number of next starts to refuse.
     burst: AtomicU64,
     pub(crate) given: AtomicU64,
     pub(crate) refused: AtomicU64,
 }
 
-// Relaxed throughout: numbers of their own, compared when every thread is gone.
+// `Relaxed`: independent numbers, compared when every thread is gone.
 impl Threads {
     fn ask(&self) -> io::Result<()> {
         let asked = self.asked.fetch_add(1, Relaxed);

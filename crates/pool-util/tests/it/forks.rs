@@ -1,4 +1,5 @@
-//! Mappings, scopes, groups and keyed tasks in a forked child: no call waits there for workers, or for threads, that stayed behind.
+//! Mappings, scopes, groups and keyed tasks in a forked child: no call waits there for workers or threads of the
+//! parent.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "an answer is looked at where the call is made"
@@ -17,14 +18,14 @@ use crate::support::{hold, pool, queueing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a child inherits. All workers wait at a gate, so no lock is held at a fork.
+/// The state that a child inherits. All workers wait at a gate, so no lock is held at a fork.
 struct Inherited {
     /// Its worker runs the group's task, and its queue is full.
     full: Pool,
     later: Instant,
     group: TaskGroup<Result<(), u8>>,
     keyed: Keyed<u8>,
-    /// One item came out, and the next is being worked on.
+    /// It has returned one result, and a worker runs the next item.
     map: Option<Map<Range<u32>, u32>>,
 }
 
@@ -80,12 +81,12 @@ const GROUPS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "TaskGroup::spawn_timeout" => refused(it.group.spawn_timeout(|| Ok(()), it.later));
     "TaskGroup::spawn_async" => refused(ready(it.group.spawn_async(|| Ok(()))));
     "TaskGroup::try_spawn" => refused(it.group.try_spawn(|| Ok(())));
-    // The group reports once that its tasks were left behind.
+    // The group reports once that its tasks belong to the parent.
     "TaskGroup::next" => it.group.next().is_some_and(lost) && it.group.next().is_none();
     "TaskGroup::next_timeout" => {
         matches!(it.group.next_timeout(it.later), Ok(Some(Err(JoinError::Forked))))
     };
-    // No task of the group ends here; the report is left to `next`.
+    // No task of the group ends here. `next` returns the report.
     "TaskGroup::try_next" => it.group.try_next().is_none() && it.group.next().is_some_and(lost);
     "TaskGroup::next_async" => ready(it.group.next_async()).is_some_and(lost);
     "TaskGroup::poll_next" => {
@@ -95,8 +96,8 @@ const GROUPS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "TaskGroup::wait" => lost(it.group.wait());
     "TaskGroup::wait_timeout" => it.group.wait_timeout(it.later).is_ok_and(lost);
     "TaskGroup::wait_async" => lost(ready(it.group.wait_async()));
-    "TaskGroup::try_wait" => map_refused(it.group.try_wait());
-    "TaskGroup::try_wait_async" => map_refused(ready(it.group.try_wait_async()));
+    "TaskGroup::wait_ok" => map_refused(it.group.wait_ok());
+    "TaskGroup::wait_ok_async" => map_refused(ready(it.group.wait_ok_async()));
 };
 
 const KEYS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
@@ -147,7 +148,7 @@ fn no_call_of_a_mapping_or_a_group_waits_in_a_forked_child() {
             check_in_forks(&mut inherited, KEYS);
             #[cfg(feature = "stream")]
             check_in_forks(&mut inherited, STREAMS);
-            // The parent's go on.
+            // The parent's tasks continue.
             gate.open();
             assert!(inherited.map.take().unwrap().next().unwrap().is_ok());
             inherited.group.wait().unwrap();
@@ -156,10 +157,10 @@ fn no_call_of_a_mapping_or_a_group_waits_in_a_forked_child() {
     assert!(ended.is_ok(), "{ended:?}");
 }
 
-/// What a child inherits that is forked within a scope.
+/// The state of a child that is forked within a scope.
 struct Scoped<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
-    /// Of a task that runs.
+    /// The handle of a running task.
     handle: Option<ScopedJoinHandle<'scope, ()>>,
     map: Option<ScopedMap<'scope, 'env, Range<u32>, u32>>,
 }
@@ -178,7 +179,7 @@ fn no_call_on_a_scope_waits_in_a_forked_child() {
                 map: Some(scope.map(0..4, |n| n)),
             };
             let cases = fork_cases! { it: Scoped<'_, '_>;
-                // It panics: it has no other way to say so.
+                // It panics, because it has no error to return.
                 "Scope::submit" => catch_unwind(AssertUnwindSafe(|| it.scope.submit(|| ()))).is_err();
                 "Scope::spawn" => lost(it.scope.spawn(|| ()).join());
                 "Scope::map" => map_refused(it.scope.map(0..3, |n| n).next().expect("an item"));

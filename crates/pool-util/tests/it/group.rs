@@ -1,4 +1,4 @@
-//! Groups: tasks that are waited for, taken as they end, or cancelled together.
+//! Groups: tasks that are awaited, taken as they end, or cancelled together.
 
 use std::future::Future;
 use std::pin::pin;
@@ -32,7 +32,7 @@ fn held() -> (Pool, Gate) {
 }
 
 #[testkit::test]
-fn values_come_in_the_order_of_their_ends_and_then_none() {
+fn a_group_returns_values_in_the_order_of_their_ends_and_then_none() {
     let pool = pool(2);
     let (group, gate) = (pool.group(), Gate::new());
     let held = gate.clone();
@@ -57,7 +57,7 @@ fn values_come_in_the_order_of_their_ends_and_then_none() {
 }
 
 #[testkit::test]
-fn tasks_are_handed_over_from_sixteen_threads_while_four_take_values() {
+fn sixteen_threads_spawn_into_a_group_while_four_take_values() {
     let (pool, taken, left) = (pool(2), AtomicUsize::new(0), AtomicUsize::new(0));
     let group: TaskGroup<usize> = pool.group();
     thread::scope(|threads| {
@@ -84,7 +84,7 @@ fn tasks_are_handed_over_from_sixteen_threads_while_four_take_values() {
 }
 
 #[testkit::test]
-fn a_wait_returns_the_first_error_once_all_have_ended() {
+fn a_groups_wait_returns_the_first_error_after_all_tasks_have_ended() {
     let (pool, ended) = (pool(2), Arc::new(AtomicUsize::new(0)));
     let group = pool.group();
     for n in 0..20 {
@@ -102,7 +102,7 @@ fn a_wait_returns_the_first_error_once_all_have_ended() {
 }
 
 #[testkit::test]
-fn a_cancel_takes_back_what_has_not_started_and_frees_its_room() {
+fn cancelling_a_group_removes_unstarted_tasks_and_frees_their_room() {
     let (pool, gate) = held();
     let group = pool.group();
     for n in 0..10 {
@@ -118,7 +118,7 @@ fn a_cancel_takes_back_what_has_not_started_and_frees_its_room() {
 }
 
 #[testkit::test]
-fn the_first_error_cancels_the_rest_and_what_comes_later_if_asked() {
+fn the_first_error_cancels_unstarted_and_later_tasks_if_configured() {
     let (pool, gate) = held();
     let group = pool.group().cancel_on_error();
     group.spawn(|| panic!("one")).expect("there is room");
@@ -140,13 +140,13 @@ fn the_first_error_cancels_the_rest_and_what_comes_later_if_asked() {
     while let Some(ended) = group.next() {
         cancelled += usize::from(matches!(ended, Err(JoinError::Cancelled)));
     }
-    // One may have been taken by the worker before the first's end was heard of.
+    // The worker may have popped one more task before the first error was reported.
     assert_eq!(cancelled + ran.load(SeqCst), 10);
     assert!(cancelled >= 9, "{cancelled}");
 }
 
 #[testkit::test]
-fn dropping_it_cancels_what_has_not_started_and_detaches_what_runs() {
+fn dropping_a_group_cancels_unstarted_tasks_and_detaches_running_ones() {
     let (pool, gate) = (pool(1), Gate::new());
     let (sender, receiver) = mpsc::channel();
     let group = pool.group();
@@ -168,7 +168,7 @@ fn dropping_it_cancels_what_has_not_started_and_detaches_what_runs() {
 }
 
 #[testkit::test]
-fn a_captures_drop_may_hand_a_task_to_the_same_group() {
+fn the_drop_of_a_capture_may_spawn_into_the_same_group() {
     struct Spawns(Arc<TaskGroup<u32>>);
     impl Drop for Spawns {
         fn drop(&mut self) {
@@ -194,7 +194,7 @@ fn a_captures_drop_may_hand_a_task_to_the_same_group() {
 }
 
 #[testkit::test]
-fn on_the_pools_only_worker_a_group_runs_its_tasks_in_place() {
+fn the_only_worker_runs_the_tasks_of_its_group_in_place() {
     for policy in [
         WithinWorker::RunInPlace,
         WithinWorker::Block,
@@ -222,7 +222,7 @@ fn on_the_pools_only_worker_a_group_runs_its_tasks_in_place() {
 }
 
 #[testkit::test]
-fn at_the_nesting_limit_a_task_that_has_not_started_is_given_up() {
+fn at_the_nesting_limit_an_unstarted_task_of_a_group_is_cancelled() {
     let pool = Pool::builder()
         .capacity(1)
         .queue_depth(QueueDepth::Unlimited);
@@ -238,7 +238,7 @@ fn at_the_nesting_limit_a_task_that_has_not_started_is_given_up() {
 }
 
 #[testkit::test]
-fn a_deadline_passes_by_the_pools_clock_and_the_tasks_stay() {
+fn a_timed_wait_of_a_group_uses_the_pools_clock_and_keeps_the_tasks() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).clock(clock.clone()).build();
     let pool = pool.expect("it has a capacity");
@@ -263,7 +263,7 @@ impl Wake for Counts {
 }
 
 #[testkit::test]
-fn a_future_is_woken_once_for_each_time_that_it_waits_however_often_it_is_polled() {
+fn a_groups_future_is_woken_once_per_wait() {
     let (pool, gate) = held();
     let group = pool.group();
     group.spawn(|| 1).expect("there is room");
@@ -275,7 +275,7 @@ fn a_future_is_woken_once_for_each_time_that_it_waits_however_often_it_is_polled
         assert!(next.as_mut().poll(&mut context).is_pending());
     }
     gate.open();
-    // A task has ended before its waker is called; a worker has not.
+    // The task ends before its waker is called, and the worker does not.
     pool.release();
     pool.wait_released().expect("it is no worker");
     assert_eq!(counts.0.load(SeqCst), 1);
@@ -287,7 +287,7 @@ fn a_future_is_woken_once_for_each_time_that_it_waits_however_often_it_is_polled
 }
 
 #[testkit::test]
-fn a_group_that_is_dropped_drops_its_owners_wakers_and_not_the_last_task_that_ends() {
+fn dropping_a_group_drops_its_wakers_at_once() {
     let (pool, gate) = (pool(1), Gate::new());
     let group = pool.group();
     let held = gate.clone();
@@ -329,7 +329,7 @@ fn two_futures_of_a_group_are_both_woken_by_an_end() {
 }
 
 #[testkit::test]
-fn a_refused_task_comes_back_and_is_no_part_of_the_group() {
+fn a_refused_task_is_returned_and_not_part_of_the_group() {
     let pool = pool(1);
     pool.release();
     let group = pool.group();
@@ -350,7 +350,7 @@ fn group_of_a_full_pool() -> Pool {
     let held = gate.clone();
     pool.submit(move || held.wait()).expect("there is room");
     gate.wait_for_arrivals(1);
-    // Opened as the pool is dropped: by then the test has seen its refusal.
+    // Opened when the pool is dropped. By then the test has checked the refusal.
     thread::spawn({
         let pool = pool.downgrade();
         move || {
@@ -364,7 +364,7 @@ fn group_of_a_full_pool() -> Pool {
 }
 
 #[testkit::test]
-fn of_several_tasks_the_first_that_succeeds_is_taken_and_the_rest_cancelled() {
+fn invoke_any_returns_the_first_success_and_cancels_the_rest() {
     let (pool, gate) = (pool(1), Gate::new());
     let ran = Arc::new(AtomicUsize::new(0));
     let tasks = (0..100_u32).map(|n| {
@@ -396,7 +396,7 @@ fn of_several_tasks_the_first_that_succeeds_is_taken_and_the_rest_cancelled() {
 }
 
 #[testkit::test]
-fn a_submitted_task_is_counted_and_waited_for_and_next_has_nothing_to_say_of_its_end() {
+fn a_submitted_task_is_counted_and_awaited_and_has_no_value() {
     let (pool, gate) = held();
     let (group, ran) = (pool.group(), Arc::new(AtomicUsize::new(0)));
     for _ in 0..3 {
@@ -420,7 +420,7 @@ fn a_submitted_task_is_counted_and_waited_for_and_next_has_nothing_to_say_of_its
 }
 
 #[testkit::test]
-fn what_a_submitted_task_returns_is_dropped_as_a_part_of_it_and_an_err_is_no_error() {
+fn the_value_of_a_submitted_task_is_dropped_and_an_err_is_no_error() {
     let (pool, drops) = (pool(1), DropCounter::new());
     let group = pool.group::<Result<(), String>>().cancel_on_failure();
     let token = drops.token();
@@ -432,11 +432,11 @@ fn what_a_submitted_task_returns_is_dropped_as_a_part_of_it_and_an_err_is_no_err
     assert_eq!(drops.alive(), 0);
     assert!(group.next().is_none() && group.is_empty());
     group.spawn(|| Ok(())).expect("there is room");
-    assert!(group.try_wait().is_ok());
+    assert!(group.wait_ok().is_ok());
 }
 
 #[testkit::test]
-fn a_submitted_task_that_panics_is_an_error_of_the_group_and_cancels_the_rest_if_asked() {
+fn a_panicking_submitted_task_fails_the_group_and_cancels_the_rest_if_configured() {
     let (pool, gate) = held();
     let group = pool.group::<u8>().cancel_on_error();
     group.submit(|| panic!("at once")).expect("there is room");
@@ -460,7 +460,7 @@ fn a_submitted_task_that_panics_is_an_error_of_the_group_and_cancels_the_rest_if
 }
 
 #[testkit::test]
-fn submitted_tasks_are_taken_back_by_a_cancel_a_deadline_and_the_groups_drop() {
+fn cancel_deadline_and_drop_of_a_group_cancel_submitted_tasks() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).queue_depth(9);
     let pool = pool.clock(clock.clone()).keep_alive(None).build();
@@ -486,7 +486,7 @@ fn submitted_tasks_are_taken_back_by_a_cancel_a_deadline_and_the_groups_drop() {
 }
 
 #[testkit::test]
-fn an_owner_is_woken_when_the_last_submitted_task_has_ended_and_not_before() {
+fn a_groups_owner_is_woken_when_the_last_submitted_task_ends() {
     let (pool, waker) = (pool(1), CountingWaker::new());
     let (group, gates) = (pool.group::<()>(), [Gate::new(), Gate::new()]);
     for gate in &gates {
@@ -505,7 +505,7 @@ fn an_owner_is_woken_when_the_last_submitted_task_has_ended_and_not_before() {
 }
 
 #[testkit::test]
-fn a_refused_submit_into_a_group_gives_the_task_back_and_is_none_of_the_groups() {
+fn a_refused_submit_into_a_group_returns_the_task() {
     let pool = Pool::builder().capacity(1).start_paused(true).build();
     let pool = pool.expect("it has a capacity");
     let group = pool.group::<()>();
@@ -531,8 +531,7 @@ fn a_refused_submit_into_a_group_gives_the_task_back_and_is_none_of_the_groups()
 }
 
 #[testkit::test]
-fn a_submit_into_a_group_with_options_has_its_name_and_its_token_and_one_that_awaits_room_comes_in()
-{
+fn a_submit_into_a_group_takes_a_name_and_a_token_and_may_await_room() {
     let (pool, gate) = held();
     let (group, token) = (pool.group::<()>(), CancelToken::new());
     let (sender, names) = mpsc::channel();
@@ -558,7 +557,7 @@ fn a_submit_into_a_group_with_options_has_its_name_and_its_token_and_one_that_aw
 }
 
 #[testkit::test]
-fn a_worker_that_waits_for_its_group_runs_what_was_submitted_in_place() {
+fn a_worker_that_waits_for_its_group_runs_submitted_tasks_in_place() {
     let pool = pool(1);
     let inner = pool.clone();
     let outer = pool.spawn(move || {

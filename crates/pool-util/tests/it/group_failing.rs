@@ -1,4 +1,4 @@
-//! Groups of tasks that may fail, or take too long, and those of programs that may not block.
+//! Groups with failing tasks and deadlines, and their async calls.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn pool(capacity: usize, depth: usize) -> Pool {
 }
 
 #[testkit::test]
-fn a_tasks_own_error_cancels_the_rest_if_asked_and_is_what_the_wait_says() {
+fn the_error_of_a_fallible_task_cancels_the_rest_and_is_returned_by_the_wait() {
     let pool = pool(1, 9);
     let gate = hold(&pool, 1);
     let group = pool.group().cancel_on_failure();
@@ -33,24 +33,24 @@ fn a_tasks_own_error_cancels_the_rest_if_asked_and_is_what_the_wait_says() {
     }
     gate.open();
     assert!(matches!(
-        group.try_wait(),
+        group.wait_ok(),
         Err(MapError::Failed("the second"))
     ));
     assert_eq!(pool.stats().cancelled, 3);
-    // And what comes later, at once.
+    // Later tasks are cancelled at once.
     group.spawn(|| unreachable!("it is cancelled")).unwrap();
     assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
-    assert!(matches!(block_on(group.try_wait_async()), Ok(())));
+    assert!(matches!(block_on(group.wait_ok_async()), Ok(())));
 }
 
-/// However idle the workers are.
+/// Idle workers make no difference.
 #[testkit::test]
-fn nothing_starts_that_is_handed_to_a_group_which_has_failed() {
+fn a_failed_group_starts_no_later_task() {
     const TASKS: usize = 1_000;
     let pool = pool(2, TASKS);
     let group = pool.group().cancel_on_failure();
     group.spawn(|| Err("at once")).unwrap();
-    assert!(group.try_wait().is_err());
+    assert!(group.wait_ok().is_err());
     let (ran, drops) = (Arc::new(AtomicUsize::new(0)), DropCounter::new());
     let task = || {
         let (ran, captured) = (Arc::clone(&ran), drops.token());
@@ -76,7 +76,7 @@ fn nothing_starts_that_is_handed_to_a_group_which_has_failed() {
 }
 
 #[testkit::test]
-fn a_tasks_own_error_is_a_value_if_nothing_else_is_asked() {
+fn the_error_of_a_fallible_task_is_a_value_by_default() {
     let pool = pool(1, 9);
     let group = pool.group().cancel_on_error();
     for result in [Ok(1), Err("first"), Ok(2), Err("second")] {
@@ -88,13 +88,13 @@ fn a_tasks_own_error_is_a_value_if_nothing_else_is_asked() {
         group.spawn(move || result).unwrap();
     }
     assert!(matches!(
-        block_on(group.try_wait_async()),
+        block_on(group.wait_ok_async()),
         Err(MapError::Failed("first"))
     ));
 }
 
 #[testkit::test]
-fn a_spawn_as_a_future_waits_for_room_and_is_of_the_group_then() {
+fn spawn_async_into_a_group_waits_for_room() {
     let pool = pool(1, 1);
     let gate = hold(&pool, 1);
     let group = pool.group();
@@ -121,7 +121,7 @@ fn a_spawn_as_a_future_waits_for_room_and_is_of_the_group_then() {
 }
 
 #[testkit::test]
-fn a_spawn_as_a_future_that_is_dropped_takes_its_task_back() {
+fn dropping_a_spawn_future_of_a_group_drops_its_task() {
     let pool = pool(1, 0);
     let gate = hold(&pool, 1);
     let (group, ran) = (pool.group(), Arc::new(AtomicUsize::new(0)));
@@ -138,7 +138,7 @@ fn a_spawn_as_a_future_that_is_dropped_takes_its_task_back() {
 }
 
 #[testkit::test]
-fn of_several_tasks_the_first_that_succeeds_is_taken_as_a_future_too() {
+fn invoke_any_async_returns_the_first_success() {
     let pool = pool(2, 1);
     let gate = Gate::new();
     let tasks = [Err("no"), Ok(7)].map(|result| {
@@ -150,7 +150,7 @@ fn of_several_tasks_the_first_that_succeeds_is_taken_as_a_future_too() {
             result
         }
     });
-    // The other one runs still.
+    // The other task still runs.
     assert_eq!(block_on(pool.invoke_any_async(tasks)).unwrap(), Some(7));
     gate.open();
     let failing = ["first", "last"].map(|error| move || Err::<(), _>(error));
@@ -169,7 +169,7 @@ fn of_several_tasks_the_first_that_succeeds_is_taken_as_a_future_too() {
     ));
 }
 
-/// A group of one task that runs until it is asked to stop, and one behind it.
+/// A group of one task that runs until it is asked to stop, and one queued task.
 fn endless(clock: &ManualClock) -> (Pool, TaskGroup<bool>) {
     let pool = Pool::builder().capacity(1).queue_depth(9);
     let pool = pool.clock(clock.clone()).build().unwrap();
@@ -192,7 +192,7 @@ fn endless(clock: &ManualClock) -> (Pool, TaskGroup<bool>) {
 }
 
 #[testkit::test]
-fn a_groups_deadline_cancels_what_has_not_started_and_asks_what_runs_to_stop() {
+fn a_groups_deadline_cancels_unstarted_tasks_and_asks_running_ones_to_stop() {
     let clock = ManualClock::new();
     let (pool, group) = endless(&clock);
     thread::scope(|threads| {
@@ -206,13 +206,13 @@ fn a_groups_deadline_cancels_what_has_not_started_and_asks_what_runs_to_stop() {
     });
     assert_eq!(pool.stats().cancelled, 1);
     assert!(group.next().is_none());
-    // Once: what comes later is the caller's.
+    // The deadline acts once. Later tasks are not cancelled.
     group.spawn(|| false).unwrap();
     assert!(matches!(group.next(), Some(Ok(false))));
 }
 
 #[testkit::test]
-fn a_groups_deadline_is_seen_by_a_future_and_by_a_wait_that_comes_after_it() {
+fn a_groups_deadline_ends_futures_and_later_waits() {
     let clock = ManualClock::new();
     let (_pool, group) = endless(&clock);
     let mut context = Context::from_waker(Waker::noop());
@@ -227,7 +227,7 @@ fn a_groups_deadline_is_seen_by_a_future_and_by_a_wait_that_comes_after_it() {
 }
 
 #[testkit::test]
-fn a_wait_with_a_limit_of_its_own_ends_then_though_the_groups_is_later() {
+fn a_timed_wait_ends_before_the_groups_later_deadline() {
     let clock = ManualClock::new();
     let (_pool, group) = endless(&clock);
     let half = clock.now() + SECOND / 2;

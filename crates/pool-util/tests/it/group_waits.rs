@@ -1,4 +1,5 @@
-//! Groups whose waits end early, late, or in another process, and tasks that an owner runs in place.
+//! Waits of groups that end early, late, or in a forked child, and tasks that the owner runs in
+//! place.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,11 +27,11 @@ fn pool_with(clock: &ManualClock, capacity: usize) -> Pool {
 
 #[cfg(unix)]
 #[testkit::test]
-fn a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind() {
+fn a_group_in_a_forked_child_reports_its_lost_tasks_once() {
     use pool_core::SubmitError;
     use pool_util::MapError;
 
-    let test = "group_waits::a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind";
+    let test = "group_waits::a_group_in_a_forked_child_reports_its_lost_tasks_once";
     let ended = testkit::in_child(test, || {
         let pool = Pool::builder()
             .capacity(1)
@@ -47,12 +48,12 @@ fn a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind() {
             })
             .unwrap();
         gate.wait_for_arrivals(1);
-        // SAFETY: the child touches nothing of other threads but the pool under test, whose
-        // lock is free (its one worker waits at the gate), and leaves by `_exit`.
+        // SAFETY: the child uses nothing of other threads except the pool under test, whose lock is
+        // free because its one worker waits at the gate. The child leaves by `_exit`.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
-            // SAFETY: ends this process in time, if nothing else does.
+            // SAFETY: `alarm` has no preconditions. It ends a child that hangs.
             unsafe { libc::alarm(30) };
             let told = catch_unwind(AssertUnwindSafe(|| {
                 let soon = std::time::Instant::now() + SECOND;
@@ -75,19 +76,19 @@ fn a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind() {
                 assert!(matches!(awaited(), Some(Err(JoinError::Forked))));
                 assert!(awaited().is_none());
                 let refused = |it| matches!(it, Err(MapError::Refused(SubmitError::Forked(()))));
-                assert!(refused(tried.try_wait()));
-                assert!(refused(block_on(tried_async.try_wait_async())));
+                assert!(refused(tried.wait_ok()));
+                assert!(refused(block_on(tried_async.wait_ok_async())));
                 let any = pool.invoke_any([|| Ok::<_, u8>(())]);
                 assert!(refused(any.map(drop)));
                 let any = block_on(pool.invoke_any_async([|| Ok::<_, u8>(())]));
                 assert!(refused(any.map(drop)));
                 assert!(pool.group::<()>().wait().is_err());
             }));
-            // SAFETY: ends the process and nothing else.
+            // SAFETY: `_exit` has no preconditions.
             unsafe { libc::_exit(i32::from(told.is_err())) };
         }
         let mut status = -1;
-        // SAFETY: `status` is ours to write.
+        // SAFETY: `status` is a valid, exclusive reference.
         let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!((waited, status), (child, 0));
         gate.open();
@@ -95,8 +96,8 @@ fn a_forked_child_is_told_once_that_a_groups_tasks_stayed_behind() {
     assert!(ended.is_ok(), "{ended:?}");
 }
 
-/// A worker that waits for a group of one task, which runs in place until it is asked to stop, and the
-/// group. The gate is passed once the task runs.
+/// Has a worker wait for a group of one task, which runs in place until it is asked to stop.
+/// Returns the group once the task runs.
 fn in_place(pool: &Pool, group: TaskGroup<bool>, takes_token: bool) -> Arc<TaskGroup<bool>> {
     let group = Arc::new(group);
     let (owner, gate) = (Arc::clone(&group), Gate::new());
@@ -122,7 +123,7 @@ fn in_place(pool: &Pool, group: TaskGroup<bool>, takes_token: bool) -> Arc<TaskG
 }
 
 #[testkit::test]
-fn a_cancel_reaches_the_task_that_an_owner_runs_in_place() {
+fn cancelling_a_group_stops_the_task_that_its_owner_runs_in_place() {
     for takes_token in [false, true] {
         let pool = pool_with(&ManualClock::new(), 1);
         let group = in_place(&pool, pool.group(), takes_token);
@@ -133,7 +134,7 @@ fn a_cancel_reaches_the_task_that_an_owner_runs_in_place() {
 }
 
 #[testkit::test]
-fn a_groups_deadline_reaches_the_task_that_its_only_owner_runs_in_place() {
+fn a_groups_deadline_stops_the_task_that_its_owner_runs_in_place() {
     for takes_token in [false, true] {
         let clock = ManualClock::new();
         let pool = pool_with(&clock, 1);
@@ -146,7 +147,7 @@ fn a_groups_deadline_reaches_the_task_that_its_only_owner_runs_in_place() {
 }
 
 #[testkit::test]
-fn the_first_error_reaches_the_task_that_an_owner_runs_in_place() {
+fn the_first_error_stops_the_task_that_a_groups_owner_runs_in_place() {
     let pool = pool_with(&ManualClock::new(), 2);
     let gate = hold(&pool, 1);
     let group = in_place(&pool, pool.group().cancel_on_error(), false);
@@ -155,9 +156,9 @@ fn the_first_error_reaches_the_task_that_an_owner_runs_in_place() {
     pool.wait_idle().unwrap();
 }
 
-/// It has no name of its own, and is asked to stop with the task that waits for it.
+/// It has no name of its own, and is asked to stop together with the task that waits for it.
 #[testkit::test]
-fn a_groups_task_that_runs_in_place_is_a_part_of_the_task_that_waits() {
+fn a_groups_task_run_in_place_belongs_to_the_task_that_waits() {
     let pool = pool_with(&ManualClock::new(), 1);
     let (inner, gate) = (pool.clone(), Gate::new());
     let arrives = gate.clone();
@@ -181,7 +182,7 @@ fn a_groups_task_that_runs_in_place_is_a_part_of_the_task_that_waits() {
 }
 
 #[testkit::test]
-fn a_groups_deadline_outlives_the_future_that_was_polled_last() {
+fn a_groups_deadline_applies_after_its_last_future_is_dropped() {
     let clock = ManualClock::new();
     let pool = pool_with(&clock, 1);
     let gate = hold(&pool, 1);
@@ -207,7 +208,7 @@ fn a_groups_deadline_outlives_the_future_that_was_polled_last() {
 }
 
 #[testkit::test]
-fn a_groups_deadline_wakes_the_task_that_polls_it() {
+fn a_groups_deadline_wakes_the_future_that_waits_for_it() {
     let clock = ManualClock::new();
     let pool = pool_with(&clock, 1);
     let gate = hold(&pool, 1);
@@ -223,7 +224,7 @@ fn a_groups_deadline_wakes_the_task_that_polls_it() {
 }
 
 #[testkit::test]
-fn a_wait_until_the_groups_deadline_cancels() {
+fn a_timed_wait_until_the_groups_deadline_cancels_its_tasks() {
     let clock = ManualClock::new();
     let pool = pool_with(&clock, 1);
     let gate = hold(&pool, 1);
@@ -275,7 +276,7 @@ fn a_task_that_finds_room_after_its_group_has_failed_is_cancelled() {
 }
 
 #[testkit::test]
-fn a_future_that_is_dropped_takes_its_waker_along() {
+fn dropping_a_groups_future_drops_its_waker() {
     let pool = pool_with(&ManualClock::new(), 1);
     let gate = hold(&pool, 1);
     let group = pool.group();
@@ -293,16 +294,15 @@ fn a_future_that_is_dropped_takes_its_waker_along() {
     assert_eq!(waker.wakes(), 0);
 }
 
-/// A value whose destructor panics.
 #[testkit::test]
-fn a_wait_waits_for_all_though_a_values_destructor_panics() {
+fn a_groups_wait_waits_for_all_tasks_although_a_values_drop_panics() {
     type Waits = fn(&TaskGroup<Result<PanicOnDrop, ()>>);
     let waits: [Waits; 5] = [
         |group| _ = group.wait(),
         |group| _ = group.wait_timeout(std::time::Instant::now() + 60 * SECOND),
         |group| _ = block_on(group.wait_async()),
-        |group| _ = group.try_wait(),
-        |group| _ = block_on(group.try_wait_async()),
+        |group| _ = group.wait_ok(),
+        |group| _ = block_on(group.wait_ok_async()),
     ];
     for wait in waits {
         let pool = Pool::builder().capacity(1).queue_depth(9).build().unwrap();
@@ -322,9 +322,9 @@ fn a_wait_waits_for_all_though_a_values_destructor_panics() {
     }
 }
 
-/// An owner that drops the values must not wait for the end before it does.
+/// An owner that drops the values must not wait for the end of all tasks first.
 #[testkit::test]
-fn a_value_is_dropped_by_a_wait_while_other_tasks_run() {
+fn a_groups_wait_drops_values_while_other_tasks_run() {
     struct Opens(Gate);
     impl Drop for Opens {
         fn drop(&mut self) {
@@ -345,7 +345,7 @@ fn a_value_is_dropped_by_a_wait_while_other_tasks_run() {
 }
 
 #[testkit::test]
-fn a_wait_that_times_out_leaves_values_to_the_next() {
+fn a_groups_wait_that_times_out_leaves_values_to_the_next() {
     let clock = ManualClock::new();
     let pool = pool_with(&clock, 1);
     let (group, gate) = (pool.group(), Gate::new());

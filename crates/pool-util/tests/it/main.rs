@@ -1,4 +1,4 @@
-//! Behaviour of mappings, scopes, groups and keyed tasks, on threads and a clock moved by hand.
+//! Tests of mappings, scopes, groups and keyed tasks on real threads, with a manual clock.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Mapping iterators.
+//! Mappings of iterators.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ fn pool(capacity: usize) -> Pool {
     built.expect("a capacity is all that is needed")
 }
 
-/// Counts those that are there at a time.
+/// Counts the live values, and their maximum.
 #[derive(Clone, Default)]
 struct Census(Arc<[AtomicUsize; 2]>);
 
@@ -39,9 +39,9 @@ impl Census {
 }
 
 #[testkit::test]
-fn results_come_in_the_items_order_however_they_end() {
+fn results_are_in_the_order_of_the_items() {
     let pool = pool(4);
-    // Each item waits for the one after it, as long as that is among those that run.
+    // Each item waits for the next one, if that is within the limit of running items.
     let gates: Arc<Vec<Gate>> = Arc::new((0..4).map(|_| Gate::new()).collect());
     let results = pool.map(0..4_usize, move |n| {
         if n < 3 {
@@ -55,7 +55,7 @@ fn results_come_in_the_items_order_however_they_end() {
 }
 
 #[testkit::test]
-fn unordered_results_come_as_items_end() {
+fn unordered_results_arrive_as_items_end() {
     let pool = pool(2);
     let gate = Gate::new();
     let held = gate.clone();
@@ -72,7 +72,7 @@ fn unordered_results_come_as_items_end() {
 }
 
 #[testkit::test]
-fn every_item_is_mapped_once_by_16_workers_and_a_window_of_every_size() {
+fn every_item_is_mapped_once_with_16_workers_and_any_window() {
     let pool = pool(16);
     for window in [1, 2, 3, 7, 64, 10_000] {
         let results = pool.map(0..5_000_u64, |n| n * n).window(window);
@@ -85,7 +85,7 @@ fn every_item_is_mapped_once_by_16_workers_and_a_window_of_every_size() {
 }
 
 #[testkit::test]
-fn nothing_is_pulled_before_a_result_is_asked_for_and_then_never_more_than_the_window() {
+fn the_source_is_pulled_on_demand_and_no_further_than_the_window() {
     let pool = pool(2);
     let (pulled, fetched) = (Cell::new(0_usize), Cell::new(0_usize));
     let source = std::iter::repeat_with(|| pulled.set(pulled.get() + 1));
@@ -99,7 +99,7 @@ fn nothing_is_pulled_before_a_result_is_asked_for_and_then_never_more_than_the_w
 }
 
 #[testkit::test]
-fn no_more_items_run_at_a_time_than_the_pool_has_workers() {
+fn the_capacity_limits_the_items_that_run_at_once() {
     let (pool, census) = (pool(3), Census::default());
     let counted = census.clone();
     let results = pool.map(0..500, move |_| counted.within(std::thread::yield_now));
@@ -108,7 +108,7 @@ fn no_more_items_run_at_a_time_than_the_pool_has_workers() {
 }
 
 #[testkit::test]
-fn a_panic_surfaces_at_its_item_and_the_others_go_on() {
+fn the_panic_of_an_item_is_its_result_and_other_items_continue() {
     let pool = pool(2);
     let results = pool.map(0..10, |n| assert!(n != 3, "three"));
     for (n, result) in results.enumerate() {
@@ -123,7 +123,7 @@ fn a_panic_surfaces_at_its_item_and_the_others_go_on() {
 }
 
 #[testkit::test]
-fn an_error_comes_after_the_results_before_it_and_ends_the_mapping() {
+fn an_error_is_returned_after_earlier_results_and_ends_the_mapping() {
     let (pool, started) = (pool(2), Arc::new(AtomicUsize::new(0)));
     let counter = Arc::clone(&started);
     let mut source = 0..1_000_000;
@@ -139,12 +139,12 @@ fn an_error_comes_after_the_results_before_it_and_ends_the_mapping() {
             Err(error) => assert!(n == 20 && matches!(error, MapError::Failed("twenty"))),
         }
     }
-    // Those beside it had been pulled; the rest of the source is untouched.
+    // Only the items of the window had been pulled. The rest of the source is untouched.
     assert!(started.load(SeqCst) <= 28);
     assert!(source.next().is_some_and(|next| next <= 28));
 }
 
-/// A source of so many numbers, and how many were pulled.
+/// A source of this length, and a counter of the pulled numbers.
 fn counted(length: usize) -> (Arc<AtomicUsize>, impl Iterator<Item = usize> + Send) {
     let pulled = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&pulled);
@@ -153,7 +153,7 @@ fn counted(length: usize) -> (Arc<AtomicUsize>, impl Iterator<Item = usize> + Se
 }
 
 #[testkit::test]
-fn nothing_starts_after_an_error_though_items_were_pulled() {
+fn no_pulled_item_starts_after_an_error() {
     let (pool, (pulled, source)) = (pool(1), counted(8));
     let started = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&started);
@@ -170,12 +170,12 @@ fn nothing_starts_after_an_error_though_items_were_pulled() {
         results.next(),
         Some(Err(MapError::Failed("the first")))
     ));
-    pool.wait_idle().expect("it is no worker"); // The mapping is there still.
+    pool.wait_idle().expect("it is no worker"); // The mapping still exists.
     assert_eq!(started.load(SeqCst), 1);
 }
 
 #[testkit::test]
-fn unordered_results_of_a_mapping_that_may_fail_come_as_items_end() {
+fn unordered_results_of_a_fallible_mapping_arrive_as_items_end() {
     let (pool, gate) = (pool(2), Gate::new());
     let held = gate.clone();
     let mut results = pool.try_map_unordered(0..4, move |n| {
@@ -191,7 +191,7 @@ fn unordered_results_of_a_mapping_that_may_fail_come_as_items_end() {
 }
 
 #[testkit::test]
-fn the_first_error_or_panic_of_an_unordered_mapping_ends_it_though_items_were_pulled() {
+fn the_first_error_or_panic_ends_an_unordered_mapping() {
     for panics in [false, true] {
         let (pool, (pulled, source)) = (pool(1), counted(8));
         let started = Arc::new(AtomicUsize::new(0));
@@ -212,13 +212,13 @@ fn the_first_error_or_panic_of_an_unordered_mapping_ends_it_though_items_were_pu
             other => panic!("{other:?}"),
         }
         assert!(results.next().is_none() && results.next().is_none());
-        pool.wait_idle().expect("it is no worker"); // The mapping is there still.
+        pool.wait_idle().expect("it is no worker"); // The mapping still exists.
         assert_eq!(started.load(SeqCst), 2);
     }
 }
 
 #[testkit::test]
-fn a_task_that_waits_for_a_worker_comes_before_the_items_that_wait() {
+fn a_queued_task_runs_before_the_waiting_items() {
     let built = Pool::builder()
         .capacity(1)
         .queue_depth(QueueDepth::Unlimited)
@@ -248,7 +248,7 @@ fn a_task_that_waits_for_a_worker_comes_before_the_items_that_wait() {
 }
 
 #[testkit::test]
-fn a_task_that_waits_comes_before_the_next_item_though_items_were_short_until_now() {
+fn a_queued_task_runs_before_the_next_item_after_short_items() {
     let clock = ManualClock::new();
     let built = Pool::builder()
         .capacity(1)
@@ -259,8 +259,8 @@ fn a_task_that_waits_comes_before_the_next_item_though_items_were_short_until_no
     let (gate, (pulled, source)) = (Gate::new(), counted(3_000));
     let ran = Arc::new(AtomicUsize::new(0));
     let (counter, held) = (Arc::clone(&ran), gate.clone());
-    // By the pool's clock 1,000 items take no time, so turns grow as long as they may be; then
-    // each takes longer than a turn should.
+    // On the pool's clock, 1,000 items take no time, so turns grow to their maximum. After that,
+    // each item takes longer than a turn.
     let results = pool.map(source, move |n| {
         if n == 1_000 {
             held.wait();
@@ -286,7 +286,7 @@ fn a_task_that_waits_comes_before_the_next_item_though_items_were_short_until_no
 }
 
 #[testkit::test]
-fn a_pause_ends_a_turn_with_the_item_that_runs_though_items_were_short_until_now() {
+fn a_pause_ends_a_turn_after_the_running_item() {
     let clock = ManualClock::new();
     let built = Pool::builder().capacity(1).clock(clock.clone()).build();
     let pool = built.expect("it has a capacity");
@@ -314,7 +314,7 @@ fn a_pause_ends_a_turn_with_the_item_that_runs_though_items_were_short_until_now
 }
 
 #[testkit::test]
-fn a_mapping_that_runs_stops_between_its_items_while_the_pool_is_paused() {
+fn a_pause_stops_a_running_mapping_between_items() {
     let (pool, gate, ran) = (queueing(1), Gate::new(), Arc::new(AtomicUsize::new(0)));
     let (counter, held) = (Arc::clone(&ran), gate.clone());
     let results = pool.map(0..1_000, move |n: u32| {
@@ -335,11 +335,11 @@ fn a_mapping_that_runs_stops_between_its_items_while_the_pool_is_paused() {
 }
 
 #[testkit::test]
-fn a_mapping_follows_the_size_of_its_pool_up() {
+fn a_mapping_uses_a_larger_capacity() {
     let (pool, gate) = (pool(1), Gate::new());
     let (first, all) = (gate.clone(), Barrier::new(8));
-    // One worker's window has four items. The eight that wait for each other come when the
-    // mapping has had a chance to see the pool's new size.
+    // One worker has a window of four items. The eight items that wait for each other are pulled
+    // after the mapping could notice the new capacity.
     let results = pool.map(0..12, move |n| match n {
         0 => first.wait(),
         1..4 => {}
@@ -353,7 +353,7 @@ fn a_mapping_follows_the_size_of_its_pool_up() {
 }
 
 #[testkit::test]
-fn a_mapping_follows_the_size_of_its_pool_down() {
+fn a_mapping_obeys_a_smaller_capacity() {
     let (pool, gate, census) = (pool(4), Gate::new(), Census::default());
     let (held, counted) = (gate.clone(), census.clone());
     let results = pool.map(0..200, move |n| {
@@ -372,11 +372,11 @@ fn a_mapping_follows_the_size_of_its_pool_down() {
 }
 
 #[testkit::test]
-fn a_source_that_is_slower_than_the_workers_holds_up_no_result_that_is_ready() {
+fn a_slow_source_does_not_delay_ready_results() {
     let pool = pool(1);
     let (ended, pulled) = (Arc::new(AtomicUsize::new(0)), Cell::new(0));
     let seen = Arc::clone(&ended);
-    // Each item comes when the one before it has ended.
+    // Each item is pulled after the previous one has ended.
     let source = (0..100).inspect(|&n| {
         while ended.load(SeqCst) < n {
             std::thread::yield_now();
@@ -387,7 +387,7 @@ fn a_source_that_is_slower_than_the_workers_holds_up_no_result_that_is_ready() {
         .map(source, move |_| seen.fetch_add(1, SeqCst))
         .window(100);
     results.next().expect("there is a first").expect("it runs");
-    // A worker counts an end just before its result can be fetched: so it may be one or two late.
+    // A worker counts an end just before its result can be fetched, so one or two may be late.
     assert!(
         pulled.get() <= 4,
         "{} were pulled before the first result came",
@@ -396,8 +396,7 @@ fn a_source_that_is_slower_than_the_workers_holds_up_no_result_that_is_ready() {
 }
 
 #[testkit::test]
-fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
--> Result<(), Box<dyn Error>> {
+fn for_each_waits_for_every_call_and_stops_at_the_first_error() -> Result<(), Box<dyn Error>> {
     let (pool, census) = (pool(4), Census::default());
     let calls = Arc::new(AtomicUsize::new(0));
     let shared = Arc::clone(&calls);
@@ -415,7 +414,7 @@ fn for_each_returns_when_every_call_has_ended_and_the_first_error_stops_it()
 }
 
 #[testkit::test]
-fn dropping_it_cancels_what_has_not_started_and_the_items_come_back_if_asked_for() {
+fn dropping_a_mapping_cancels_unstarted_items_which_can_be_taken_back() {
     let pool = pool(1);
     let (gate, calls) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
     let (pulled, source) = counted(100);
@@ -426,14 +425,14 @@ fn dropping_it_cancels_what_has_not_started_and_the_items_come_back_if_asked_for
             if n > 0 {
                 held.wait();
             }
-            // A source that is slower than the first item is not pulled further.
+            // If the source is slower than the first item, no more is pulled.
             while pulled.load(SeqCst) < 3 {
                 std::thread::yield_now();
             }
         })
         .window(10);
     results.next().expect("there is a first").expect("it runs");
-    gate.wait_for_arrivals(1); // The second.
+    gate.wait_for_arrivals(1); // The second item.
     let unstarted: Vec<usize> = results.into_unstarted().collect();
     assert!(!unstarted.is_empty() && unstarted.iter().all(|&n| (2..12).contains(&n)));
     gate.open();
@@ -442,7 +441,7 @@ fn dropping_it_cancels_what_has_not_started_and_the_items_come_back_if_asked_for
 }
 
 #[testkit::test]
-fn values_that_end_after_the_mapping_was_dropped_are_dropped_on_their_worker() {
+fn values_that_arrive_after_the_drop_of_a_mapping_are_dropped_on_their_worker() {
     struct Dropped(mpsc::Sender<bool>, Pool);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -470,7 +469,7 @@ fn values_that_end_after_the_mapping_was_dropped_are_dropped_on_their_worker() {
 }
 
 #[testkit::test]
-fn a_source_that_panics_loses_no_result_and_may_be_pulled_again() {
+fn a_panicking_source_loses_no_result_and_may_be_pulled_again() {
     let pool = pool(2);
     let mut n = 0;
     let source = std::iter::from_fn(move || {
@@ -491,7 +490,7 @@ fn a_source_that_panics_loses_no_result_and_may_be_pulled_again() {
 }
 
 #[testkit::test]
-fn a_mapping_on_the_pools_only_worker_runs_there_however_deep() {
+fn nested_mappings_run_on_the_pools_only_worker() {
     for policy in [
         WithinWorker::RunInPlace,
         WithinWorker::Block,
@@ -519,7 +518,7 @@ fn a_mapping_on_the_pools_only_worker_runs_there_however_deep() {
 }
 
 #[testkit::test]
-fn workers_that_all_wait_for_mappings_of_their_own_do_not_deadlock() {
+fn workers_that_wait_for_their_own_mappings_do_not_deadlock() {
     let built = Pool::builder()
         .capacity(4)
         .queue_depth(QueueDepth::Unlimited)
@@ -541,7 +540,7 @@ fn workers_that_all_wait_for_mappings_of_their_own_do_not_deadlock() {
 }
 
 #[testkit::test]
-fn at_the_nesting_limit_with_no_other_worker_the_mapping_says_that_the_pool_is_full() {
+fn at_the_nesting_limit_without_another_worker_a_mapping_returns_full() {
     let built = Pool::builder()
         .capacity(1)
         .queue_depth(0)
@@ -558,7 +557,7 @@ fn at_the_nesting_limit_with_no_other_worker_the_mapping_says_that_the_pool_is_f
 }
 
 #[testkit::test]
-fn other_tasks_of_the_pool_get_their_turn_beside_an_endless_mapping() {
+fn other_tasks_run_during_an_endless_mapping() {
     let built = Pool::builder()
         .capacity(1)
         .queue_depth(QueueDepth::Unlimited)
@@ -574,7 +573,7 @@ fn other_tasks_of_the_pool_get_their_turn_beside_an_endless_mapping() {
 }
 
 #[testkit::test]
-fn a_caller_that_waits_for_room_is_let_in_beside_an_endless_mapping() {
+fn a_waiter_gets_room_during_an_endless_mapping() {
     let built = Pool::builder().capacity(2).queue_depth(0).build();
     let pool = built.expect("it has a capacity");
     let mut endless = pool.map(0_u64.., |n| n).window(64);
@@ -588,7 +587,7 @@ fn a_caller_that_waits_for_room_is_let_in_beside_an_endless_mapping() {
 }
 
 #[testkit::test]
-fn a_full_pool_that_never_blocks_is_waited_for_all_the_same() {
+fn a_mapping_waits_for_room_in_a_nonblocking_pool() {
     let built = Pool::builder()
         .capacity(1)
         .queue_depth(0)
@@ -610,7 +609,7 @@ fn a_full_pool_that_never_blocks_is_waited_for_all_the_same() {
 }
 
 #[testkit::test]
-fn a_released_pool_ends_the_mapping_with_the_reason_and_the_items_come_back() {
+fn a_released_pool_ends_a_mapping_with_an_error_and_returns_the_items() {
     let pool = pool(2);
     pool.release();
     let mut results = pool.map(0..100, |n| n);
@@ -624,7 +623,7 @@ fn a_released_pool_ends_the_mapping_with_the_reason_and_the_items_come_back() {
 }
 
 #[testkit::test]
-fn a_release_in_the_middle_loses_no_result_and_ends_the_mapping() {
+fn a_release_during_a_mapping_loses_no_result_and_ends_it() {
     for now in [false, true] {
         let pool = pool(2);
         let ours = pool.clone();
@@ -651,13 +650,13 @@ fn a_release_in_the_middle_loses_no_result_and_ends_the_mapping() {
 }
 
 #[testkit::test]
-fn the_pool_stays_open_as_long_as_a_mapping_has_items() {
+fn a_mapping_with_items_keeps_its_pool_open() {
     let results = pool(2).map(0..50, |n| n);
     assert_eq!(results.flatten().count(), 50);
 }
 
 #[testkit::test]
-fn the_panic_hook_sees_a_mappings_panic_and_the_error_goes_through_the_question_mark()
+fn the_panic_hook_gets_a_mappings_panic_and_its_error_works_with_question_mark()
 -> Result<(), Box<dyn Error + Send + Sync>> {
     let seen = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&seen);
@@ -675,7 +674,7 @@ fn the_panic_hook_sees_a_mappings_panic_and_the_error_goes_through_the_question_
 }
 
 #[testkit::test]
-fn cancelled_from_elsewhere_it_gives_what_has_come_and_does_not_wait_for_what_runs() {
+fn a_cancelled_mapping_returns_ready_results_without_waiting_for_running_items() {
     let pool = pool(1);
     let (gate, (sender, receiver)) = (Gate::new(), mpsc::channel());
     let held = gate.clone();
@@ -688,7 +687,7 @@ fn cancelled_from_elsewhere_it_gives_what_has_come_and_does_not_wait_for_what_ru
     let canceller = results.canceller();
     let late = gate.clone();
     let cancelling = std::thread::spawn(move || {
-        late.wait_for_arrivals(1); // 0 and 1 have come, and 2 does not end before the mapping.
+        late.wait_for_arrivals(1); // Items 0 and 1 have ended. Item 2 ends after the drop of the mapping.
         canceller.cancel();
         canceller.cancel();
     });
@@ -703,7 +702,7 @@ fn cancelled_from_elsewhere_it_gives_what_has_come_and_does_not_wait_for_what_ru
 }
 
 #[testkit::test]
-fn as_many_results_as_are_ready_come_without_a_wait() {
+fn ready_results_are_returned_without_waiting() {
     let pool = pool(1);
     let gate = Gate::new();
     let held = gate.clone();
@@ -713,7 +712,7 @@ fn as_many_results_as_are_ready_come_without_a_wait() {
         }
         n
     };
-    // It ends when 2 runs: 0 and 1 have come by then, and are fetched together.
+    // The source ends when item 2 runs. By then 0 and 1 have ended, and are fetched together.
     let end = std::iter::from_fn(|| {
         gate.wait_for_arrivals(1);
         None
@@ -726,7 +725,7 @@ fn as_many_results_as_are_ready_come_without_a_wait() {
 }
 
 #[testkit::test]
-fn a_canceller_keeps_neither_the_function_nor_the_items_alive() {
+fn a_canceller_does_not_keep_the_function_or_the_items_alive() {
     let (pool, kept) = (pool(1), Arc::new(()));
     let held = Arc::clone(&kept);
     let results = pool.map(0..3, move |_| Arc::clone(&held));
@@ -739,15 +738,15 @@ fn a_canceller_keeps_neither_the_function_nor_the_items_alive() {
 
 #[cfg(unix)]
 #[testkit::test]
-fn a_for_each_whose_source_forks_says_so_in_the_child() {
-    let test = "map::a_for_each_whose_source_forks_says_so_in_the_child";
+fn a_for_each_whose_source_forks_fails_in_the_child() {
+    let test = "map::a_for_each_whose_source_forks_fails_in_the_child";
     let ended = testkit::in_child(test, || {
         let (pool, gate, parent) = (pool(2), Gate::new(), std::process::id());
         let (held, mut forked) = (gate.clone(), 0);
         let source = (0..3).inspect(|&n| {
             if n == 1 {
                 gate.wait_for_arrivals(1); // The pool's locks are free.
-                // SAFETY: the child runs what follows here, and leaves by `_exit`.
+                // SAFETY: the child runs only the code below, and leaves by `_exit`.
                 forked = unsafe { libc::fork() };
                 if std::process::id() == parent {
                     gate.open();
@@ -757,11 +756,11 @@ fn a_for_each_whose_source_forks_says_so_in_the_child() {
         let ended = pool.for_each(source, move |_| held.wait());
         if std::process::id() != parent {
             let refused = matches!(ended, Err(MapError::Refused(SubmitError::Forked(()))));
-            // SAFETY: ends the process and nothing else.
+            // SAFETY: `_exit` has no preconditions.
             unsafe { libc::_exit(i32::from(!refused)) };
         }
         let mut status = -1;
-        // SAFETY: `status` is ours to write.
+        // SAFETY: `status` is a valid, exclusive reference.
         let waited = unsafe { libc::waitpid(forked, &raw mut status, 0) };
         assert_eq!((waited, status), (forked, 0));
         ended.expect("all ran in the parent");
@@ -787,7 +786,7 @@ mod streams {
     }
 
     #[testkit::test]
-    fn a_stream_gives_every_result_in_order_on_a_pool_of_any_depth() {
+    fn a_stream_yields_every_result_in_order_with_any_queue_depth() {
         for depth in [0, 1, 1_000] {
             let built = Pool::builder().capacity(2).queue_depth(depth).build();
             let pool = built.expect("it has a capacity");
@@ -799,7 +798,7 @@ mod streams {
     }
 
     #[testkit::test]
-    fn at_a_full_pool_a_stream_waits_without_blocking_and_its_place_goes_with_it() {
+    fn a_stream_at_a_full_pool_waits_without_blocking_and_leaves_the_wait_queue_with_its_drop() {
         let built = Pool::builder().capacity(1).queue_depth(0).build();
         let (pool, gate) = (built.expect("it has a capacity"), Gate::new());
         let held = gate.clone();
@@ -828,7 +827,7 @@ mod streams {
     }
 
     #[testkit::test]
-    fn a_stream_of_a_released_pool_ends_with_the_reason() {
+    fn a_stream_of_a_released_pool_ends_with_an_error() {
         let pool = pool(1);
         pool.release();
         let mut results = pin!(pool.map(0..3, |n| n).into_stream());
@@ -844,7 +843,7 @@ mod streams {
     }
 
     #[testkit::test]
-    fn an_error_ends_a_stream_after_the_results_before_it_and_nothing_starts_after_it() {
+    fn an_error_ends_a_stream_after_earlier_results() {
         let (pool, (pulled, source)) = (pool(1), counted(8));
         let started = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&started);
@@ -860,12 +859,12 @@ mod streams {
         assert!(matches!(next(), Some(Ok(0))) && matches!(next(), Some(Ok(1))));
         assert!(matches!(next(), Some(Err(MapError::Failed("the third")))));
         assert!(next().is_none() && next().is_none());
-        pool.wait_idle().expect("it is no worker"); // The stream is there still.
+        pool.wait_idle().expect("it is no worker"); // The stream still exists.
         assert_eq!(started.load(SeqCst), 3);
     }
 
     #[testkit::test]
-    fn an_item_that_panics_has_its_place_in_a_stream_and_the_others_go_on() {
+    fn a_stream_yields_the_panic_of_an_item_in_its_place_and_continues() {
         let pool = pool(2);
         let results = pool.map(0..10, |n| assert!(n != 3, "three"));
         let results: Vec<_> = block_on(results.into_stream().collect());
@@ -880,7 +879,7 @@ mod streams {
     }
 
     #[testkit::test]
-    fn a_stream_whose_source_panics_loses_no_result_and_may_be_polled_again() {
+    fn a_stream_with_a_panicking_source_loses_no_result_and_may_be_polled_again() {
         let (pool, mut n) = (pool(2), 0);
         let source = std::iter::from_fn(move || {
             n += 1;
@@ -900,7 +899,7 @@ mod streams {
     }
 
     #[testkit::test]
-    fn a_stream_dropped_in_mid_run_starts_no_other_item_and_wakes_nobody() {
+    fn a_dropped_stream_starts_no_item_and_calls_no_waker() {
         let (pool, gate) = (pool(1), Gate::new());
         let (held, started) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
         let (counter, kept) = (Arc::clone(&started), Arc::new(()));
@@ -916,7 +915,7 @@ mod streams {
         });
         let mut results = results.window(4).into_stream();
         assert!(block_on(results.next()).is_some_and(|first| first.is_ok()));
-        gate.wait_for_arrivals(1); // The second.
+        gate.wait_for_arrivals(1); // The second item.
         let counts = Arc::new(Counts(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&counts));
         let polled = Pin::new(&mut results).poll_next(&mut Context::from_waker(&waker));

@@ -16,7 +16,7 @@ fn pool(capacity: usize) -> Pool {
 }
 
 #[testkit::test]
-fn tasks_borrow_and_change_what_outlives_the_scope() {
+fn tasks_borrow_data_that_outlives_the_scope() {
     let pool = pool(4);
     let mut numbers = vec![0_u64; 1_000];
     let count = AtomicUsize::new(0);
@@ -40,7 +40,7 @@ fn tasks_borrow_and_change_what_outlives_the_scope() {
 }
 
 #[testkit::test]
-fn nothing_of_a_task_is_left_when_the_scope_returns() {
+fn tasks_are_dropped_before_the_scope_returns() {
     let pool = pool(3);
     let kept = Arc::new(());
     for round in 0..200 {
@@ -62,7 +62,7 @@ fn nothing_of_a_task_is_left_when_the_scope_returns() {
 }
 
 #[testkit::test]
-fn the_owner_runs_what_the_pool_has_no_room_for() {
+fn the_owner_runs_tasks_without_room_in_the_pool() {
     let built = Pool::builder().capacity(1).queue_depth(0).build();
     let pool = built.expect("it has a capacity");
     let gate = Gate::new();
@@ -86,7 +86,7 @@ fn the_owner_runs_what_the_pool_has_no_room_for() {
 }
 
 #[testkit::test]
-fn a_scope_of_a_released_pool_runs_on_its_owner() {
+fn a_scope_of_a_released_pool_runs_its_tasks_on_its_owner() {
     let pool = pool(2);
     pool.release();
     pool.wait_released().expect("it ends");
@@ -124,7 +124,7 @@ fn only_tasks_of_the_scope_run_on_its_owner() {
 }
 
 #[testkit::test]
-fn a_scope_on_the_pools_only_worker_runs_its_own_tasks_there_and_no_stranger_queued_before() {
+fn a_scope_on_the_only_worker_runs_its_own_tasks_and_no_earlier_task() {
     for policy in [
         WithinWorker::RunInPlace,
         WithinWorker::Block,
@@ -237,7 +237,7 @@ fn sixteen_owners_share_two_workers() {
 }
 
 #[testkit::test]
-fn tasks_hand_tasks_over_to_their_own_scope() {
+fn tasks_spawn_tasks_into_their_own_scope() {
     fn grow<'scope>(scope: &'scope Scope<'scope, '_>, left: u32, count: &'scope AtomicUsize) {
         count.fetch_add(1, SeqCst);
         if left > 0 {
@@ -251,7 +251,7 @@ fn tasks_hand_tasks_over_to_their_own_scope() {
 }
 
 #[testkit::test]
-fn a_panic_of_the_body_waits_for_the_tasks_and_goes_on() {
+fn a_panic_of_the_body_waits_for_the_tasks_and_propagates() {
     let (pool, ended) = (pool(2), AtomicUsize::new(0));
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         pool.scope(|scope| {
@@ -271,7 +271,7 @@ fn a_panic_of_the_body_waits_for_the_tasks_and_goes_on() {
     assert_eq!(ended.into_inner(), 20);
 }
 
-/// A payload whose destructor panics, which would abort the process while another panic unwinds.
+/// A payload whose destructor panics, which would abort the process during another unwind.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -281,7 +281,7 @@ impl Drop for Bomb {
 }
 
 #[testkit::test]
-fn a_panic_of_the_body_goes_on_though_a_tasks_payload_panics_as_it_is_dropped() {
+fn a_panic_of_the_body_propagates_although_a_tasks_payload_panics_in_its_drop() {
     let pool = pool(1);
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         pool.scope(|scope| {
@@ -296,7 +296,7 @@ fn a_panic_of_the_body_goes_on_though_a_tasks_payload_panics_as_it_is_dropped() 
 }
 
 #[testkit::test]
-fn a_panic_of_a_task_goes_on_though_the_bodys_value_panics_as_it_is_dropped() {
+fn a_panic_of_a_task_propagates_although_the_bodys_value_panics_in_its_drop() {
     let pool = pool(1);
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         pool.scope(|scope| {
@@ -311,7 +311,7 @@ fn a_panic_of_a_task_goes_on_though_the_bodys_value_panics_as_it_is_dropped() {
 }
 
 #[testkit::test]
-fn a_panic_of_a_task_surfaces_at_its_handle_or_at_the_end_of_the_scope() {
+fn a_panic_of_a_task_is_returned_by_its_handle_or_propagates_from_the_scope() {
     let pool = pool(2);
     pool.scope(|scope| {
         let joined = scope.spawn(|| panic!("spawned")).join();
@@ -333,9 +333,9 @@ fn a_panic_of_a_task_surfaces_at_its_handle_or_at_the_end_of_the_scope() {
 }
 
 #[testkit::test]
-fn of_several_tasks_that_panic_the_first_is_the_scopes() {
+fn a_scope_propagates_the_first_of_several_panics() {
     let pool = pool(1);
-    pool.pause(); // All run here, one after the other.
+    pool.pause(); // All tasks run here, one after the other.
     for first in 0..3_usize {
         let unwound = catch_unwind(AssertUnwindSafe(|| {
             pool.scope(|scope| {
@@ -356,7 +356,7 @@ fn of_several_tasks_that_panic_the_first_is_the_scopes() {
 }
 
 #[testkit::test]
-fn a_value_of_a_leaked_handle_leaks_and_nothing_else() {
+fn a_leaked_handle_leaks_only_its_value() {
     let (pool, kept) = (pool(2), Arc::new(()));
     pool.scope(|scope| {
         let held = Arc::clone(&kept);
@@ -366,7 +366,7 @@ fn a_value_of_a_leaked_handle_leaks_and_nothing_else() {
 }
 
 #[testkit::test]
-fn a_scoped_mapping_borrows_and_keeps_the_order() {
+fn a_scoped_mapping_borrows_and_returns_results_in_order() {
     let pool = pool(3);
     let words: Vec<String> = (0..500).map(|n| n.to_string()).collect();
     let longest = pool.scope(|scope| {
@@ -379,7 +379,7 @@ fn a_scoped_mapping_borrows_and_keeps_the_order() {
 }
 
 #[testkit::test]
-fn a_dropped_scoped_mapping_drops_what_has_not_started() {
+fn a_dropped_scoped_mapping_drops_unstarted_items() {
     let pool = pool(1);
     let gate = Gate::new();
     let held = gate.clone();
@@ -387,7 +387,7 @@ fn a_dropped_scoped_mapping_drops_what_has_not_started() {
     gate.wait_for_arrivals(1);
     let (begun, kept) = (AtomicUsize::new(0), Arc::new(()));
     pool.scope(|scope| {
-        // All would run here: the pool's worker is busy.
+        // All items run here, because the pool's worker is busy.
         let items = (0..4).map(|n| (n, Arc::clone(&kept)));
         let mut results = scope.map(items, |(n, _)| {
             begun.fetch_add(1, SeqCst);
@@ -402,7 +402,7 @@ fn a_dropped_scoped_mapping_drops_what_has_not_started() {
 }
 
 #[testkit::test]
-fn a_scoped_mapping_pulls_no_more_than_its_window_ahead() {
+fn a_scoped_mapping_pulls_no_further_than_its_window() {
     let pool = pool(2);
     for (window, most) in [(0, 1), (1, 1), (3, 3), (50, 10)] {
         let (pulled, fetched) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -425,7 +425,7 @@ fn a_scoped_mapping_pulls_no_more_than_its_window_ahead() {
 }
 
 #[testkit::test]
-fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends_all_the_same() {
+fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends() {
     let built = Pool::builder()
         .capacity(1)
         .queue_depth(0)
@@ -448,7 +448,7 @@ fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends_all_the_same() {
 }
 
 #[testkit::test]
-fn a_join_runs_the_joined_task_and_no_other() {
+fn a_scoped_join_runs_only_the_joined_task() {
     let pool = pool(1);
     pool.pause();
     let ran = Mutex::new(Vec::new());
@@ -463,7 +463,7 @@ fn a_join_runs_the_joined_task_and_no_other() {
 }
 
 #[testkit::test]
-fn a_join_of_a_task_that_has_started_waits_for_it_and_runs_no_other() {
+fn a_scoped_join_of_a_started_task_waits_and_runs_no_other() {
     let (pool, gate, begun) = (pool(1), Gate::new(), AtomicUsize::new(0));
     pool.scope(|scope| {
         let held = gate.clone();
@@ -480,7 +480,8 @@ fn a_join_of_a_task_that_has_started_waits_for_it_and_runs_no_other() {
     assert_eq!(begun.into_inner(), 10);
 }
 
-/// Runs that many tasks, each of which spawns a child and joins it: how many joins were refused.
+/// Runs this many tasks, each of which spawns and joins a child. Returns how many joins were
+/// refused.
 fn refused_joins(pool: &Pool, tasks: usize) -> usize {
     let refused = AtomicUsize::new(0);
     pool.scope(|scope| {
@@ -495,7 +496,7 @@ fn refused_joins(pool: &Pool, tasks: usize) -> usize {
 }
 
 #[testkit::test]
-fn a_thousand_tasks_on_one_worker_each_join_a_child() {
+fn a_thousand_tasks_on_one_worker_join_a_child_each() {
     let pool = pool(1);
     let inner = pool.clone();
     let task = pool.spawn(move || refused_joins(&inner, 1_000));
@@ -503,14 +504,14 @@ fn a_thousand_tasks_on_one_worker_each_join_a_child() {
 }
 
 #[testkit::test]
-fn joins_of_children_do_not_pile_up_on_one_stack() {
+fn joins_of_children_do_not_nest_on_one_stack() {
     let pool = pool(1);
-    pool.pause(); // All of them run here.
+    pool.pause(); // All tasks run here.
     assert_eq!(refused_joins(&pool, 100_000), 0);
 }
 
 #[testkit::test]
-fn a_task_is_joined_at_any_place_among_those_that_wait() {
+fn any_queued_task_of_a_scope_can_be_joined() {
     let pool = pool(1);
     pool.pause();
     for stride in [1, 3, 7, 64, 99] {
@@ -531,13 +532,13 @@ fn a_task_is_joined_at_any_place_among_those_that_wait() {
 }
 
 #[testkit::test]
-fn a_mapping_in_a_scope_of_an_unlimited_pool_reads_an_endless_source_no_further_than_its_window() {
+fn a_scoped_mapping_of_an_unlimited_pool_pulls_an_endless_source_no_further_than_its_window() {
     let built = Pool::builder()
         .capacity(1 << 20)
         .queue_depth(QueueDepth::Unlimited)
         .build();
     let pool = built.expect("it has a capacity");
-    pool.pause(); // No thread is started: all run here.
+    pool.pause(); // No thread is started, so all tasks run here.
     let pulled = AtomicUsize::new(0);
     pool.scope(|scope| {
         let endless = (0..100_000).inspect(|_| _ = pulled.fetch_add(1, SeqCst));
@@ -548,10 +549,11 @@ fn a_mapping_in_a_scope_of_an_unlimited_pool_reads_an_endless_source_no_further_
 }
 
 #[testkit::test]
-fn the_owner_of_a_mapping_calls_the_function_while_an_item_runs_elsewhere() {
+fn the_owner_of_a_scoped_mapping_runs_items_while_a_worker_runs_another() {
     let (pool, gate) = (pool(1), Gate::new());
     let values = pool.scope(|scope| {
-        // The worker has the first item when the second is pulled, and the last one ends it.
+        // The worker has the first item when the second one is pulled. The last item opens its
+        // gate.
         let source = (0..4).inspect(|&n| {
             if n == 1 {
                 gate.wait_for_arrivals(1);
@@ -599,12 +601,12 @@ fn a_task_that_forks_ends_its_scope_in_the_child_too() {
     let test = "scope::a_task_that_forks_ends_its_scope_in_the_child_too";
     let ended = testkit::in_child(test, || {
         let (pool, parent) = (pool(1), std::process::id());
-        pool.pause(); // All run here.
+        pool.pause(); // All tasks run here.
         let pid = AtomicUsize::new(0);
         pool.scope(|scope| {
             scope.submit(|| ());
             scope.submit(|| {
-                // SAFETY: the child runs what follows here, and leaves by `_exit`.
+                // SAFETY: the child runs only the code below, and leaves by `_exit`.
                 let child = unsafe { libc::fork() };
                 pid.store(usize::try_from(child).expect("it forks"), SeqCst);
             });
@@ -613,12 +615,12 @@ fn a_task_that_forks_ends_its_scope_in_the_child_too() {
 
         let pid = pid.into_inner();
         if std::process::id() != parent {
-            // SAFETY: ends the process and nothing else.
+            // SAFETY: `_exit` has no preconditions.
             unsafe { libc::_exit(i32::from(pid != 0)) };
         }
         let mut status = -1;
         let pid = libc::pid_t::try_from(pid).expect("as it was given");
-        // SAFETY: `status` is ours to write.
+        // SAFETY: `status` is a valid, exclusive reference.
         let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!((waited, status), (pid, 0));
     });
@@ -627,14 +629,14 @@ fn a_task_that_forks_ends_its_scope_in_the_child_too() {
 
 #[cfg(unix)]
 #[testkit::test]
-fn nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child() {
+fn no_borrowing_task_is_dropped_after_its_scope_ends_in_a_forked_child() {
     struct Counts<'a>(&'a AtomicUsize);
     impl Drop for Counts<'_> {
         fn drop(&mut self) {
             self.0.fetch_add(1, SeqCst);
         }
     }
-    let test = "scope::nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child";
+    let test = "scope::no_borrowing_task_is_dropped_after_its_scope_ends_in_a_forked_child";
     let ended = testkit::in_child(test, || {
         let pool = Pool::builder().capacity(1).keep_alive(None).build();
         let pool = pool.expect("it has a capacity");
@@ -647,21 +649,21 @@ fn nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child() {
                 let counts = Counts(&dropped);
                 scope.submit(move || drop(counts));
             }
-            // SAFETY: the child touches nothing of other threads but the pool under test, whose
-            // locks are free (its one worker waits at the gate), and leaves by `_exit`.
+            // SAFETY: the child uses nothing of other threads except the pool under test, whose
+            // locks are free because its one worker waits at the gate. The child leaves by `_exit`.
             unsafe { libc::fork() }
         });
         if child == 0 {
             let at_return = dropped.load(SeqCst);
             drop(pool);
             let after = dropped.load(SeqCst) - at_return;
-            // SAFETY: ends the process and nothing else.
+            // SAFETY: `_exit` has no preconditions.
             unsafe { libc::_exit(i32::try_from(after).unwrap_or(-1)) };
         }
         assert!(child > 0);
         assert_eq!(dropped.load(SeqCst), 3, "the owner ran them");
         let mut status = -1;
-        // SAFETY: `status` is ours to write.
+        // SAFETY: `status` is a valid, exclusive reference.
         let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!((waited, status), (child, 0));
         gate.open();
@@ -670,7 +672,7 @@ fn nothing_that_borrows_is_dropped_after_a_scope_that_ends_in_a_forked_child() {
 }
 
 #[testkit::test]
-fn a_task_with_a_name_and_a_token_knows_both_and_borrows() {
+fn a_scoped_task_has_a_name_and_a_token_and_borrows() {
     let pool = pool(2);
     let (text, stop) = (String::from("borrowed"), CancelToken::new());
     pool.scope(|scope| {
@@ -696,7 +698,7 @@ fn a_task_with_a_name_and_a_token_knows_both_and_borrows() {
 }
 
 #[testkit::test]
-fn a_task_that_is_cancelled_or_late_before_it_starts_is_dropped_unrun() {
+fn a_scoped_task_cancelled_or_expired_before_its_start_is_dropped_unrun() {
     let clock = ManualClock::new();
     let built = Pool::builder().capacity(1).clock(clock.clone()).build();
     let pool = built.expect("it has a capacity");
@@ -720,7 +722,7 @@ fn a_task_that_is_cancelled_or_late_before_it_starts_is_dropped_unrun() {
 }
 
 #[testkit::test]
-fn a_panic_of_a_named_task_is_reported_by_its_name_and_ends_the_scope() {
+fn a_panic_of_a_named_scoped_task_is_reported_with_its_name() {
     let names = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&names);
     let built = Pool::builder()
@@ -751,7 +753,7 @@ fn a_panic_of_a_named_task_is_reported_by_its_name_and_ends_the_scope() {
 }
 
 #[testkit::test]
-fn a_try_map_gives_what_comes_before_the_first_error_and_ends_there() {
+fn a_scoped_try_map_returns_results_before_the_first_error_and_ends() {
     let pool = pool(3);
     let (pulled, kept) = (AtomicUsize::new(0), Arc::new(()));
     pool.scope(|scope| {
@@ -777,7 +779,7 @@ fn a_try_map_gives_what_comes_before_the_first_error_and_ends_there() {
 }
 
 #[testkit::test]
-fn a_try_map_starts_no_item_after_it_has_given_an_error() {
+fn a_scoped_try_map_starts_no_item_after_it_has_returned_an_error() {
     let pool = pool(1);
     let gate = Gate::new();
     let held = gate.clone();
@@ -785,7 +787,7 @@ fn a_try_map_starts_no_item_after_it_has_given_an_error() {
     gate.wait_for_arrivals(1);
     let begun = AtomicUsize::new(0);
     pool.scope(|scope| {
-        // All run here, one after the other: the pool's worker is busy.
+        // All items run here, one after the other, because the pool's worker is busy.
         let mut results = scope.try_map(0..4, |n| {
             begun.fetch_add(1, SeqCst);
             assert!(n != 1, "the second");
@@ -800,7 +802,7 @@ fn a_try_map_starts_no_item_after_it_has_given_an_error() {
 }
 
 #[testkit::test]
-fn a_try_map_in_a_scope_starts_nothing_after_an_error_while_an_earlier_item_runs() {
+fn a_scoped_try_map_starts_no_item_after_an_error_while_an_earlier_item_runs() {
     struct Opens(Gate, bool);
     impl Drop for Opens {
         fn drop(&mut self) {
@@ -812,7 +814,7 @@ fn a_try_map_in_a_scope_starts_nothing_after_an_error_while_an_earlier_item_runs
     for panics in [false, true] {
         let (pool, gate, begun) = (pool(1), Gate::new(), AtomicUsize::new(0));
         pool.scope(|scope| {
-            // The first waits for the last that is pulled beside it, on the other thread.
+            // The first item, on another thread, waits for the last item of its window.
             let items = (0..4).map(|n| (n, Opens(gate.clone(), n == 3)));
             let mut results = scope.try_map(items, |(n, _)| {
                 begun.fetch_add(1, SeqCst);

@@ -1,5 +1,5 @@
 //! User code that panics, blocks or calls back inside scopes and mappings: clocks, hooks, spans,
-//! wakers, sources, destructors. A scope outlasts its tasks whatever such code does.
+//! wakers, sources, destructors. A scope must outlast its tasks in every case.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use testkit::{Gate, PanicOnDrop};
 
 use crate::support::until;
 
-/// A clock that calls `look` whenever it is asked for the time.
+/// A clock that calls `look` whenever it is read.
 struct Asked<F> {
     clock: ManualClock,
     look: F,
@@ -54,7 +54,7 @@ impl<F: Fn() + Send + Sync + 'static> Clock for Asked<F> {
     }
 }
 
-/// A hook that does nothing: with it the pool asks its clock before and after each task.
+/// A hook that does nothing. It makes the pool read the clock before and after each task.
 struct Quiet;
 
 impl TaskHook for Quiet {
@@ -65,7 +65,7 @@ impl TaskHook for Quiet {
 std::thread_local! {
     /// Whether clocks and subscribers panic on this thread.
     static ARMED: Cell<bool> = const { Cell::new(false) };
-    /// Whether they do so each time.
+    /// Whether they panic each time.
     static ALWAYS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -84,14 +84,14 @@ fn clock_that_panics() -> impl Clock {
     Asked::new(|| panic_if_armed("the clock"))
 }
 
-/// The ways in which a task of a scope has its pool look at the clock.
+/// The reasons for which a pool reads the clock for a task of a scope.
 #[derive(Clone, Copy, Debug)]
 enum Asks {
-    /// Around a task that runs, for the hook.
+    /// Around a running task, for the hook.
     Hook,
-    /// For a task that has been cancelled, for the hook.
+    /// For a cancelled task, for the hook.
     NotRun,
-    /// Whether a task may start still.
+    /// For the start deadline of a task.
     StartBefore,
 }
 
@@ -118,7 +118,7 @@ impl Asks {
         }
     }
 
-    /// What a task comes to whose look at the clock panics: what it would have come to without.
+    /// Checks that a task ended as it would have without the panic of the clock.
     fn check(self, joined: Result<(), JoinError>) {
         match self {
             Self::Hook | Self::StartBefore => joined.unwrap(),
@@ -143,13 +143,14 @@ impl Asks {
     }
 }
 
-/// Runs a scope whose only worker holds a task, and in which `unwinds` hands tasks over that make user
-/// code panic on the owner's thread. The held task ends only after that. What the scope panicked with.
+/// Runs a scope whose only worker holds a task, and in which `unwinds` submits tasks that make user
+/// code panic on the owner's thread. The held task ends only after that. Returns the panic message
+/// of the scope.
 fn outlasts(
     pool: &Pool,
     unwinds: impl for<'scope, 'env> FnOnce(&'scope Scope<'scope, 'env>),
 ) -> Option<&'static str> {
-    pool.wait_idle().unwrap(); // Its worker may be busy with a scope before this one.
+    pool.wait_idle().unwrap(); // The worker may still be busy with an earlier scope.
     let (gate, left, late) = (Gate::new(), AtomicBool::new(false), AtomicUsize::new(0));
     let state = Arc::new((gate, left, late));
     let (held, opener) = (Arc::clone(&state), Arc::clone(&state));
@@ -158,19 +159,19 @@ fn outlasts(
             scope.submit(move || {
                 held.0.wait();
                 for _ in 0..1_000 {
-                    thread::yield_now(); // An owner that does not wait has left by then.
+                    thread::yield_now(); // An owner that does not wait has left the scope by now.
                 }
                 let late = held.1.load(SeqCst);
                 held.2.store(1 + usize::from(late), SeqCst);
             });
             state.0.wait_for_arrivals(1);
             unwinds(scope);
-            scope.submit(move || opener.0.open()); // Runs here, the last one.
-            arm(true); // From now on the owner only waits, and runs tasks.
+            scope.submit(move || opener.0.open()); // Runs here, as the last task.
+            arm(true); // From now on the owner only waits and runs tasks.
         });
     }));
     state.1.store(true, SeqCst);
-    state.0.open(); // If that was left out.
+    state.0.open(); // Opens the gate if the last task did not run.
     until(|| state.2.load(SeqCst) > 0);
     assert_eq!(state.2.load(SeqCst), 1, "the task ran on after its scope");
     arm(false);
@@ -179,7 +180,7 @@ fn outlasts(
 }
 
 #[testkit::test]
-fn a_scope_outlasts_its_tasks_though_the_clock_panics_on_its_owner() {
+fn a_scope_outlasts_its_tasks_if_the_clock_panics_on_its_owner() {
     for asks in ALL {
         let pool = asks.pool(Pool::builder().capacity(1));
         let thrown = outlasts(&pool, |scope| {
@@ -190,14 +191,14 @@ fn a_scope_outlasts_its_tasks_though_the_clock_panics_on_its_owner() {
     }
 }
 
-/// Arms the only worker of a pool, whose next look at the clock panics.
+/// Arms the only worker of a pool, so that its next read of the clock panics.
 fn arm_worker(pool: &Pool) {
     pool.spawn(|| arm(true)).unwrap().join().unwrap();
     pool.wait_idle().unwrap();
 }
 
 #[testkit::test]
-fn a_clock_that_panics_on_a_worker_is_counted_and_ends_no_task() {
+fn a_panic_of_the_clock_on_a_worker_is_counted_and_ends_no_task() {
     for asks in [Asks::NotRun, Asks::StartBefore] {
         let pool = asks.pool(Pool::builder().capacity(1));
         let (gate, ran) = (Gate::new(), AtomicUsize::new(0));
@@ -213,9 +214,9 @@ fn a_clock_that_panics_on_a_worker_is_counted_and_ends_no_task() {
                 asks.submit(scope, || ());
                 let handle = asks.spawn(scope, || ());
                 gate.open();
-                until(|| handle.is_finished()); // By the worker.
+                until(|| handle.is_finished()); // On the worker.
                 asks.check(handle.join());
-                scope.submit(|| ran.fetch_add(1, SeqCst)); // Here, if not by the worker.
+                scope.submit(|| ran.fetch_add(1, SeqCst)); // Runs here, or on the worker.
             });
         }));
         assert!(ended.is_ok(), "{asks:?}");
@@ -245,10 +246,10 @@ fn a_drain_task_whose_clock_panics_loses_no_piece() {
 }
 
 #[testkit::test]
-fn a_clock_that_panics_as_a_handle_runs_its_task_is_counted_and_the_task_ends() {
+fn a_panic_of_the_clock_during_a_join_in_place_is_counted_and_the_task_ends() {
     for asks in ALL {
         let pool = asks.pool(Pool::builder().capacity(1));
-        pool.pause(); // All runs here.
+        pool.pause(); // All tasks run here.
         let joined = pool.scope(|scope| {
             let handle = asks.spawn(scope, || ());
             arm(true);
@@ -260,11 +261,11 @@ fn a_clock_that_panics_as_a_handle_runs_its_task_is_counted_and_the_task_ends() 
 }
 
 #[testkit::test]
-fn an_item_whose_clock_panics_has_its_result() {
+fn an_item_returns_its_result_although_the_clock_panics() {
     let pool = Asks::Hook.pool(Pool::builder().capacity(1));
     for unordered in [false, true] {
         let source = || (0..4).map(|n| (n, n == 1));
-        // After the item the hook is called, with the time that it took.
+        // After the item, the hook is called with its duration.
         let call = |(n, armed): (usize, bool)| {
             arm(armed);
             n
@@ -282,7 +283,7 @@ fn an_item_whose_clock_panics_has_its_result() {
 }
 
 #[testkit::test]
-fn a_clock_may_call_back_into_the_pool_that_asks_it() {
+fn a_clock_may_call_the_pool_that_reads_it() {
     std::thread_local! {
         static INSIDE: Cell<bool> = const { Cell::new(false) };
     }
@@ -311,13 +312,13 @@ fn a_clock_may_call_back_into_the_pool_that_asks_it() {
     let mapped = pool.map(0..10, |n| n).map(Result::unwrap).sum::<i32>();
     assert_eq!((sum, mapped), (45, 45));
     assert!(calls.load(SeqCst) > 0);
-    // The clock holds the pool, and the pool the clock.
+    // The clock owns the pool, and the pool owns the clock.
     pool.release();
     pool.wait_released().unwrap();
 }
 
 #[testkit::test]
-fn a_hook_that_panics_ends_neither_a_scope_nor_its_task() {
+fn a_panicking_hook_ends_neither_the_scope_nor_its_task() {
     struct Panics;
     impl TaskHook for Panics {
         fn before(&self, _: &TaskStart<'_>) {
@@ -354,7 +355,7 @@ fn a_hook_that_panics_ends_neither_a_scope_nor_its_task() {
 }
 
 #[testkit::test]
-fn what_a_task_holds_may_panic_as_it_is_dropped_and_the_scope_ends_all_the_same() {
+fn a_scope_ends_although_captures_and_values_panic_in_their_drops() {
     for paused in [false, true] {
         let pool = crate::support::pool(1);
         if paused {
@@ -366,7 +367,7 @@ fn what_a_task_holds_may_panic_as_it_is_dropped_and_the_scope_ends_all_the_same(
             pool.scope(|scope| {
                 let held = PanicOnDrop::nested(3);
                 scope.task().cancelled_by(&token).submit(move || drop(held));
-                drop(scope.spawn(PanicOnDrop::new)); // Its value is dropped, detached.
+                drop(scope.spawn(PanicOnDrop::new)); // Its value is dropped as a detached one.
                 let held = PanicOnDrop::new();
                 let joined = scope.spawn(move || _ = &held).join();
                 assert!(matches!(joined, Err(JoinError::Panicked(_))));
@@ -380,7 +381,7 @@ fn what_a_task_holds_may_panic_as_it_is_dropped_and_the_scope_ends_all_the_same(
 }
 
 #[testkit::test]
-fn what_a_mapping_holds_may_panic_as_it_is_dropped_on_a_worker() {
+fn a_mappings_function_and_values_may_panic_when_dropped_on_a_worker() {
     let pool = crate::support::pool(1);
     let (gate, held) = (Gate::new(), PanicOnDrop::new());
     let wait = gate.clone();
@@ -394,7 +395,7 @@ fn what_a_mapping_holds_may_panic_as_it_is_dropped_on_a_worker() {
     std::mem::forget(results.next().unwrap().unwrap());
     gate.wait_for_arrivals(1);
     let canceller = results.canceller();
-    drop(results); // The function and the second item's value are left to the worker.
+    drop(results); // The worker drops the function and the second item's value.
     gate.open();
     pool.wait_idle().unwrap();
     canceller.cancel();
@@ -404,7 +405,7 @@ fn what_a_mapping_holds_may_panic_as_it_is_dropped_on_a_worker() {
 }
 
 #[testkit::test]
-fn a_source_that_panics_inside_a_scope_leaves_its_tasks_to_the_scope() {
+fn a_panicking_source_inside_a_scope_leaves_its_tasks_to_the_scope() {
     let (pool, ran) = (crate::support::pool(2), AtomicUsize::new(0));
     let ended = catch_unwind(AssertUnwindSafe(|| {
         pool.scope(|scope| {
@@ -418,7 +419,7 @@ fn a_source_that_panics_inside_a_scope_leaves_its_tasks_to_the_scope() {
 }
 
 #[testkit::test]
-fn a_value_may_call_back_into_its_mapping_as_it_is_dropped() {
+fn the_drop_of_a_value_may_call_its_mapping() {
     struct Cancels(Arc<OnceLock<pool_util::MapCanceller>>);
     impl Drop for Cancels {
         fn drop(&mut self) {
@@ -463,7 +464,7 @@ mod streams {
     }
 
     #[testkit::test]
-    fn a_waker_may_panic_as_it_is_cloned_woken_or_dropped_and_no_result_is_lost() {
+    fn a_waker_that_panics_when_cloned_woken_or_dropped_loses_no_result() {
         let (pool, gate) = (crate::support::pool(1), Gate::new());
         let held = gate.clone();
         let mut results = pool
@@ -488,7 +489,7 @@ mod streams {
         });
         assert!(ask(&waker).is_ok_and(|polled| polled.is_pending()));
         assert!(catch_unwind(AssertUnwindSafe(|| drop(waker))).is_ok());
-        // It replaces the other, which is dropped.
+        // This waker replaces the other one, which is dropped.
         assert!(ask(Waker::noop()).is_ok_and(|polled| polled.is_pending()));
         assert!(ask(&waker_fn(|| panic!("the waker"))).is_ok());
         gate.open();
@@ -503,7 +504,7 @@ mod streams {
     }
 
     #[testkit::test]
-    fn a_waker_may_call_back_into_its_mapping() {
+    fn a_waker_may_call_its_mapping() {
         let (pool, gate) = (crate::support::pool(1), Gate::new());
         let held = gate.clone();
         let results = pool.map(0.., move |n: u64| {
@@ -543,7 +544,7 @@ mod spans {
 
     use super::*;
 
-    /// Every span is the current one, and each call panics on a thread that is armed for it.
+    /// A subscriber whose every span is current, and whose calls panic on an armed thread.
     struct Spans(
         &'static str,
         AtomicU64,
@@ -600,7 +601,7 @@ mod spans {
     }
 
     #[testkit::test]
-    fn a_scope_outlasts_its_tasks_though_a_span_panics_on_its_owner() {
+    fn a_scope_outlasts_its_tasks_if_a_span_panics_on_its_owner() {
         for call in CALLS {
             carrying(call, |pool| {
                 let thrown = outlasts(pool, |scope| scope.submit(|| ()));
@@ -613,7 +614,7 @@ mod spans {
     }
 
     #[testkit::test]
-    fn a_task_whose_span_panics_has_panicked_unless_the_span_only_closes() {
+    fn a_task_whose_span_panics_counts_as_panicked_unless_the_span_only_closes() {
         for call in CALLS {
             carrying(call, |pool| {
                 let panicked = |joined| matches!(joined, Err(JoinError::Panicked(_)));
@@ -636,7 +637,7 @@ mod spans {
                         seen = Some((here, panicked(handle.join())));
                     });
                 };
-                // The first task's span may have ended it, too.
+                // The first task's span may have ended the scope already.
                 let _ = catch_unwind(AssertUnwindSafe(ended));
                 let expected = call != "close";
                 let both = Some((expected, expected));

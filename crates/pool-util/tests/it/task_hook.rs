@@ -1,4 +1,5 @@
-//! A task hook sees the tasks of scopes and mappings, and not the pool's tasks that carry them.
+//! A task hook is called for the tasks of scopes and mappings, and not for the drain tasks that run
+//! them.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::support::Journal;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Records each ended task's type name, and how long it was queued.
+/// Records the type name and the queue time of each ended task.
 struct Ends(Journal<(&'static str, Option<Duration>)>);
 
 impl TaskHook for Ends {
@@ -19,7 +20,7 @@ impl TaskHook for Ends {
 }
 
 #[testkit::test]
-fn a_scopes_task_tells_hooks_how_long_it_waited() {
+fn a_task_hook_gets_the_queue_time_of_scoped_tasks() {
     let (clock, journal) = (ManualClock::new(), Journal::new());
     let pool = Pool::builder().capacity(1).keep_alive(None);
     let pool = pool
@@ -41,7 +42,7 @@ fn a_scopes_task_tells_hooks_how_long_it_waited() {
 }
 
 #[testkit::test]
-fn a_hook_does_not_see_what_carries_the_tasks_of_mappings_and_scopes() {
+fn a_task_hook_is_not_called_for_drain_tasks() {
     let journal = Journal::new();
     let pool = Pool::builder().capacity(2).task_hook(Ends(journal.clone()));
     let pool = pool.build().unwrap();

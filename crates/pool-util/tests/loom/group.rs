@@ -1,4 +1,4 @@
-//! Groups: the end of a task against its owner, a cancel, and a drop.
+//! Groups: the end of a task against the owner, a cancel, and a drop.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use sync_shim::model::spawn;
 
 use super::{Runs, end, untimed};
 
-/// The end of a task, which gives the group its value, against the owner that looks and sleeps.
+/// The ends of tasks against an owner that checks and then sleeps.
 #[testkit::model(preemptions = 2)]
 fn a_groups_next_racing_the_ends_takes_every_value() {
     let pool = untimed(1).build().unwrap();
@@ -23,9 +23,9 @@ fn a_groups_next_racing_the_ends_takes_every_value() {
     end(&pool);
 }
 
-/// Two owners and one value: one gets it, the other learns that none is left.
+/// Two owners and one value: one gets it, the other learns that the group is empty.
 #[testkit::model(preemptions = 1)]
-fn two_owners_of_a_group_share_its_values_and_both_return() {
+fn two_owners_of_a_group_with_one_value_both_return() {
     let pool = untimed(1).build().unwrap();
     let group = Arc::new(pool.group());
     group.spawn(|| ()).unwrap();
@@ -37,7 +37,7 @@ fn two_owners_of_a_group_share_its_values_and_both_return() {
     end(&pool);
 }
 
-/// A cancel against the start, both of which give the group an end.
+/// A cancel against the start of a task. Either reports the end to the group.
 #[testkit::model(preemptions = 2)]
 fn a_groups_cancel_racing_the_start_loses_no_end() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -54,7 +54,7 @@ fn a_groups_cancel_racing_the_start_loses_no_end() {
     end(&pool);
 }
 
-/// Dropped while a task ends: nothing of it is left.
+/// The drop of the group while a task ends: nothing of the task is left.
 #[testkit::model(preemptions = 2)]
 fn a_group_that_is_dropped_racing_an_end_leaks_nothing() {
     let (pool, kept) = (untimed(1).build().unwrap(), Arc::new(()));
@@ -67,10 +67,10 @@ fn a_group_that_is_dropped_racing_an_end_leaks_nothing() {
     assert_eq!(Arc::strong_count(&kept), 1);
 }
 
-/// On an own worker that may not run the task in place: it gives the task up, or another worker has
-/// ended it. Either way there is one end.
+/// On an own worker that may not run the task in place: it cancels the task, or another worker has
+/// ended it. In both cases there is one end.
 #[testkit::model(preemptions = 2)]
-fn a_group_that_gives_a_task_up_racing_its_end_takes_one_value() {
+fn a_group_that_cancels_a_task_racing_its_end_reports_one_end() {
     let pool = untimed(2).nesting_limit(0).build().unwrap();
     let inner = pool.clone();
     let outer = pool.spawn(move || {
@@ -85,7 +85,7 @@ fn a_group_that_gives_a_task_up_racing_its_end_takes_one_value() {
     end(&pool);
 }
 
-/// A future's look and its waker against the ends of two tasks: it is woken for each value.
+/// A future's check and its waker against the ends of two tasks: it is woken for each value.
 #[testkit::model(preemptions = 2)]
 fn a_groups_poll_racing_the_ends_is_woken_for_every_value() {
     let pool = untimed(1).build().unwrap();
@@ -101,8 +101,8 @@ fn a_groups_poll_racing_the_ends_is_woken_for_every_value() {
     end(&pool);
 }
 
-/// The end of a submitted task, which leaves no value, against the owner that looks and sleeps: that
-/// nothing is left is news, too.
+/// The end of a submitted task, which leaves no value, against an owner that checks and then
+/// sleeps: the owner must learn that the group is empty.
 #[testkit::model(preemptions = 2)]
 fn a_groups_wait_racing_the_end_of_a_submitted_task_returns() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -114,10 +114,10 @@ fn a_groups_wait_racing_the_end_of_a_submitted_task_returns() {
     end(&pool);
 }
 
-/// A value and an end without one, in either order, against the owner: it gets the value, and learns
-/// that none is left once both have ended.
+/// A value and an end without a value, in either order, against the owner: it gets the value, and
+/// learns that the group is empty once both tasks have ended.
 #[testkit::model(preemptions = 1)]
-fn a_groups_next_racing_the_ends_of_both_kinds_takes_the_one_value() {
+fn a_groups_next_racing_the_ends_of_both_kinds_takes_the_only_value() {
     let (pool, runs) = (untimed(2).build().unwrap(), Runs::new());
     let group = pool.group();
     group.submit(runs.task()).unwrap();
@@ -129,8 +129,8 @@ fn a_groups_next_racing_the_ends_of_both_kinds_takes_the_one_value() {
     end(&pool);
 }
 
-/// Values whose drop runs no code against the owner that drops them: it sleeps through the first end, and is
-/// woken by the last.
+/// Values whose drops run no code, against the owner that drops them: it sleeps through the first
+/// end, and is woken by the last.
 #[testkit::model(preemptions = 2)]
 fn a_groups_wait_racing_two_ends_is_woken_by_the_last() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
@@ -143,10 +143,10 @@ fn a_groups_wait_racing_two_ends_is_woken_by_the_last() {
     end(&pool);
 }
 
-/// A cancel against the owner that runs the task in place: it has one end, and a task that has begun is asked
-/// to stop.
+/// A cancel against the owner that runs the task in place: the task has one end, and a started task
+/// is asked to stop.
 #[testkit::model(preemptions = 2)]
-fn a_groups_cancel_racing_its_owner_in_place_leaves_one_end() {
+fn a_groups_cancel_racing_its_owner_in_place_reports_one_end() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     let group = Arc::new(pool.group());
     let (owner, task) = (Arc::clone(&group), runs.task());

@@ -1,5 +1,5 @@
-//! Models of mappings, scopes, groups and keyed tasks, as `pool-core`'s: each names the racing parties and the harm
-//! they must not do.
+//! Models of mappings, scopes, groups and keyed tasks. As in `pool-core`, each names the racing parties and the
+//! harm that must not happen.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]

@@ -1,4 +1,4 @@
-//! Mapping: the owner that fetches, the drain tasks, and what comes between their turns. In a model
+//! Mappings: the owner that fetches, the drain tasks, and events between their turns. In a model,
 //! each turn has one piece.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use sync_shim::model::spawn;
 
 use super::{Runs, end, untimed};
 
-/// The owner sleeps for the head against the drain task that settles it and ends.
+/// The owner sleeps for the head, against the drain task that settles it and ends.
 #[testkit::model(preemptions = 2)]
 fn a_fetch_racing_the_last_drain_task_gets_each_result_in_order() {
     let pool = untimed(1).build().unwrap();
@@ -35,7 +35,7 @@ fn a_later_item_that_ends_first_does_not_leave_the_owner_asleep() {
 }
 
 /// A turn ends while another caller's task has taken the room: the drain task is refused, and the
-/// owner, which may be asleep, submits the next.
+/// owner, which may be asleep, submits the next one.
 #[testkit::model(preemptions = 2)]
 fn a_turn_that_ends_at_a_full_pool_strands_no_item() {
     let (pool, runs) = (untimed(1).queue_depth(0).build().unwrap(), Runs::new());
@@ -50,7 +50,8 @@ fn a_turn_that_ends_at_a_full_pool_strands_no_item() {
     end(&pool);
 }
 
-/// Dropped between two results: the second item runs once or never, and its worker lets go of all.
+/// A drop between two results: the second item runs once or never, and its worker releases
+/// everything.
 #[testkit::model(preemptions = 2)]
 fn a_mapping_that_is_dropped_racing_its_worker_leaks_nothing() {
     let (pool, calls) = (untimed(1).build().unwrap(), Arc::new(AtomicUsize::new(0)));
@@ -80,7 +81,7 @@ fn an_error_racing_the_next_item_comes_last() {
     end(&pool);
 }
 
-/// A release takes the drain task out of the queue, or stops it between two items, while the owner
+/// A release removes the drain task from the queue, or stops it between two items, while the owner
 /// waits.
 #[testkit::model(preemptions = 2)]
 fn a_release_now_racing_a_mapping_ends_it() {
@@ -101,9 +102,10 @@ fn a_release_now_racing_a_mapping_ends_it() {
     pool.wait_released().unwrap();
 }
 
-/// The owner of a mapping sleeps, or is about to, for an item that does not end.
+/// A cancel while the owner of a mapping sleeps, or is about to sleep, for an item that does not
+/// end.
 #[testkit::model(preemptions = 2)]
-fn a_cancel_racing_a_fetch_ends_it_beside_an_item_that_runs_on() {
+fn a_cancel_racing_a_fetch_ends_it_while_an_item_still_runs() {
     let (pool, over) = (untimed(1).build().unwrap(), Parker::new());
     let held = over.clone();
     let mut results = pool.map([1], move |_| held.park()).window(1);
@@ -116,10 +118,10 @@ fn a_cancel_racing_a_fetch_ends_it_beside_an_item_that_runs_on() {
     end(&pool);
 }
 
-/// The owner of a scope runs what has not started while a worker runs the rest: each task runs
-/// once, and nothing of it is left when the scope returns.
+/// The owner of a scope runs unstarted tasks while a worker runs the others: each task runs once,
+/// and nothing of it is left when the scope returns.
 #[testkit::model(preemptions = 2)]
-fn a_scopes_end_racing_its_worker_waits_for_the_last_task() {
+fn the_end_of_a_scope_racing_its_worker_waits_for_the_last_task() {
     let (pool, kept) = (untimed(1).build().unwrap(), Arc::new(()));
     let calls = AtomicUsize::new(0);
     pool.scope(|scope| {
@@ -136,7 +138,7 @@ fn a_scopes_end_racing_its_worker_waits_for_the_last_task() {
     end(&pool);
 }
 
-/// A join helps with its task, or waits for the worker that has it.
+/// A join runs its task, or waits for the worker that runs it.
 #[testkit::model(preemptions = 2)]
 fn a_scoped_join_racing_the_worker_gets_the_value() {
     let pool = untimed(1).build().unwrap();
@@ -146,8 +148,8 @@ fn a_scoped_join_racing_the_worker_gets_the_value() {
     end(&pool);
 }
 
-/// The pool shrinks while two drain tasks are at work: the one that leaves, or is about to begin,
-/// leaves its items to the other.
+/// The pool shrinks while two drain tasks run: the one that leaves, or is about to start, leaves
+/// its items to the other.
 #[testkit::model(preemptions = 1)]
 fn a_pool_that_shrinks_racing_a_mapping_strands_no_item() {
     let pool = untimed(2).build().unwrap();
@@ -161,7 +163,7 @@ fn a_pool_that_shrinks_racing_a_mapping_strands_no_item() {
     end(&pool);
 }
 
-/// Two tasks, the later of which is joined: by its owner, or it has started on the worker.
+/// The second of two tasks is joined: the owner runs it, or the worker has started it.
 #[testkit::model(preemptions = 2)]
 fn a_join_of_the_later_task_racing_the_worker_runs_each_once() {
     let (pool, calls) = (untimed(1).build().unwrap(), AtomicUsize::new(0));
@@ -174,11 +176,11 @@ fn a_join_of_the_later_task_racing_the_worker_runs_each_once() {
     end(&pool);
 }
 
-/// A stream's look and its waker against the end of an item, and against the drain task's own end: no
-/// result is left behind while the future sleeps.
+/// A stream's check and its waker against the end of an item, and against the end of the drain
+/// task: no result is left while the future sleeps.
 #[cfg(feature = "stream")]
 #[testkit::model(preemptions = 2)]
-fn a_streams_poll_racing_the_end_of_an_item_is_woken_for_it() {
+fn a_streams_poll_racing_the_end_of_an_item_is_woken() {
     use futures_core::Stream;
     use std::future::poll_fn;
     use std::pin::Pin;
@@ -193,7 +195,7 @@ fn a_streams_poll_racing_the_end_of_an_item_is_woken_for_it() {
     end(&pool);
 }
 
-/// A stream that is dropped while its item ends: its waker and the item's value are gone.
+/// A stream that is dropped while its item ends: its waker and the item's value are dropped.
 #[cfg(feature = "stream")]
 #[testkit::model(preemptions = 2)]
 fn a_stream_that_is_dropped_racing_the_end_of_an_item_leaks_nothing() {
@@ -204,7 +206,7 @@ fn a_stream_that_is_dropped_racing_the_end_of_an_item_leaks_nothing() {
     let held = Arc::clone(&kept);
     let mut results = pool.map([1], move |_| Arc::clone(&held)).into_stream();
     let mut context = Context::from_waker(Waker::noop());
-    // Discarded: it waits, or has its item's value.
+    // Ignored: it waits, or has its item's value.
     let _ = Pin::new(&mut results).poll_next(&mut context);
     drop(results);
     pool.wait_idle().unwrap();

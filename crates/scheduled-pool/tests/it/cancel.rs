@@ -26,7 +26,7 @@ fn a_cancelled_task_never_runs_and_is_freed_at_once() {
 }
 
 #[testkit::test]
-fn a_task_cancelled_in_the_line_leaves_its_place_to_the_next() {
+fn a_cancelled_waiting_task_leaves_the_wait_queue() {
     let rig = Rig::new(1);
     let gate = hold(&rig.pool, 1);
     let drops = DropCounter::new();
@@ -52,7 +52,7 @@ fn a_task_cancelled_in_the_line_leaves_its_place_to_the_next() {
 }
 
 #[testkit::test]
-fn a_task_cancelled_in_the_pools_queue_is_freed_at_once_and_not_run() {
+fn a_cancelled_queued_task_is_freed_at_once_and_not_run() {
     let clock = pool_core::ManualClock::new();
     let pool = crate::support::untimed(1, &clock)
         .queue_depth(1)
@@ -76,7 +76,7 @@ fn a_task_cancelled_in_the_pools_queue_is_freed_at_once_and_not_run() {
 }
 
 #[testkit::test]
-fn a_task_that_runs_or_has_run_cannot_be_cancelled() {
+fn a_started_scheduled_task_cannot_be_cancelled() {
     let rig = Rig::new(1);
     let gates = Gates::new(1);
     let task = gates.task(|| ());
@@ -92,7 +92,7 @@ fn a_task_that_runs_or_has_run_cannot_be_cancelled() {
 }
 
 #[testkit::test]
-fn three_hundred_thousand_cancelled_schedules_leave_no_memory_behind() {
+fn three_hundred_thousand_cancelled_schedules_use_no_memory_afterwards() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let third = 100_000;
@@ -182,7 +182,7 @@ fn a_series_cancelled_by_itself_ends_with_that_run() {
 }
 
 #[testkit::test]
-fn a_series_that_waits_for_room_is_cancelled_out_of_the_line() {
+fn cancelling_a_series_that_waits_for_room_removes_it_from_the_wait_queue() {
     let rig = Rig::new(1);
     let gate = hold(&rig.pool, 1);
     let rest = Series::with_fixed_delay(SECOND);

@@ -43,7 +43,7 @@ fn a_pool_released_elsewhere_ends_waiting_schedules_and_runs_accepted_ones() {
     until(|| rig.pool.queued() == 1);
     rig.clock.advance(secs(1));
     until(|| rig.pool.waiting() == 1);
-    // The timer has recorded where it put it when it has come to the next one.
+    // Once the marker has run, the timer has recorded the place of the earlier task.
     let marker = rig.scheduled.spawn_after(secs(0), || 3).unwrap();
     until(|| rig.pool.waiting() == 2);
     rig.pool.release();
@@ -76,7 +76,7 @@ fn a_task_that_found_room_before_the_release_elsewhere_runs() {
 }
 
 #[testkit::test]
-fn a_series_whose_run_is_under_way_ends_with_it() {
+fn a_pool_released_elsewhere_ends_a_running_series_after_its_run() {
     for series in [every_second(), Series::with_fixed_delay(SECOND)] {
         let clock = ManualClock::new();
         let pool = untimed(1, &clock).build().unwrap();
@@ -126,7 +126,7 @@ fn release_now_elsewhere_ends_queued_runs_too() {
 }
 
 #[testkit::test]
-fn a_reboot_does_not_bring_the_scheduled_pool_back_and_another_may_be_made() {
+fn a_reboot_does_not_reopen_the_scheduled_pool_and_another_can_be_created() {
     let rig = Rig::new(1);
     let task = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
     rig.pool.release();
@@ -146,7 +146,7 @@ fn a_reboot_does_not_bring_the_scheduled_pool_back_and_another_may_be_made() {
 }
 
 #[testkit::test]
-fn a_wait_for_the_end_does_not_wait_for_a_pool_that_was_rebooted_since() {
+fn a_wait_for_the_end_does_not_wait_for_a_rebooted_pool() {
     let rig = Rig::new(1);
     rig.pool.release();
     rig.pool.wait_released().unwrap();
@@ -171,7 +171,7 @@ fn a_released_scheduled_pool_does_not_touch_a_rebooted_pool() {
         gates.reached(0);
         rig.pool.release();
         assert!(rig.pool.reboot());
-        // The run of the old pool is still under way.
+        // The run of the old pool has not ended.
         if now {
             assert_eq!(rig.scheduled.release_now().len(), 0);
         } else {
@@ -213,7 +213,7 @@ fn the_release_of_a_pool_ends_both_scheduled_pools_over_it() {
     assert!(!other.is_released());
     rig.clock.advance(SECOND);
     one.join().unwrap();
-    // The first has released the pool, and with it the second.
+    // The first timer has released the pool, and therefore the second one.
     let _ = two.join();
     other.wait_released().unwrap();
     assert!(other.is_released());
@@ -221,7 +221,7 @@ fn the_release_of_a_pool_ends_both_scheduled_pools_over_it() {
 }
 
 #[testkit::test]
-fn a_release_elsewhere_that_races_due_tasks_ends_every_handle() {
+fn a_release_elsewhere_racing_due_tasks_ends_every_handle() {
     for round in 0..300 {
         let rig = Rig::new(1);
         let drops = DropCounter::new();

@@ -8,7 +8,7 @@ use scheduled_pool::{Missed, Series};
 use crate::support::{Rig, SECOND, TICK, secs, until};
 
 #[testkit::test]
-fn a_delay_too_long_to_express_is_never_and_starves_nobody() {
+fn an_inexpressible_delay_is_never_due_and_starves_no_schedule() {
     let rig = Rig::new(1);
     let never: Vec<_> = (0..3)
         .map(|_| rig.scheduled.spawn_after(Duration::MAX, || ()).unwrap())
@@ -22,7 +22,7 @@ fn a_delay_too_long_to_express_is_never_and_starves_nobody() {
     assert_eq!(now.join().unwrap(), 2);
     assert!(never.iter().all(|handle| !handle.is_finished()));
     assert!(never[0].cancel());
-    rig.end(); // Which waits in vain for none of them.
+    rig.end(); // The end waits for none of them.
     for (index, handle) in never.into_iter().enumerate() {
         match handle.join() {
             Err(JoinError::Cancelled) => assert_eq!(index, 0),
@@ -32,10 +32,9 @@ fn a_delay_too_long_to_express_is_never_and_starves_nobody() {
     }
 }
 
-/// A bug of Java's scheduler, caused by an overflow: the head of its queue was compared with a time
-/// that had wrapped.
+/// Java's scheduler had this bug: an overflow made a comparison with the head of its queue wrong.
 #[testkit::test]
-fn every_kind_of_endless_delay_beside_an_expired_head_leaves_the_order_right() {
+fn endless_delays_behind_an_expired_head_keep_the_order() {
     for late in [Duration::ZERO, secs(10)] {
         for kind in 0..4 {
             let rig = Rig::new(1);
@@ -79,7 +78,7 @@ fn an_endless_fixed_delay_does_not_starve_a_task() {
 }
 
 #[testkit::test]
-fn the_shortest_period_survives_the_longest_jumps() {
+fn the_shortest_period_survives_the_longest_clock_jumps() {
     for missed in [Missed::Skip, Missed::Delay] {
         let rig = Rig::new(1);
         let series = Series::at_fixed_rate(TICK).missed(missed);
@@ -95,7 +94,7 @@ fn the_shortest_period_survives_the_longest_jumps() {
 }
 
 #[testkit::test]
-fn delays_around_the_last_expressible_time_neither_panic_nor_come_early() {
+fn delays_near_the_last_expressible_time_do_not_panic_or_fire_early() {
     let rig = Rig::new(1);
     let far = Duration::from_nanos(u64::MAX);
     for delay in [

@@ -1,4 +1,4 @@
-//! User code in every place where it may run.
+//! User code in every place where a scheduled pool calls it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use testkit::{DropCounter, Gate, PanicOnDrop, waker_fn};
 
 use crate::support::{Rig, SECOND, every_second, hold, secs, until, untimed};
 
-/// A value that does something when it is dropped.
+/// Calls a closure in its destructor.
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {
@@ -22,7 +22,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 }
 
 #[testkit::test]
-fn a_panic_in_the_drop_of_captures_is_caught_however_the_schedule_ends() {
+fn a_panic_in_the_drop_of_captures_is_caught_at_every_end_of_a_schedule() {
     let rig = Rig::new(1);
     let bomb = || {
         let bomb = PanicOnDrop::nested(3);
@@ -36,10 +36,10 @@ fn a_panic_in_the_drop_of_captures_is_caught_however_the_schedule_ends() {
     rig.clock.advance(SECOND);
     let joined = ran.join();
     assert!(matches!(joined, Err(JoinError::Panicked(_))));
-    std::mem::forget(joined); // Its payload is a bomb as well, and ours by now.
+    std::mem::forget(joined); // The payload panics when dropped, and the test owns it now.
 
     let value = rig.scheduled.spawn_after(SECOND, || PanicOnDrop::nested(3));
-    drop(value); // Detached: the value is dropped by the worker.
+    drop(value); // The handle is detached, so the worker drops the value.
     let series = rig.scheduled.spawn_series(SECOND, &every_second(), bomb());
     rig.clock.advance(SECOND);
     until(|| rig.scheduled.stats().runs == 3);
@@ -52,7 +52,7 @@ fn a_panic_in_the_drop_of_captures_is_caught_however_the_schedule_ends() {
 }
 
 #[testkit::test]
-fn captures_may_call_back_into_the_scheduled_pool_as_they_are_dropped() {
+fn the_drop_of_captures_may_call_the_scheduled_pool() {
     let rig = Rig::new(1);
     let looks = || {
         let (scheduled, pool) = (rig.scheduled.downgrade(), rig.pool.downgrade());
@@ -114,7 +114,7 @@ fn wakers_may_call_back_and_panic() {
 }
 
 #[testkit::test]
-fn no_captures_are_dropped_and_no_wakers_called_by_the_timer_thread() {
+fn the_timer_thread_drops_no_captures_and_calls_no_wakers() {
     for round in 0..200 {
         let clock = ManualClock::new();
         let pool = untimed(1, &clock).build().unwrap();
@@ -165,7 +165,7 @@ fn no_captures_are_dropped_and_no_wakers_called_by_the_timer_thread() {
 }
 
 #[testkit::test]
-fn a_release_from_within_a_task_of_a_series_ends_it() {
+fn a_release_by_a_run_of_a_series_ends_the_series() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let (token, scheduled) = (drops.token(), rig.scheduled.clone());
@@ -183,8 +183,8 @@ fn a_release_from_within_a_task_of_a_series_ends_it() {
     rig.end();
 }
 
-/// The pool is closed, but its releasing thread has not come to say so: what the timer offers in
-/// that moment is refused, and left to be ended by the releasing thread.
+/// The pool is closed, but its releasing thread has not notified the timer yet. The pool refuses
+/// the timer's offers of that moment, and the releasing thread ends them.
 #[testkit::test]
 fn the_releasing_thread_ends_tasks_that_the_released_pool_rejects() {
     let rig = Rig::new(1);
@@ -268,7 +268,7 @@ fn destructors_of_captures_may_wait_for_the_end() {
         } else {
             rig.scheduled.release_now();
         }
-        // The pool too, whose release does not wait for the destructor.
+        // So has the pool, whose release does not wait for the destructor.
         assert_eq!(*waited.lock().unwrap(), Some(Ok(())));
         rig.end();
     }
@@ -299,7 +299,7 @@ fn a_waker_may_wait_for_the_end_and_for_other_schedules() {
 }
 
 #[testkit::test]
-fn a_destructor_that_blocks_holds_up_neither_the_timer_nor_the_handle_nor_the_end() {
+fn a_blocking_destructor_delays_neither_the_timer_nor_the_handle_nor_the_end() {
     let rig = Rig::new(1);
     let gate = Gate::new();
     let blocks = gate.clone();
@@ -321,7 +321,7 @@ fn a_destructor_that_blocks_holds_up_neither_the_timer_nor_the_handle_nor_the_en
 }
 
 #[testkit::test]
-fn the_last_handle_of_a_pool_that_waits_for_its_end_is_dropped_after_the_handles_are_told() {
+fn schedules_end_before_the_drop_of_a_joining_pools_last_handle() {
     let clock = ManualClock::new();
     let pool = untimed(1, &clock).drop_policy(DropPolicy::Join);
     let pool = pool.build().unwrap();
@@ -332,7 +332,7 @@ fn the_last_handle_of_a_pool_that_waits_for_its_end_is_dropped_after_the_handles
     let scheduled = ScheduledPool::new(pool);
     let mut task = scheduled.spawn_after(SECOND, || ()).unwrap();
     drop(scheduled);
-    // Unblocks the pool's task, for whose end the drop of the pool's last handle waits.
+    // Lets the pool's task end. The drop of the pool's last handle waits for it.
     let opens = gate.clone();
     let waker = waker_fn(move || opens.open());
     let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));

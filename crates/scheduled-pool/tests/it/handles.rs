@@ -18,7 +18,7 @@ fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
 }
 
 #[test]
-fn handles_go_to_other_threads_and_are_no_larger_than_they_need_be() {
+fn handles_are_send_sync_and_small() {
     fn goes<T: Send + Sync + Unpin + 'static>() {}
     goes::<ScheduledPool>();
     goes::<ScheduledHandle<std::cell::Cell<u8>>>();
@@ -37,7 +37,7 @@ fn a_thread_that_joins_sleeps_until_the_task_has_ended() {
 }
 
 #[testkit::test]
-fn a_join_with_a_limit_gives_the_handle_back_and_may_be_tried_again() {
+fn a_timed_join_returns_the_handle_and_can_be_repeated() {
     let rig = Rig::new(1);
     let handle = rig.scheduled.spawn_after(secs(5), || 5).unwrap();
     rig.sleeps_until(secs(5));
@@ -86,7 +86,7 @@ fn a_handle_is_a_future_on_any_runtime() {
 }
 
 #[testkit::test]
-fn the_last_waker_is_woken_once_and_the_stale_one_never() {
+fn the_last_waker_is_called_once_and_earlier_ones_never() {
     let rig = Rig::new(1);
     let mut handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
     let (stale, last) = (CountingWaker::new(), CountingWaker::new());
@@ -107,7 +107,7 @@ fn the_last_waker_is_woken_once_and_the_stale_one_never() {
 }
 
 #[testkit::test]
-fn a_dropped_handle_detaches_and_the_value_is_dropped_where_it_arises() {
+fn a_dropped_handle_detaches_and_the_value_is_dropped_on_the_worker() {
     let rig = Rig::new(1);
     let (drops, gates) = (DropCounter::new(), Gates::new(1));
     let (value, mut wait) = (drops.token(), gates.task(|| ()));
@@ -132,7 +132,7 @@ fn a_dropped_handle_detaches_and_the_value_is_dropped_where_it_arises() {
 }
 
 #[testkit::test]
-fn a_series_goes_on_without_its_handle() {
+fn a_series_continues_without_its_handle() {
     let rig = Rig::new(1);
     let stamps = rig.stamps();
     let task = stamps.clone();
@@ -161,7 +161,7 @@ fn a_worker_may_not_join_an_unstarted_schedule() {
     assert!(matches!(late, Err(JoinError::WouldDeadlock)));
     assert!(matches!(series, Err(JoinError::WouldDeadlock)));
     assert_eq!(end, Err(pool_core::WaitError::WouldDeadlock));
-    // Both go on.
+    // Both schedules continue.
     assert_eq!(rig.scheduled.pending(), 2);
     rig.clock.advance(SECOND);
     until(|| rig.scheduled.stats().runs >= 2);
@@ -169,7 +169,7 @@ fn a_worker_may_not_join_an_unstarted_schedule() {
 }
 
 #[testkit::test]
-fn a_worker_may_wait_for_a_task_that_runs_on_another() {
+fn a_worker_may_wait_for_a_task_on_another_worker() {
     let rig = Rig::new(2);
     let gates = Gates::new(1);
     let mut wait = gates.task(|| ());
@@ -219,7 +219,7 @@ fn debug_output_shows_pending_schedules_and_runs() {
         ("ScheduledPool", 1),
         ("pending: 2", 1),
         ("ScheduledHandle", 2),
-        ("runs: 0", 3), // The pool has this figure, too.
+        ("runs: 0", 3), // The pool prints this field too.
     ] {
         assert_eq!(text.matches(part).count(), times, "{part}: {text}");
     }
@@ -242,8 +242,8 @@ fn a_join_is_woken_although_the_drop_of_a_stale_waker_waits() {
     let mut handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
     let (clock, scheduled) = (rig.clock.clone(), rig.scheduled.clone());
     let waits = OnDrop(move || {
-        // The join has left its parker. Its task runs and ends, and so the token is given,
-        // before the one worker comes to the task that is waited for here.
+        // The join is no longer parked. Its task ends, which unparks this thread, before the only
+        // worker runs the task that is joined here.
         clock.advance(SECOND);
         let inner = scheduled.spawn_after(Duration::ZERO, || 6).unwrap();
         assert_eq!(inner.join().unwrap(), 6);
@@ -256,7 +256,7 @@ fn a_join_is_woken_although_the_drop_of_a_stale_waker_waits() {
 }
 
 #[testkit::test]
-fn a_stale_waker_whose_drop_panics_panics_in_the_join_and_the_task_runs_all_the_same() {
+fn a_panic_in_the_drop_of_a_stale_waker_leaves_the_join_and_the_task_runs() {
     let rig = Rig::new(1);
     let runs = Arc::new(Mutex::new(0));
     let inner = Arc::clone(&runs);

@@ -8,7 +8,7 @@ use testkit::DropCounter;
 
 use crate::support::{Rig, SECOND, every_second, hold, secs, until, untimed};
 
-/// A scheduled pool that has the only handle of its pool.
+/// A scheduled pool that owns the only handle of its pool.
 fn sole(policy: DropPolicy) -> (ManualClock, ScheduledPool, pool_core::WeakPool) {
     let clock = ManualClock::new();
     let pool = untimed(1, &clock).drop_policy(policy).build().unwrap();
@@ -41,13 +41,13 @@ fn pending_tasks_still_run_after_the_last_handle_is_dropped() {
             clock.advance(SECOND);
             assert_eq!(handle.join().unwrap(), after);
         }
-        // The worker that ran the last one dropped the pool's last handle.
+        // The worker that ran the last task dropped the pool's last handle.
         until(|| pool.upgrade().is_none());
     }
 }
 
 #[testkit::test]
-fn the_last_handles_drop_ends_the_series_and_spares_a_pool_that_others_have() {
+fn the_drop_of_the_last_handle_ends_series_and_keeps_a_shared_pool_open() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let token = drops.token();
@@ -88,7 +88,7 @@ fn handles_outlive_the_scheduled_pool() {
 }
 
 #[testkit::test]
-fn a_cancel_after_the_last_handles_drop_lets_the_pool_go() {
+fn a_cancel_of_the_last_schedule_after_the_last_drop_releases_the_pool() {
     let (_, scheduled, pool) = sole(DropPolicy::Drain);
     let handle = scheduled.spawn_after(SECOND, || ()).unwrap();
     drop(scheduled);
@@ -117,7 +117,7 @@ fn a_weak_handle_does_not_keep_the_pool_open() {
 }
 
 #[testkit::test]
-fn a_task_may_schedule_itself_again_and_keeps_nothing_alive() {
+fn a_task_that_reschedules_itself_through_a_weak_handle_keeps_nothing_alive() {
     fn again(weak: &scheduled_pool::WeakScheduledPool, runs: &Arc<Mutex<u32>>) {
         let Some(scheduled) = weak.upgrade() else {
             return;
@@ -139,7 +139,7 @@ fn a_task_may_schedule_itself_again_and_keeps_nothing_alive() {
     }
     until(|| scheduled.pending() == 1);
     drop(scheduled);
-    clock.advance(SECOND); // The last one, which finds no sleeper.
+    clock.advance(SECOND); // The last advance, at which no thread sleeps.
     until(|| pool.upgrade().is_none());
     assert_eq!(*runs.lock().unwrap(), 6);
 }
@@ -161,7 +161,7 @@ fn the_last_handle_may_be_dropped_by_a_task_of_its_own() {
 }
 
 #[testkit::test]
-fn a_task_that_holds_its_scheduled_pool_is_no_leak_once_it_is_released() {
+fn a_release_frees_a_task_that_owns_its_scheduled_pool() {
     let (_, scheduled, pool) = sole(DropPolicy::Drain);
     let inside = scheduled.clone();
     let series = scheduled.spawn_series(SECOND, &every_second(), move || _ = &inside);
@@ -171,11 +171,11 @@ fn a_task_that_holds_its_scheduled_pool_is_no_leak_once_it_is_released() {
 }
 
 #[testkit::test]
-fn no_memory_is_left_after_the_end() {
+fn the_end_frees_all_memory() {
     let drops = DropCounter::new();
     let clock = ManualClock::new();
     let token = drops.token();
-    // Lives as long as the pool's innards do.
+    // Dropped together with the core of the pool.
     let hook = move |_: &pool_core::TaskPanic<'_>| _ = &token;
     let pool: Pool = untimed(1, &clock).panic_hook(hook).build().unwrap();
     let scheduled = ScheduledPool::new(pool);

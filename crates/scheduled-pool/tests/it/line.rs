@@ -7,7 +7,7 @@ use pool_core::{ManualClock, SubmitError};
 use crate::support::{Journal, Rig, SECOND, hold, secs, until, untimed};
 
 #[testkit::test]
-fn a_due_task_joins_the_line_behind_blocked_submitters_and_before_later_ones() {
+fn a_due_task_waits_behind_earlier_submits_and_before_later_ones() {
     let rig = Rig::new(1);
     let (gate, journal) = (hold(&rig.pool, 1), Journal::new());
     let submit = |entry: &'static str| {
@@ -35,7 +35,7 @@ fn a_due_task_joins_the_line_behind_blocked_submitters_and_before_later_ones() {
 }
 
 #[testkit::test]
-fn a_full_pool_holds_up_neither_the_timer_nor_other_schedules() {
+fn a_full_pool_delays_neither_the_timer_nor_other_schedules() {
     let rig = Rig::new(1);
     let gate = hold(&rig.pool, 1);
     let handles: Vec<_> = (1..=50)
@@ -57,7 +57,7 @@ fn a_full_pool_holds_up_neither_the_timer_nor_other_schedules() {
 }
 
 #[testkit::test]
-fn a_due_task_waits_though_the_pool_lets_nobody_wait() {
+fn a_due_task_waits_even_if_submits_may_not_wait() {
     let clock = ManualClock::new();
     let builder = untimed(1, &clock).nonblocking(true).max_waiting(0);
     let rig = Rig::over(builder.build().unwrap(), clock);
@@ -117,7 +117,7 @@ fn pending_schedules_are_not_in_flight() {
 }
 
 #[testkit::test]
-fn many_due_at_once_all_come_in_order() {
+fn many_tasks_due_at_once_run_in_order() {
     let rig = Rig::new(1);
     let journal = Journal::new();
     let handles: Vec<_> = (0..1000)

@@ -4,7 +4,7 @@ use scheduled_pool::{Missed, SeriesHandle};
 
 use crate::support::{Gates, Rig, SECOND, Stamps, every_second, secs, until};
 
-/// A series of one run a second whose first run, due at 1, ends at 5.
+/// A series with a period of a second, whose first run begins at 1 and ends at 5.
 fn slow_first(missed: Missed) -> (Rig, SeriesHandle, Stamps) {
     let rig = Rig::new(1);
     let (stamps, gates) = (rig.stamps(), Gates::new(1));
@@ -26,7 +26,7 @@ fn slow_first(missed: Missed) -> (Rig, SeriesHandle, Stamps) {
 }
 
 #[testkit::test]
-fn skip_drops_missed_ticks_and_goes_on_at_the_next() {
+fn skip_drops_missed_ticks_and_continues_at_the_next() {
     let (rig, series, stamps) = slow_first(Missed::Skip);
     // The run ended at 5, so it missed the ticks at 2, 3 and 4, but not the tick at 5.
     until(|| series.runs() == 2);
@@ -38,7 +38,7 @@ fn skip_drops_missed_ticks_and_goes_on_at_the_next() {
 }
 
 #[testkit::test]
-fn burst_runs_every_missed_tick_at_once_and_then_keeps_the_grid() {
+fn burst_runs_every_missed_tick_at_once_and_then_keeps_the_ticks() {
     let (rig, series, stamps) = slow_first(Missed::Burst);
     until(|| series.runs() == 5);
     assert_eq!(stamps.seconds(), [1, 5, 5, 5, 5]); // Due at 2, 3, 4 and 5.
@@ -49,7 +49,7 @@ fn burst_runs_every_missed_tick_at_once_and_then_keeps_the_grid() {
 }
 
 #[testkit::test]
-fn delay_runs_one_missed_tick_at_once_and_counts_on_from_there() {
+fn delay_runs_one_missed_tick_at_once_and_restarts_the_period() {
     let rig = Rig::new(1);
     let (stamps, gates) = (rig.stamps(), Gates::new(1));
     let (task, half) = (stamps.clone(), SECOND / 2);
@@ -73,10 +73,10 @@ fn delay_runs_one_missed_tick_at_once_and_counts_on_from_there() {
 }
 
 #[testkit::test]
-fn a_clock_that_jumps_by_an_hour_makes_for_one_run_unless_a_burst_is_asked_for() {
+fn a_clock_jump_of_an_hour_causes_one_run_except_with_burst() {
     let hour = 3600;
     for (missed, runs, dropped) in [
-        // On time again at the tick at the hour's end.
+        // On time again at the last tick of the hour.
         (Missed::Skip, 2, hour - 2),
         (Missed::Burst, hour, hour - 2),
         (Missed::Delay, 2, 1),
@@ -97,7 +97,7 @@ fn a_clock_that_jumps_by_an_hour_makes_for_one_run_unless_a_burst_is_asked_for()
 }
 
 #[testkit::test]
-fn a_tick_is_missed_by_a_run_that_waits_for_room_as_by_one_that_runs() {
+fn runs_that_wait_for_room_miss_ticks_like_running_ones() {
     let rig = Rig::new(1);
     let gate = crate::support::hold(&rig.pool, 1);
     let series = rig

@@ -18,7 +18,7 @@ fn a_task_runs_when_it_is_due_and_not_a_nanosecond_before() {
         .unwrap();
     rig.sleeps_until(SECOND);
     rig.clock.advance(BUT_A_TICK);
-    // Something else makes the timer look at the time once more.
+    // Another schedule makes the timer read the clock once more.
     let other = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
     other.join().unwrap();
     assert_eq!(handle.next_due(), Some(rig.start + SECOND));
@@ -30,7 +30,7 @@ fn a_task_runs_when_it_is_due_and_not_a_nanosecond_before() {
 }
 
 #[testkit::test]
-fn a_join_gives_the_tasks_value_and_the_figures_show_its_end() {
+fn a_join_returns_the_value_and_the_statistics_include_the_task() {
     let rig = Rig::new(1);
     let handle = rig.scheduled.spawn_after(SECOND, || "value").unwrap();
     assert!(!handle.is_finished());
@@ -46,7 +46,7 @@ fn a_join_gives_the_tasks_value_and_the_figures_show_its_end() {
 }
 
 #[testkit::test]
-fn a_delay_of_zero_and_a_time_that_has_passed_are_now() {
+fn a_zero_delay_and_a_past_time_are_due_at_once() {
     let rig = Rig::new(1);
     assert_eq!(
         rig.scheduled
@@ -80,7 +80,7 @@ fn a_delay_of_zero_and_a_time_that_has_passed_are_now() {
 }
 
 #[testkit::test]
-fn tasks_come_in_the_order_of_their_times_and_equals_as_they_were_scheduled() {
+fn tasks_run_in_the_order_of_their_times_and_then_of_scheduling() {
     let rig = Rig::new(1);
     let journal = Journal::new();
     let mut handles = Vec::new();
@@ -130,7 +130,7 @@ fn a_later_schedule_and_a_cancel_of_the_first_leave_the_timer_asleep() {
 }
 
 #[testkit::test]
-fn a_panic_is_the_handles_and_the_hooks_and_is_counted() {
+fn a_panic_of_a_scheduled_task_is_returned_reported_and_counted() {
     let rig = Rig::new(1);
     let handle = rig
         .scheduled
@@ -152,7 +152,7 @@ fn a_panic_is_the_handles_and_the_hooks_and_is_counted() {
 }
 
 #[testkit::test]
-fn lateness_is_counted_from_the_due_time() {
+fn lateness_is_measured_from_the_due_time() {
     let rig = Rig::new(1);
     let gate = crate::support::hold(&rig.pool, 1);
     let handle = rig.scheduled.spawn_after(secs(1), || ()).unwrap();
@@ -166,7 +166,7 @@ fn lateness_is_counted_from_the_due_time() {
 }
 
 #[testkit::test]
-fn it_works_on_the_machines_clock_too() {
+fn a_scheduled_pool_works_on_the_system_clock() {
     let pool = Pool::builder().capacity(2).build().unwrap();
     let scheduled = ScheduledPool::new(pool);
     let start = std::time::Instant::now();

@@ -37,7 +37,7 @@ fn a_series_ends_with_the_run_that_breaks_it() {
 }
 
 #[testkit::test]
-fn a_series_that_does_not_break_has_its_runs_and_outlives_a_panic() {
+fn a_series_that_does_not_break_runs_to_its_limit_and_outlives_a_panic() {
     let rig = Rig::new(1);
     let mut runs = 0;
     let three = every_second()
@@ -117,7 +117,7 @@ fn a_delay_of_zero_queues_the_next_run_behind_due_schedules() {
 }
 
 #[testkit::test]
-fn a_self_paced_series_that_says_never_waits_for_a_cancel_or_the_release() {
+fn a_self_paced_series_with_an_endless_delay_waits_for_a_cancel_or_a_release() {
     let rig = Rig::new(1);
     let never = || Continue::<(), _>(Duration::MAX);
     let cancelled = rig

@@ -12,9 +12,9 @@ use scheduled_pool::ScheduledPool;
 use crate::support::{SECOND, secs};
 
 #[testkit::test]
-fn a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held() {
+fn a_handle_in_a_forked_child_takes_no_lock_of_the_parent() {
     let ended = testkit::in_child(
-        "process::a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held",
+        "process::a_handle_in_a_forked_child_takes_no_lock_of_the_parent",
         || {
             let pool = Pool::builder().capacity(1).build().unwrap();
             let scheduled = ScheduledPool::new(pool);
@@ -22,7 +22,7 @@ fn a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held() {
             let series = series.unwrap();
             let over = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                // Each holds the handle's lock again and again.
+                // Each thread locks the handle repeatedly.
                 for _ in 0..3 {
                     scope.spawn(|| {
                         while !over.load(SeqCst) {
@@ -61,15 +61,12 @@ fn a_handle_in_a_forked_child_takes_no_lock_that_the_fork_may_have_left_held() {
 }
 
 #[testkit::test]
-fn a_process_ends_though_schedules_are_pending() {
-    let ended = testkit::in_child(
-        "process::a_process_ends_though_schedules_are_pending",
-        || {
-            let pool = Pool::builder().capacity(1).build().unwrap();
-            let scheduled = ScheduledPool::new(pool);
-            drop(scheduled.spawn_after(secs(3600), || ()));
-            std::mem::forget(scheduled);
-        },
-    );
+fn a_process_exits_with_pending_schedules() {
+    let ended = testkit::in_child("process::a_process_exits_with_pending_schedules", || {
+        let pool = Pool::builder().capacity(1).build().unwrap();
+        let scheduled = ScheduledPool::new(pool);
+        drop(scheduled.spawn_after(secs(3600), || ()));
+        std::mem::forget(scheduled);
+    });
     assert!(ended.is_ok(), "{ended:?}");
 }

@@ -14,7 +14,7 @@ fn built(set: impl FnOnce(Builder) -> Builder) -> Rig {
 }
 
 #[testkit::test]
-fn a_released_pool_refuses_every_kind_of_schedule_with_the_task() {
+fn a_released_scheduled_pool_refuses_every_call_and_returns_the_task() {
     let rig = Rig::new(1);
     assert!(!rig.scheduled.is_released());
     assert!(rig.scheduled.release());
@@ -44,7 +44,7 @@ fn a_released_pool_refuses_every_kind_of_schedule_with_the_task() {
 }
 
 #[testkit::test]
-fn pending_tasks_still_come_and_keep_the_pool_open_until_then() {
+fn pending_tasks_keep_the_pool_open_until_they_have_run() {
     let rig = Rig::new(1);
     let first = rig.scheduled.spawn_after(secs(1), || 1).unwrap();
     let second = rig.scheduled.spawn_after(secs(5), || 2).unwrap();
@@ -66,7 +66,7 @@ fn pending_tasks_still_come_and_keep_the_pool_open_until_then() {
 }
 
 #[testkit::test]
-fn series_end_at_the_release_and_their_closures_are_freed() {
+fn a_release_ends_series_and_frees_their_closures() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let token = drops.token();
@@ -83,7 +83,7 @@ fn series_end_at_the_release_and_their_closures_are_freed() {
 }
 
 #[testkit::test]
-fn a_run_that_is_under_way_at_the_release_is_the_last_of_its_series() {
+fn a_run_during_the_release_is_the_last_of_its_series() {
     let rig = Rig::new(1);
     let gates = Gates::new(1);
     let series = rig
@@ -124,7 +124,7 @@ fn without_run_pending_a_release_ends_pending_tasks_and_due_tasks_still_run() {
 }
 
 #[testkit::test]
-fn with_continue_series_they_go_on_until_they_are_cancelled() {
+fn with_continue_series_series_run_until_they_are_cancelled() {
     let rig = built(|builder| builder.continue_series(true));
     let series = rig
         .scheduled
@@ -139,7 +139,7 @@ fn with_continue_series_they_go_on_until_they_are_cancelled() {
 }
 
 #[testkit::test]
-fn release_now_ends_all_that_has_not_started_and_the_pools_own_tasks() {
+fn release_now_ends_unstarted_schedules_and_the_pools_own_tasks() {
     let clock = ManualClock::new();
     let pool = untimed(1, &clock).queue_depth(2).build().unwrap();
     let rig = Rig::over(pool, clock);
@@ -186,7 +186,7 @@ fn release_now_may_follow_a_release() {
 }
 
 #[testkit::test]
-fn each_release_policy_keeps_and_ends_the_right_schedules() {
+fn each_release_policy_keeps_its_kinds_of_schedules() {
     for (keep, go_on) in [(true, true), (true, false), (false, true), (false, false)] {
         let rig = built(|builder| builder.run_pending(keep).continue_series(go_on));
         let now = rig.scheduled.spawn_after(secs(0), || 1).unwrap();
@@ -219,7 +219,7 @@ fn each_release_policy_keeps_and_ends_the_right_schedules() {
 }
 
 #[testkit::test]
-fn many_threads_may_wait_for_the_end_before_and_after_it() {
+fn several_threads_can_wait_for_the_end_before_and_after_it() {
     let rig = Rig::new(1);
     let last = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
     let waiters: Vec<_> = (0..4)
@@ -246,7 +246,7 @@ fn many_threads_may_wait_for_the_end_before_and_after_it() {
 }
 
 #[testkit::test]
-fn a_wait_that_came_before_the_release_of_an_unused_pool_ends_with_it() {
+fn a_wait_begun_before_the_release_of_an_unused_pool_ends_with_it() {
     let rig = Rig::new(1);
     let scheduled = rig.scheduled.clone();
     let waiter = std::thread::spawn(move || scheduled.wait_released_timeout(SECOND));

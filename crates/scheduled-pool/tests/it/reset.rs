@@ -8,7 +8,7 @@ use scheduled_pool::{ResetError, ScheduledPool};
 use crate::support::{BUT_A_TICK, Gates, Rig, SECOND, TICK, every_second, hold, secs, until};
 
 #[testkit::test]
-fn a_task_that_is_reset_runs_at_its_new_time_and_not_at_the_old_one() {
+fn a_reset_task_runs_at_its_new_time_only() {
     let rig = Rig::new(1);
     let stamps = rig.stamps();
     let task = |stamps: &crate::support::Stamps| {
@@ -52,7 +52,7 @@ fn a_due_or_running_task_cannot_be_reset() {
 }
 
 #[testkit::test]
-fn a_schedule_that_has_ended_has_no_other_time() {
+fn an_ended_schedule_cannot_be_reset() {
     let rig = Rig::new(1);
     let done = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
     until(|| done.is_finished());
@@ -63,7 +63,7 @@ fn a_schedule_that_has_ended_has_no_other_time() {
     rig.end();
 }
 
-/// A reset would keep the pool open for longer, perhaps for ever.
+/// A reset would keep the pool open longer, perhaps forever.
 #[testkit::test]
 fn schedules_that_outlive_a_release_cannot_be_reset() {
     let rig = Rig::new(1);
@@ -83,7 +83,7 @@ fn schedules_that_outlive_a_release_cannot_be_reset() {
 }
 
 #[testkit::test]
-fn a_task_that_is_never_due_can_be_given_a_time_and_the_other_way_round() {
+fn a_task_can_be_reset_to_never_and_back() {
     let rig = Rig::new(1);
     let task = rig.scheduled.spawn_after(Duration::MAX, || 7).unwrap();
     assert_eq!(task.next_due(), None);
@@ -124,7 +124,7 @@ fn a_reset_series_counts_its_ticks_from_the_new_time() {
 }
 
 #[testkit::test]
-fn a_series_in_a_run_is_not_given_another_time() {
+fn a_running_series_cannot_be_reset() {
     let rig = Rig::new(1);
     let gates = Gates::new(1);
     let series = rig
@@ -150,9 +150,9 @@ fn schedules_of_a_pool_released_elsewhere_cannot_be_reset() {
     rig.end();
 }
 
-/// The case that it is for: a connection is idle until there is no sign of life for so long.
+/// The main use of resets: an idle timeout of a connection, which every message postpones.
 #[testkit::test]
-fn a_time_out_postponed_repeatedly_costs_one_schedule() {
+fn a_timeout_postponed_repeatedly_costs_one_schedule() {
     let rig = Rig::new(1);
     let scheduled: &ScheduledPool = &rig.scheduled;
     let idle = scheduled.spawn_after(secs(3), || "hang up").unwrap();

@@ -1,4 +1,4 @@
-//! Waiting for rest: every due schedule has ended, and the pool is idle.
+//! `wait_idle`: it returns when every due schedule has ended and the pool is idle.
 
 use std::io;
 use std::pin::pin;
@@ -17,7 +17,7 @@ fn poll<F: Future>(future: std::pin::Pin<&mut F>, waker: &Waker) -> Poll<F::Outp
     future.poll(&mut Context::from_waker(waker))
 }
 
-/// A thread that waits for rest, and by now sleeps.
+/// A thread that calls `wait_idle` and already sleeps.
 fn waits(rig: &Rig) -> (thread::JoinHandle<Result<(), WaitError>>, Arc<AtomicBool>) {
     let returned = Arc::new(AtomicBool::new(false));
     let (scheduled, ours) = (rig.scheduled.clone(), Arc::clone(&returned));
@@ -33,7 +33,7 @@ fn waits(rig: &Rig) -> (thread::JoinHandle<Result<(), WaitError>>, Arc<AtomicBoo
 }
 
 #[testkit::test]
-fn a_wait_for_rest_ignores_schedules_that_are_due_later() {
+fn wait_idle_ignores_schedules_that_are_due_later() {
     let rig = Rig::new(1);
     assert_eq!(rig.scheduled.wait_idle(), Ok(()), "nothing was scheduled");
     let later = rig.scheduled.spawn_after(SECOND, || ()).unwrap();
@@ -45,7 +45,7 @@ fn a_wait_for_rest_ignores_schedules_that_are_due_later() {
 }
 
 #[testkit::test]
-fn a_wait_for_rest_waits_for_due_schedules_in_any_place() {
+fn wait_idle_waits_for_due_schedules_in_every_state() {
     let rig = Rig::new(1);
     let gates = Gates::new(2);
     let runs = rig
@@ -64,7 +64,7 @@ fn a_wait_for_rest_waits_for_due_schedules_in_any_place() {
 }
 
 #[testkit::test]
-fn a_wait_for_rest_waits_for_the_pools_own_tasks_and_for_what_they_schedule() {
+fn wait_idle_waits_for_the_pools_own_tasks_and_for_tasks_they_schedule() {
     let rig = Rig::new(1);
     let journal = Journal::new();
     let (entries, scheduled) = (journal.clone(), rig.scheduled.clone());
@@ -93,7 +93,7 @@ fn a_wait_for_rest_waits_for_the_pools_own_tasks_and_for_what_they_schedule() {
 }
 
 #[testkit::test]
-fn a_cancel_a_reset_and_the_end_of_a_run_of_a_series_bring_rest() {
+fn a_cancel_a_reset_and_the_end_of_a_series_run_end_wait_idle() {
     let rig = Rig::new(1);
     let gates = Gates::new(2);
     let series = rig
@@ -118,7 +118,7 @@ fn a_cancel_a_reset_and_the_end_of_a_run_of_a_series_bring_rest() {
 }
 
 #[testkit::test]
-fn a_wait_for_rest_ends_at_its_deadline_and_is_refused_on_a_worker() {
+fn wait_idle_ends_at_its_deadline_and_is_refused_on_a_worker() {
     let rig = Rig::new(1);
     let gate = hold(&rig.pool, 1);
     let late = rig.scheduled.wait_idle_timeout(Duration::ZERO);
@@ -138,7 +138,7 @@ fn a_wait_for_rest_ends_at_its_deadline_and_is_refused_on_a_worker() {
 }
 
 #[testkit::test]
-fn an_async_wait_for_rest_is_woken_and_leaves_no_event_behind() {
+fn wait_idle_async_is_woken_and_leaves_no_waiter_enrolled() {
     let rig = Rig::new(1);
     let gates = Gates::new(1);
     let due = rig
@@ -162,7 +162,7 @@ fn an_async_wait_for_rest_is_woken_and_leaves_no_event_behind() {
 }
 
 #[testkit::test]
-fn a_release_that_removes_the_due_tasks_ends_a_wait_for_rest() {
+fn a_release_that_removes_the_due_tasks_ends_wait_idle() {
     let rig = Rig::new(1);
     let gate = hold(&rig.pool, 1);
     let due = rig.scheduled.spawn_after(secs(0), || ()).unwrap();
@@ -181,7 +181,7 @@ fn a_release_that_removes_the_due_tasks_ends_a_wait_for_rest() {
 }
 
 #[testkit::test]
-fn a_wait_for_rest_waits_for_what_is_due_and_finds_no_thread_though_the_pool_is_idle() {
+fn wait_idle_waits_for_a_due_task_that_finds_no_thread_in_an_idle_pool() {
     let (clock, refuses) = (ManualClock::new(), Arc::new(AtomicBool::new(true)));
     let asked = Arc::clone(&refuses);
     let pool = untimed(1, &clock).thread_gate(move || {

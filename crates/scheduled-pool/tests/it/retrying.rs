@@ -1,4 +1,4 @@
-//! Retrying of failed tasks.
+//! Retries of failed tasks.
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow::{Break, Continue};
@@ -11,7 +11,7 @@ use testkit::Gate;
 
 use crate::support::{BUT_A_TICK, Rig, SECOND, TICK, secs, until};
 
-/// After one second, then two, and so on.
+/// Delays of one second, then two, and so on.
 fn steady() -> Retry {
     Retry::exponential(SECOND).jitter(false)
 }
@@ -20,7 +20,7 @@ fn attempts(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).unwrap()
 }
 
-/// Fails with the number of the attempt, until it succeeds with it.
+/// Returns the number of the attempt, as an error before the attempt `last`.
 fn succeeds_at(last: u32) -> impl FnMut() -> Result<u32, u32> + Send + 'static {
     let mut attempt = 0;
     move || {
@@ -33,13 +33,13 @@ fn succeeds_at(last: u32) -> impl FnMut() -> Result<u32, u32> + Send + 'static {
     }
 }
 
-/// Has failed so often, and waits for the next attempt.
+/// Waits until the task has failed this many times and is pending again.
 fn rests_after(runs: u64, series: &SeriesHandle<Result<u32, u32>>) {
     until(|| series.runs() == runs && series.next_due().is_some());
 }
 
 #[testkit::test]
-fn a_failed_task_is_tried_again_after_doubling_delays_until_it_succeeds() {
+fn a_failed_task_is_retried_after_doubling_delays_until_it_succeeds() {
     let rig = Rig::new(1);
     let policy = steady().max_delay(secs(3));
     let series = rig
@@ -62,7 +62,7 @@ fn a_failed_task_is_tried_again_after_doubling_delays_until_it_succeeds() {
 }
 
 #[testkit::test]
-fn the_last_error_is_in_the_handle_once_the_policy_gives_up() {
+fn the_handle_returns_the_last_error_when_retries_are_exhausted() {
     let rig = Rig::new(1);
     let policy = steady().max_attempts(attempts(2));
     let series = rig
@@ -83,7 +83,7 @@ fn the_last_error_is_in_the_handle_once_the_policy_gives_up() {
 }
 
 #[testkit::test]
-fn jitter_keeps_each_delay_between_half_and_all_of_it() {
+fn jitter_keeps_each_delay_between_half_and_the_full_value() {
     let rig = Rig::new(1);
     let policy = Retry::exponential(secs(2));
     let series = rig
@@ -116,7 +116,7 @@ fn a_cancel_between_two_attempts_drops_the_task_at_once() {
 }
 
 #[testkit::test]
-fn a_cancel_or_a_token_during_an_attempt_makes_it_the_last() {
+fn an_attempt_during_which_the_task_is_cancelled_is_the_last() {
     let rig = Rig::new(2);
     let (gate, token) = (Gate::new(), CancelToken::new());
     let fails = || {
@@ -139,7 +139,7 @@ fn a_cancel_or_a_token_during_an_attempt_makes_it_the_last() {
 }
 
 #[testkit::test]
-fn a_panic_of_an_attempt_ends_the_retrying() {
+fn a_panic_of_an_attempt_ends_the_retries() {
     let rig = Rig::new(1);
     let task = || -> Result<(), ()> { panic!("its own affair") };
     let series = rig.scheduled.spawn_retrying(&steady(), task).unwrap();
@@ -148,7 +148,7 @@ fn a_panic_of_an_attempt_ends_the_retrying() {
 }
 
 #[testkit::test]
-fn a_release_ends_the_retrying_and_release_now_gives_it_back_with_its_failures_counted() {
+fn a_release_ends_retries_and_release_now_returns_the_task_with_its_failure_count() {
     let rig = Rig::new(1);
     let series = rig
         .scheduled
@@ -175,7 +175,7 @@ fn a_release_ends_the_retrying_and_release_now_gives_it_back_with_its_failures_c
 }
 
 #[testkit::test]
-fn a_refused_task_comes_back_unrun() {
+fn a_refused_retrying_task_is_returned_unrun() {
     let rig = Rig::new(1);
     rig.end();
     let refused = rig

@@ -12,7 +12,7 @@ use testkit::DropCounter;
 use crate::support::{BUT_A_TICK, Gates, Rig, SECOND, TICK, every_second, hold, secs, until};
 
 #[testkit::test]
-fn a_fixed_rate_runs_at_its_first_delay_and_then_once_a_period() {
+fn a_fixed_rate_runs_after_its_first_delay_and_then_once_a_period() {
     let rig = Rig::new(1);
     let stamps = rig.stamps();
     let task = stamps.clone();
@@ -31,7 +31,7 @@ fn a_fixed_rate_runs_at_its_first_delay_and_then_once_a_period() {
 }
 
 #[testkit::test]
-fn a_run_that_is_late_does_not_move_the_grid() {
+fn a_late_run_does_not_shift_later_ticks() {
     let rig = Rig::new(1);
     let series = rig
         .scheduled
@@ -118,7 +118,7 @@ fn a_series_holds_at_most_one_place_in_the_wait_queue() {
     rig.clock.advance(SECOND);
     until(|| rig.pool.waiting() == 1);
     rig.clock.advance(secs(100));
-    // Something later goes through the timer, so that it has looked again.
+    // The timer processes a later schedule, so it has handled the ticks of the series.
     let other = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
     until(|| rig.pool.waiting() == 2);
     gate.open();
@@ -133,7 +133,7 @@ fn a_series_holds_at_most_one_place_in_the_wait_queue() {
 }
 
 #[testkit::test]
-fn a_panic_ends_a_series_and_is_kept_for_its_handle() {
+fn a_panic_ends_a_series_and_is_returned_by_its_handle() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let token = drops.token();
@@ -161,7 +161,7 @@ fn a_panic_ends_a_series_and_is_kept_for_its_handle() {
 }
 
 #[testkit::test]
-fn a_series_told_to_continue_survives_its_panics() {
+fn a_series_configured_to_continue_survives_panics() {
     let rig = Rig::new(1);
     let series = every_second()
         .on_panic(OnPanic::Continue)
@@ -201,7 +201,7 @@ fn a_series_ends_after_its_maximum_number_of_runs() {
 }
 
 #[testkit::test]
-fn a_period_of_zero_is_refused_with_the_closure() {
+fn a_zero_period_is_refused_and_the_closure_returned() {
     let rig = Rig::new(1);
     let drops = DropCounter::new();
     let token = drops.token();
@@ -211,7 +211,10 @@ fn a_period_of_zero_is_refused_with_the_closure() {
         .unwrap_err();
     assert!(matches!(refused, ScheduleError::ZeroPeriod(_)));
     assert_eq!(format!("{refused:?}"), "ZeroPeriod(..)");
-    assert_eq!(refused.to_string(), "a series needs a period longer than 0");
+    assert_eq!(
+        refused.to_string(),
+        "the period of a series must be longer than zero"
+    );
     let task = refused.into_task();
     assert_eq!(drops.alive(), 1);
     let refused = rig
@@ -243,7 +246,7 @@ fn a_series_keeps_its_state_from_run_to_run() {
 }
 
 #[testkit::test]
-fn many_series_share_one_timer_and_each_keeps_its_own_rate() {
+fn many_series_share_one_timer_at_different_rates() {
     let rig = Rig::new(2);
     let handles: Vec<_> = (1..=20)
         .map(|period| {

@@ -28,11 +28,11 @@ fn hold(pools: &MultiPool) -> Gate {
 }
 
 #[testkit::test]
-fn a_due_task_goes_to_the_pool_that_has_a_worker_free() {
+fn a_due_task_goes_to_the_pool_with_a_free_worker() {
     let (scheduled, _clock) = two();
     let held = hold(scheduled.pool());
     for number in 0..6 {
-        // A task in the other pool would wait for the gate.
+        // In the other pool, the task would wait for the gate.
         let task = scheduled
             .spawn_after(Duration::ZERO, move || number)
             .unwrap();
@@ -66,7 +66,7 @@ fn a_due_task_that_finds_all_pools_full_waits_for_room() {
 }
 
 #[testkit::test]
-fn a_series_runs_on_all_of_them_and_ends_with_the_release() {
+fn a_series_runs_on_all_pools_and_ends_with_the_release() {
     let (scheduled, clock) = two();
     let series = scheduled
         .spawn_series(SECOND, &every_second(), || ())
@@ -122,7 +122,7 @@ fn release_now_counts_schedules_and_the_pools_own_tasks() {
 }
 
 #[testkit::test]
-fn workers_of_either_pool_may_not_wait_for_the_end_nor_join_unstarted_tasks() {
+fn workers_of_each_pool_are_refused_a_wait_for_the_end_and_a_join_of_unstarted_tasks() {
     let (scheduled, _clock) = two();
     for _ in 0..2 {
         let weak: WeakScheduledPool<MultiPool> = scheduled.downgrade();
@@ -157,7 +157,7 @@ fn dropping_the_last_handle_leaves_the_pools_open() {
 }
 
 #[testkit::test]
-fn a_wait_for_rest_waits_for_all_pools_and_release_now_returns_the_schedules() {
+fn wait_idle_waits_for_all_pools_and_release_now_returns_the_schedules() {
     let (scheduled, clock) = two();
     let gates = [hold(scheduled.pool()), hold(scheduled.pool())];
     let due = [(); 2].map(|()| scheduled.spawn_after(secs(0), || ()).unwrap());

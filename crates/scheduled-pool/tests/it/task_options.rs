@@ -12,7 +12,7 @@ use testkit::Gate;
 use crate::support::{Rig, SECOND, until, untimed};
 
 #[testkit::test]
-fn each_call_gives_its_task_the_name() {
+fn each_call_sets_the_name_of_its_task() {
     let rig = Rig::new(1);
     let task = || rig.scheduled.task().name("named");
     let name = || current().name().map(str::to_owned);
@@ -51,7 +51,7 @@ fn each_call_gives_its_task_the_name() {
 }
 
 #[testkit::test]
-fn a_task_whose_token_is_cancelled_before_it_is_due_is_dropped_unrun_at_its_time() {
+fn a_task_whose_token_is_cancelled_before_its_time_is_dropped_unrun_at_its_time() {
     let rig = Rig::new(1);
     let (stop, ran, kept) = (
         CancelToken::new(),
@@ -78,7 +78,7 @@ fn a_task_whose_token_is_cancelled_before_it_is_due_is_dropped_unrun_at_its_time
 }
 
 #[testkit::test]
-fn a_run_is_asked_to_stop_by_the_token_and_is_its_series_last() {
+fn cancelling_a_series_token_asks_the_run_to_stop_and_ends_the_series() {
     let rig = Rig::new(1);
     let (stop, gate) = (CancelToken::new(), Gate::new());
     let (held, runs) = (gate.clone(), Arc::new(Mutex::new(Vec::new())));
@@ -101,7 +101,7 @@ fn a_run_is_asked_to_stop_by_the_token_and_is_its_series_last() {
 }
 
 #[testkit::test]
-fn a_panic_is_reported_by_the_tasks_name() {
+fn a_panic_is_reported_with_the_tasks_name() {
     let names = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&names);
     let clock = pool_core::ManualClock::new();
@@ -116,7 +116,7 @@ fn a_panic_is_reported_by_the_tasks_name() {
     assert_eq!(*names.lock().unwrap(), [Some("fatal".to_owned())]);
 }
 
-/// A subscriber that is there and notes nothing.
+/// A subscriber that ignores everything.
 struct Mine;
 
 impl tracing::Subscriber for Mine {
@@ -134,7 +134,7 @@ impl tracing::Subscriber for Mine {
 }
 
 #[testkit::test]
-fn a_scheduled_task_of_any_call_runs_under_its_callers_subscriber() {
+fn scheduled_tasks_of_every_call_run_under_the_callers_subscriber() {
     let is_mine = || tracing::dispatcher::get_default(tracing::Dispatch::is::<Mine>);
     let pool = Pool::builder().capacity(1).carry_span(true).build();
     let scheduled = ScheduledPool::new(pool.unwrap());

@@ -16,7 +16,7 @@ use crate::support::{Journal, Rig, SECOND, every_second, hold, secs, until, unti
 const MILLI: Duration = Duration::from_millis(1);
 
 #[testkit::test]
-fn a_timer_thread_that_cannot_be_started_gives_the_task_back() {
+fn a_failed_start_of_the_timer_thread_returns_the_task() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let scheduled = ScheduledPool::builder(pool)
         .thread_stack_size(usize::MAX / 2)
@@ -42,13 +42,13 @@ fn a_timer_thread_that_cannot_be_started_gives_the_task_back() {
 }
 
 #[testkit::test]
-fn a_thread_name_with_a_nul_is_refused() {
+fn a_timer_thread_name_with_a_nul_is_refused() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let refused = ScheduledPool::builder(pool).thread_name("a\0b").build();
     assert!(matches!(refused, Err(BuildError::NulInName)));
 }
 
-/// A clock that counts the threads that wait on it, and how often it is read.
+/// A clock that counts its sleepers and its reads.
 #[derive(Clone, Debug)]
 struct Watched(ManualClock, Arc<Counts>);
 
@@ -89,7 +89,7 @@ fn watched() -> (Rig, Arc<Counts>) {
 }
 
 #[testkit::test]
-fn one_named_thread_waits_for_all_schedules() {
+fn one_named_timer_thread_serves_all_schedules() {
     let (rig, counts) = watched();
     let handles: Vec<_> = (0..100)
         .map(|number| {
@@ -136,13 +136,14 @@ fn a_sleeping_timer_waits_once_for_each_time_and_does_not_poll() {
             rig.sleeps_until(secs(second as u64 + 1));
         }
     }
-    // The clock is read when the timer wakes, after each batch, and at each run's start and end.
+    // The clock is read when the timer wakes, after each batch, and at the start and end of each
+    // run.
     assert!(counts.reads.load(SeqCst) < 20 * 8);
     rig.end();
 }
 
 #[testkit::test]
-fn a_later_schedule_and_a_cancel_wake_nobody() {
+fn a_later_schedule_and_a_cancel_do_not_wake_the_timer() {
     let (rig, counts) = watched();
     let first = rig.scheduled.spawn_after(secs(1), || ()).unwrap();
     rig.sleeps_until(secs(1));
@@ -183,7 +184,7 @@ fn no_thread_waits_on_the_clock_while_no_schedule_is_pending() {
     rig.end();
 }
 
-/// A pool whose first `refusals` threads are refused.
+/// A pool whose first `refusals` thread starts are refused.
 fn refusing(refusals: usize, clock: &ManualClock) -> Pool {
     let refusals = AtomicUsize::new(refusals);
     untimed(1, clock)
@@ -196,7 +197,7 @@ fn refusing(refusals: usize, clock: &ManualClock) -> Pool {
 }
 
 #[testkit::test]
-fn a_due_task_that_finds_no_thread_is_offered_again_and_not_lost() {
+fn a_due_task_that_finds_no_thread_is_offered_again() {
     let clock = ManualClock::new();
     let rig = Rig::over(refusing(3, &clock), clock);
     let journal = Journal::new();
@@ -242,7 +243,7 @@ fn the_wait_between_offers_is_bounded_by_a_second() {
 }
 
 #[testkit::test]
-fn after_a_success_the_waits_begin_anew() {
+fn a_successful_offer_resets_the_waits_between_offers() {
     let clock = ManualClock::new();
     let asked = AtomicUsize::new(0);
     let pool = Pool::builder()
@@ -262,7 +263,7 @@ fn after_a_success_the_waits_begin_anew() {
     rig.sleeps_until(3 * MILLI);
     rig.clock.advance(2 * MILLI);
     first.join().unwrap();
-    rig.clock.wait_for_sleepers(1); // The worker, which idles for a second.
+    rig.clock.wait_for_sleepers(1); // The worker, whose keep-alive is one second.
     rig.clock.advance(SECOND);
     until(|| rig.pool.running() == 0);
     let second = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
@@ -340,17 +341,17 @@ fn the_timer_thread_ends_with_the_last_schedule_after_the_last_handle() {
 }
 
 #[testkit::test]
-fn points_of_time_before_the_pools_making_keep_their_order_and_their_due_times() {
+fn times_before_the_pools_creation_keep_their_order_and_due_times() {
     let clock = ManualClock::new();
     let rig = Rig::over(refusing(1, &clock), clock);
-    // As deadlines that are restored at a start: they have passed while nothing ran.
+    // Deadlines that a program has restored at its start: they passed while it was not running.
     let ago = |seconds| rig.start.checked_sub(secs(seconds)).unwrap();
     let journal = Journal::new();
     let schedule = |seconds| {
         let task = journal.writer(seconds);
         rig.scheduled.spawn_at(ago(seconds), task).unwrap()
     };
-    // The timer holds this one, and the others lie in the heap together.
+    // The timer holds this schedule, and the others are in the heap together.
     let held = schedule(9);
     rig.sleeps_until(MILLI);
     let handles = [1, 5, 3, 4, 2].map(schedule);

@@ -52,7 +52,7 @@ fn release_now_returns_each_schedule_with_its_name_due_time_and_task() {
 }
 
 #[testkit::test]
-fn a_series_comes_back_with_its_rhythm_and_the_runs_that_were_left_and_goes_on_elsewhere() {
+fn a_returned_series_keeps_its_period_and_remaining_runs_and_can_be_rescheduled() {
     let rig = Rig::new(1);
     let runs = |n| NonZeroU64::new(n).unwrap();
     let series = Series::at_fixed_rate(SECOND).missed(Missed::Burst);
@@ -127,7 +127,7 @@ fn release_now_does_not_return_a_running_series_and_asks_it_to_stop() {
 }
 
 #[testkit::test]
-fn untaken_tasks_are_dropped_with_their_result_and_panics_of_that_are_caught() {
+fn untaken_returned_tasks_are_dropped_and_their_panics_caught() {
     struct Panics(#[expect(dead_code, reason = "for its drop")] Arc<()>);
     impl Drop for Panics {
         fn drop(&mut self) {

@@ -6,9 +6,9 @@ use scheduled_pool::ResetError;
 use crate::rig::{Rig, cancel_beside, join};
 use crate::{LATE, NOW};
 
-/// An earlier time against the timer that goes to sleep until the old one: it is woken.
+/// A reset to an earlier time against the timer that goes to sleep until the old time: it is woken.
 #[testkit::model(preemptions = 3)]
-fn a_reset_to_an_earlier_time_racing_the_timers_sleep_is_not_slept_over() {
+fn a_reset_to_an_earlier_time_racing_the_timers_sleep_wakes_it() {
     let rig = Rig::new(true);
     let worker = rig.twin.worker();
     let handle = rig.once(LATE).unwrap();
@@ -17,7 +17,8 @@ fn a_reset_to_an_earlier_time_racing_the_timers_sleep_is_not_slept_over() {
     rig.end_beside(worker);
 }
 
-/// A later time against the fire: it runs at the old time and says so, or not before the new one.
+/// A reset to a later time against the fire: the reset fails and the task runs at the old time, or
+/// the task runs at the new time.
 #[testkit::model(preemptions = 3)]
 fn a_reset_to_a_later_time_racing_the_fire_has_one_winner() {
     let rig = Rig::new(true);
@@ -36,9 +37,9 @@ fn a_reset_to_a_later_time_racing_the_fire_has_one_winner() {
     rig.end_beside(worker);
 }
 
-/// Another time against a cancel: what is cancelled is not said to come.
+/// A reset against a cancel: if the cancel wins, the reset fails.
 #[testkit::model(preemptions = 3)]
-fn a_reset_racing_a_cancel_does_not_bring_the_task_back() {
+fn a_reset_racing_a_cancel_does_not_revive_the_task() {
     let rig = Rig::new(true);
     let handle = rig.once(LATE).unwrap();
     let canceller = cancel_beside(&handle);

@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use testkit::{DropCounter, PanicOnDrop};
 
 #[test]
-fn a_counter_tells_the_dropped_from_the_living() {
+fn a_counter_counts_dropped_and_live_values() {
     let drops = DropCounter::new();
     let (first, second) = (drops.token(), drops.token());
     assert_eq!((drops.dropped(), drops.alive()), (0, 2));
@@ -14,7 +14,7 @@ fn a_counter_tells_the_dropped_from_the_living() {
 }
 
 #[test]
-fn a_nested_bomb_goes_off_once_per_level() {
+fn a_nested_bomb_panics_once_per_level() {
     let mut payload = catch_unwind(|| drop(PanicOnDrop::nested(3))).expect_err("level 3");
     for level in [2, 1] {
         payload = catch_unwind(AssertUnwindSafe(|| drop(payload)))
@@ -25,7 +25,7 @@ fn a_nested_bomb_goes_off_once_per_level() {
 }
 
 #[test]
-fn a_bomb_stays_quiet_while_its_thread_unwinds() {
+fn a_bomb_does_not_panic_while_its_thread_unwinds() {
     let caught = catch_unwind(|| {
         let _bomb = PanicOnDrop::new();
         panic!("first");

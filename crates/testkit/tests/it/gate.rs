@@ -4,7 +4,7 @@ use std::thread;
 use testkit::Gate;
 
 #[test]
-fn nobody_passes_a_gate_before_it_is_opened() {
+fn a_gate_blocks_until_it_is_opened() {
     let gate = Gate::new();
     let passed = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -21,6 +21,6 @@ fn nobody_passes_a_gate_before_it_is_opened() {
         gate.open();
     });
     assert_eq!(passed.load(Ordering::Relaxed), 3);
-    gate.wait(); // Open for good.
+    gate.wait(); // The gate stays open.
     assert_eq!(gate.arrivals(), 4);
 }

@@ -1,11 +1,11 @@
-//! Tests that are left out are named once, where the caller wants it.
+//! Tests that are left out are reported once, where the caller wants it.
 
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{self, Command};
 
-/// Set for a run of this program that leaves something out.
+/// Set in a run of this program that leaves something out.
 const CHILD: &str = "TESTKIT_TEST_LEAVES_OUT";
 
 #[test]
@@ -41,7 +41,7 @@ fn without_the_variable_a_part_is_named_on_stderr() {
     );
 }
 
-/// Not a test: what the children do.
+/// Run by the child processes. Not a test itself.
 #[test]
 fn leave_out() {
     if env::var_os(CHILD).is_some() {

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 std::thread_local! {
-    /// The name and the bound of the model that runs, until its body takes them.
+    /// The name and the bound of the running model, until its body takes them.
     static CALL: Cell<Option<(String, Option<usize>)>> = const { Cell::new(None) };
 }
 

@@ -12,7 +12,7 @@ fn the_numbers_of_a_seed_are_those_of_splitmix64() {
 }
 
 #[test]
-fn every_number_below_a_limit_comes_and_no_other() {
+fn below_returns_every_number_below_the_limit_and_no_other() {
     let mut rng = Rng::from_env();
     let mut seen = [0; 5];
     (0..500).for_each(|_| seen[rng.below(5)] += 1);
@@ -20,7 +20,7 @@ fn every_number_below_a_limit_comes_and_no_other() {
 }
 
 #[test]
-fn a_split_generator_goes_its_own_way() {
+fn a_split_generator_is_independent() {
     let mut rng = Rng::new(7);
     let mut other = rng.split();
     assert_ne!(rng.next_u64(), other.next_u64());

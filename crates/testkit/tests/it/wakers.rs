@@ -17,7 +17,7 @@ fn wakes_and_wakers_are_counted() {
 }
 
 #[test]
-fn a_waker_made_from_a_function_calls_it_and_drops_it() {
+fn waker_fn_calls_and_drops_its_function() {
     let (counter, drops) = (CountingWaker::new(), DropCounter::new());
     let (inner, token) = (counter.waker(), drops.token());
     let waker = waker_fn(move || {

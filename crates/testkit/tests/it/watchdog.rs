@@ -6,8 +6,8 @@ use std::time::Duration;
 use testkit::{Gate, LIMIT, in_child, watchdog};
 
 #[test]
-fn a_hanging_test_aborts_its_process_and_says_so() {
-    let test = "watchdog::a_hanging_test_aborts_its_process_and_says_so";
+fn a_hanging_test_aborts_its_process_with_a_message() {
+    let test = "watchdog::a_hanging_test_aborts_its_process_with_a_message";
     let end = in_child(test, || {
         watchdog(Duration::from_millis(1), || Gate::new().wait());
     });
@@ -28,7 +28,7 @@ fn the_attribute_watches_the_body_until_its_end() {
                 threads.map(|it| std::fs::read_to_string(it.unwrap().path().join("comm")));
             names.any(|name| name.is_ok_and(|name| name == "watchdog\n"))
         };
-        // A thread names itself a moment after its start.
+        // A thread sets its name shortly after its start.
         while !is_there() {
             std::thread::yield_now();
         }
@@ -36,7 +36,7 @@ fn the_attribute_watches_the_body_until_its_end() {
     assert!(end.is_ok(), "{end:?}");
 }
 
-/// See the next test.
+/// Run by the next test.
 #[testkit::test]
 fn hangs_without_time() {
     if env::var("TESTKIT_SLOWDOWN").as_deref() == Ok("0") {
@@ -49,7 +49,7 @@ fn the_attribute_aborts_a_test_that_hangs_and_names_it() {
     let this = env::current_exe().expect("a test binary knows its path");
     let end = Command::new(this)
         .args(["watchdog::hangs_without_time", "--exact"])
-        .env("TESTKIT_SLOWDOWN", "0") // The limit is a multiple of it.
+        .env("TESTKIT_SLOWDOWN", "0") // The limit is multiplied by this.
         .output()
         .expect("a test binary can be run again");
     let said = String::from_utf8_lossy(&end.stderr);
@@ -73,25 +73,25 @@ fn the_attribute_lets_a_test_return_a_result() -> Result<(), std::num::ParseIntE
 }
 
 #[test]
-fn a_test_that_ends_gives_back_what_it_returned() {
+fn the_watchdog_returns_the_value_of_the_test() {
     assert_eq!(watchdog(LIMIT, || 5), 5);
 }
 
 #[test]
-fn a_panic_comes_through_the_watchdog() {
+fn the_watchdog_passes_a_panic_on() {
     assert!(catch_unwind(|| watchdog(LIMIT, || panic!("as it should"))).is_err());
 }
 
 #[test]
-fn a_child_ends_well_if_its_body_returns_and_must_exist() {
-    let test = "watchdog::a_child_ends_well_if_its_body_returns_and_must_exist";
+fn in_child_succeeds_if_the_body_returns_and_requires_an_existing_test() {
+    let test = "watchdog::in_child_succeeds_if_the_body_returns_and_requires_an_existing_test";
     assert!(in_child(test, || {}).is_ok());
     assert!(catch_unwind(|| in_child("no::such_test", || {})).is_err());
 }
 
 #[test]
-fn a_child_whose_body_panics_hands_its_output_back() {
-    let test = "watchdog::a_child_whose_body_panics_hands_its_output_back";
+fn in_child_returns_the_output_of_a_panicking_body() {
+    let test = "watchdog::in_child_returns_the_output_of_a_panicking_body";
     let end = in_child(test, || panic!("on purpose")).expect_err("it panicked");
     assert!(String::from_utf8_lossy(&end.stderr).contains("on purpose"));
 }

@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub(crate) max_attempts: Option<NonZeroU32>,
 }
 
-/// The act of a waker, in addition to having its future polled later.
+/// The action of a waker, in addition to scheduling its future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Nothing,
@@ -102,7 +102,7 @@ impl Op {
     fn from_bytes([kind, which, arg]: [u8; STEP]) -> Self {
         let (key, span, act) = (which % KEYS, u64::from(arg % 8), Act::from_byte(arg));
         let (getter, drain) = (usize::from(which) % GETTERS, usize::from(which) % DRAINS);
-        let is_rare = arg < 64; // Or no program would be long.
+        let is_rare = arg < 64; // Otherwise programs would end early.
         match kind % 64 {
             10..=13 => Self::AddAfter(key, span),
             14..=15 => Self::AddRateLimited(key),

@@ -1,8 +1,8 @@
-//! The two lanes of ready keys, in the simplest form.
+//! The two lanes of ready keys as plain lists.
 
 use std::collections::BTreeSet;
 
-/// One of this many consecutive deliveries is a low one, if there is one.
+/// One of this many consecutive deliveries is low, if there is a low key.
 const LOW_SHARE: u32 = 8;
 
 #[derive(Default)]

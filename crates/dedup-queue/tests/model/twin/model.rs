@@ -1,4 +1,4 @@
-//! The queue in the simplest form: sets and maps, and time in milliseconds.
+//! The queue as sets and maps, with time in milliseconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,13 +20,14 @@ pub(crate) struct Model {
     failures: BTreeMap<u8, u32>,
     /// The end of the delay after the last counted failure.
     backoff: BTreeMap<u8, u64>,
-    /// Owed only a try after a failure; no add has asked for it.
+    /// Owed only a try after a failure, and no delivery for an add.
     retries: BTreeSet<u8>,
-    /// Held and owed a delivery by yielding adds alone; or delayed, with such adds among its causes.
+    /// Held and owed a delivery by yielding adds alone; or delayed, with such adds among its
+    /// causes.
     yielding: BTreeSet<u8>,
     /// The failures of held keys when they were taken.
     taken: BTreeMap<u8, u32>,
-    /// Neither held nor owed a delivery, but with failures; and since when.
+    /// Neither held nor owed a delivery, but with failures: the time since then.
     resting: BTreeMap<u8, u64>,
     /// Held keys that were returned as leftovers: only their holder knows them.
     detached: BTreeSet<u8>,
@@ -82,8 +83,8 @@ impl Model {
         self.ready.low()
     }
 
-    /// Whether the key is held, its pending delivery, and whether that is low. `None` if the queue does not
-    /// know the key, or only its failures.
+    /// Whether the key is held, its pending delivery, and whether that is low. `None` if the queue
+    /// does not know the key, or only its failures.
     pub(crate) fn state(&self, key: u8) -> Option<(bool, Option<Pending>, bool)> {
         if self.detached.contains(&key) {
             return None;
@@ -128,7 +129,7 @@ impl Model {
         }
     }
 
-    /// No delivery of the key is pending, and no worker holds it.
+    /// Records that no delivery of the key is pending and no worker holds it.
     fn rest(&mut self, key: u8) {
         if self.failures_of_held(key) > 0 {
             self.resting.insert(key, self.now);
@@ -250,7 +251,7 @@ impl Model {
         })
     }
 
-    /// The key is released, and still owed its deliveries.
+    /// Releases the key, which is still owed its deliveries.
     fn yield_to_backoff(&mut self, key: u8) {
         if !self.yielding.remove(&key) || !self.is_owed(key) {
             return;
@@ -268,7 +269,7 @@ impl Model {
         self.is_owed_now(key) || self.delayed.contains_key(&key)
     }
 
-    /// To be tried again.
+    /// Schedules another try.
     fn owe_retry(&mut self, key: u8, due: u64) {
         if !self.is_owed(key) {
             self.retries.insert(key);
@@ -276,7 +277,7 @@ impl Model {
         self.owe_later(key, due, Policy::Earliest);
     }
 
-    /// A try owed for failures alone is no longer owed, and the failures are forgotten.
+    /// Removes a try that is owed only for failures, and forgets the failures.
     fn give_up(&mut self, key: u8) {
         if self.is_owed(key) && self.retries.remove(&key) {
             self.delayed.remove(&key);
@@ -316,7 +317,8 @@ impl Model {
         before.map_or(Added::New, |_| Added::Moved)
     }
 
-    /// The delay after the next failure, and the number of failures then. `None`: the key is given up.
+    /// The delay after the next failure, and the number of failures then. `None`: the key is given
+    /// up.
     fn plan(&self, failures: u32) -> (Option<u64>, u32) {
         let failures = failures + 1;
         if self
@@ -365,7 +367,8 @@ impl Model {
         Some(key)
     }
 
-    /// Releases the key, to be tried again at that time or not. Returns whether it is ready at once.
+    /// Releases the key, to be tried again at that time or not. Returns whether it is ready at
+    /// once.
     fn let_go(&mut self, key: u8, again: Option<u64>, is_retry: bool) -> bool {
         self.expire();
         self.held.remove(&key);
@@ -376,7 +379,7 @@ impl Model {
         }
         self.yield_to_backoff(key);
         if again.is_some() && !is_retry {
-            self.retries.remove(&key); // Its worker asks for it, in addition to deliveries already owed.
+            self.retries.remove(&key); // The worker requests it, in addition to deliveries that are already owed.
         }
         if self.dirty.remove(&key) {
             self.ready.push(key);
@@ -403,7 +406,8 @@ impl Model {
         let failures = self.failures_of_held(key);
         let backoff = self.backoff.get(&key).copied().unwrap_or(0);
         if failures > 0 && self.taken.get(&key) == Some(&failures) && backoff > self.now {
-            // Tried early: it goes back to its time, or to a later one that its worker asks for.
+            // An early try: the key returns to its back-off, or to a later time that its worker
+            // requests.
             let backoff = backoff.max(self.now + said.unwrap_or(0));
             self.backoff.insert(key, backoff);
             return self.again(key, backoff - self.now, true);
@@ -474,7 +478,7 @@ impl Model {
         std::mem::replace(&mut self.is_open, false)
     }
 
-    /// Whether no key was ready or held, and the keys that were left.
+    /// Whether no key was ready or held, and the remaining keys.
     pub(crate) fn drain(&mut self) -> (bool, Rest) {
         self.expire();
         let finished = self.ready.len() == 0 && self.held.is_empty();

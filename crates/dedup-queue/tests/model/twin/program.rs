@@ -23,7 +23,7 @@ pub(crate) struct Settings {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// With low priority or without; the same for the next two.
+    /// The flag selects the low priority, also in the next two.
     Add(u8, bool),
     AddAfter(u8, u64, bool),
     AddAfterBackoff(u8, bool),
@@ -92,7 +92,7 @@ impl Op {
             53 => Self::RemoveDelayed(key),
             54..=61 => Self::Advance(arg),
             62 => Self::Shrink,
-            // Rarer than one in sixty-four, or no program would be long.
+            // Rarer than one in sixty-four, because programs would end early otherwise.
             _ if arg == 0 => Self::Drain,
             _ if arg < 3 => Self::ShutDown,
             _ => Self::Advance(arg),

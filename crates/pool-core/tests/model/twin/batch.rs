@@ -1,4 +1,4 @@
-//! Batches: many tasks in one call, which takes the first that there is room for.
+//! Batches: the pool accepts a prefix of the tasks, as many as have room.
 
 use super::figures::Expected;
 use super::given::Given;
@@ -11,7 +11,7 @@ use super::twinned::Twinned;
 use super::walk::Walk;
 
 impl Model {
-    /// One call is refused at most, however many tasks come back.
+    /// At most one call is refused, however many tasks are returned.
     fn hand_batch(&mut self, ids: &[Id]) {
         let mut refused = None;
         for &id in ids {
@@ -45,7 +45,8 @@ impl<K: Twinned> Walk<K> {
             jobs.push(self.job());
             ids.push(self.last());
         }
-        // Others would wait, or do with the rest what races with the workers that come for the first.
+        // Other policies would wait, or would treat the rest in a way that races with the workers
+        // that pop the first tasks.
         let how = if waits && self.settings.on_full == Policy::Refuse {
             How::Wait
         } else {

@@ -1,18 +1,17 @@
-//! The vocabulary of model and walk: what there is to be seen of a pool, and to be said by it.
+//! The vocabulary shared by the model and the walk: statistics, answers, patience.
 
 use std::time::Duration;
 
 use super::job::Id;
 use super::subject::{Answer, Why};
 
-/// What a call's answer is to be.
+/// The expected answer of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// With a handle, if it was a spawn.
+    /// With a handle, if the call was a spawn.
     Accepted {
         spawn: bool,
     },
-    /// With a permit.
     Reserved,
     Refused(Why, Id),
 }
@@ -21,7 +20,7 @@ impl PartialEq<Expected> for Answer {
     fn eq(&self, expected: &Expected) -> bool {
         match (self, expected) {
             (Self::Accepted(handle), Expected::Accepted { spawn }) => handle.is_some() == *spawn,
-            // The permit is kept apart: an answer is any kind of pool's.
+            // The caller keeps the permit, because the answer's type is the same for all pools.
             (Self::Accepted(handle), Expected::Reserved) => handle.is_none(),
             (Self::Refused(why, back), Expected::Refused(expected, id)) => {
                 (why, back) == (expected, id)
@@ -31,7 +30,7 @@ impl PartialEq<Expected> for Answer {
     }
 }
 
-/// What a join says.
+/// The result of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Value,
@@ -39,9 +38,9 @@ pub(crate) enum End {
     Cancelled,
     Released,
     Discarded,
-    /// Not started in time.
+    /// The task's start deadline has passed.
     Expired,
-    /// It would have to be run in place, and the nesting limit forbids that.
+    /// The task would have to run in place, beyond the nesting limit.
     Refused,
 }
 
@@ -58,7 +57,7 @@ pub(crate) struct Counts {
     pub(crate) started: u64,
 }
 
-/// Everything that can be seen of a pool at rest.
+/// All observable state of a pool at rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) open: bool,
@@ -67,24 +66,24 @@ pub(crate) struct Figures {
     pub(crate) live: usize,
     pub(crate) busy: usize,
     pub(crate) in_flight: usize,
-    /// Permits that are out.
+    /// Permits in use.
     pub(crate) reserved: usize,
     pub(crate) queued: usize,
     pub(crate) waiting: usize,
     pub(crate) counts: Counts,
     pub(crate) retired: u64,
     pub(crate) at_gates: Vec<Id>,
-    /// Threads that wait on the clock, where that is certain.
+    /// Threads that wait on the clock. `None` if the model cannot know.
     pub(crate) sleepers: Option<usize>,
 }
 
-/// How long a call is ready to wait.
+/// How long a call waits at a full pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     None,
     /// The caller runs the task itself.
     RunInCaller,
-    /// The oldest in the queue is given up for it, or it is itself.
+    /// The oldest queued task is discarded, or the new one if none is queued.
     DiscardOldest,
     DiscardNewest,
     Thread(Option<Duration>),

@@ -1,5 +1,5 @@
-//! What a task may be given beside its closure or argument, and what that means for the queue: which
-//! task is started next, and which is not started at all.
+//! Task options, and their effect on the queue: which task starts next, and which ones do not start
+//! at all.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use pool_core::Priority;
 use super::figures::End;
 use super::job::Id;
 
-/// Tokens that a program cancels. One more is cancelled from the beginning.
+/// Tokens that a program can cancel. One more token is cancelled from the beginning.
 pub(crate) const TOKENS: usize = 2;
 pub(crate) const CANCELLED: usize = TOKENS;
 
-/// As a program says it.
+/// The options in a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) priority: Priority,
-    /// Which of the tokens.
+    /// The index of the token.
     pub(crate) token: Option<usize>,
-    /// It is to start within that time.
+    /// The time within which the task must start.
     pub(crate) within: Option<Duration>,
 }
 
 impl Given {
-    /// Three bits for the priority and the time, two for the token.
+    /// Uses three bits for the priority and the time, two for the token.
     pub(super) fn from_bits(bits: u8) -> Self {
         Self {
             priority: match bits % 4 {
@@ -42,7 +42,7 @@ impl Given {
     }
 }
 
-/// What the model knows of a task.
+/// The model's record of a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) priority: Priority,
@@ -52,7 +52,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// How it ends if a worker comes to it at that time; `None`: it runs.
+    /// The task's end if a worker pops it at `now`. `None`: it runs.
     pub(super) fn unstarted(&self, now: Duration) -> Option<End> {
         if self.cancelled {
             Some(End::Cancelled)
@@ -63,18 +63,18 @@ impl Known {
     }
 }
 
-/// The tasks that have not started, in the order of their acceptance.
+/// The unstarted tasks, in the order of acceptance.
 #[derive(Clone, Debug)]
 pub(super) struct Ready {
     pub(super) tasks: VecDeque<(Id, Priority)>,
     has_levels: bool,
-    /// How often each level was passed over, from the highest.
+    /// How often each level was passed over, highest level first.
     passed: [u32; 3],
 }
 
-/// From the highest.
+/// Highest first.
 const LEVELS: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
-/// As documented: of nine starts one is a lower level's that has tasks.
+/// Documented: every ninth start takes a task of a lower level, if there is one.
 const MOST_PASSED: u32 = 8;
 
 impl Ready {
@@ -95,7 +95,7 @@ impl Ready {
         self.tasks.push_back((id, priority));
     }
 
-    /// Takes the one that a worker comes to next.
+    /// Removes the task that starts next.
     pub(super) fn pop(&mut self) -> Option<Id> {
         let level = self.next_level()?;
         for lower in level + 1..LEVELS.len() {
@@ -119,7 +119,7 @@ impl Ready {
             .position(|(_, priority)| *priority == LEVELS[level])
     }
 
-    /// The one that is given up first.
+    /// The task that is discarded first.
     pub(super) fn oldest_of_lowest(&self) -> Option<Id> {
         let mut levels = (0..LEVELS.len()).rev();
         let at = levels.find_map(|level| self.oldest_of(level))?;
@@ -130,10 +130,10 @@ impl Ready {
         self.tasks.retain(|&(id, _)| id != gone);
     }
 
-    /// Takes all, higher levels first.
+    /// Removes all tasks, higher levels first.
     pub(super) fn take_all(&mut self) -> Vec<Id> {
         let mut all = Vec::from(std::mem::take(&mut self.tasks));
-        all.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority)); // Stable.
+        all.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority)); // The sort is stable.
         all.into_iter().map(|(id, _)| id).collect()
     }
 

@@ -1,7 +1,8 @@
-//! A group of tasks: its owner takes their values as they end, or cancels those that have not started.
+//! Task groups: the owner takes values in the order in which the tasks end, or cancels the
+//! unstarted tasks.
 //!
-//! Workers show their tasks' ends one after the other, but not in an order that anyone could say. So the
-//! model knows what has ended, and not which comes next.
+//! Workers report the ends of their tasks in an order that no model can predict. So the model knows
+//! which tasks have ended, and not which value comes next.
 
 use std::collections::BTreeSet;
 
@@ -19,23 +20,23 @@ use super::walk::{Walk, end_of};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A task is handed over; `waits` as in a batch.
+    /// Spawns a task in the group; `waits` as in a batch.
     Spawn {
         waits: bool,
     },
-    /// Takes the value of one that has ended, or sees that there is none yet, or no task.
+    /// Takes the value of an ended task, or checks that none has ended or that the group is empty.
     Next,
     Cancel,
-    /// Later tasks are another group's.
+    /// Drops the group. Later tasks belong to a new one.
     Drop,
 }
 
-/// The one that is there.
+/// The current group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
-    /// Accepted, and not ended.
+    /// Accepted and unfinished.
     members: BTreeSet<Id>,
-    /// And not taken.
+    /// Ended, and the value not taken.
     ended: Vec<(Id, End)>,
 }
 
@@ -61,7 +62,7 @@ impl Model {
         }
     }
 
-    /// Else a worker may start meanwhile and take one that is about to be cancelled, or a tombstone is
+    /// Otherwise a starting worker may take a task that is about to be cancelled, or a tombstone is
     /// left.
     fn may_cancel_group(&self) -> bool {
         let is_queued = |id: &Id| self.spawns[id] == Stage::Queued;
@@ -70,8 +71,8 @@ impl Model {
         none || none_starts && !self.settings.priorities
     }
 
-    /// A value that nobody takes is dropped as user code is called, and it would be a race who comes for
-    /// the next task meanwhile.
+    /// The drop of an untaken value is user code. Which worker would take the next task meanwhile
+    /// is a race.
     fn may_drop_group(&self) -> bool {
         let mut members = self.group.members.iter();
         self.may_cancel_group() && members.all(|id| self.spawns[id] == Stage::Queued)
@@ -162,7 +163,7 @@ impl<K: Twinned> Walk<K> {
         self.group = None;
     }
 
-    /// The pool has ended, and so have all of them.
+    /// All tasks of the group have ended, because the pool has.
     pub(super) fn group_ends(&mut self) {
         assert!(self.model.group.members.is_empty());
         while !self.model.group.ended.is_empty() {
@@ -172,7 +173,7 @@ impl<K: Twinned> Walk<K> {
     }
 }
 
-/// Whose end that is, if it says so.
+/// The task that the value or the panic names.
 fn whose(ended: &mut Result<Out, JoinError>) -> Option<Id> {
     match ended {
         Ok(value) => Some(*value),

@@ -1,5 +1,4 @@
-//! Where the tasks of a program stand: each waits at its own gate until the program says how it
-//! goes on.
+//! Tasks of a program: each waits at its own gate until the program decides its next step.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,20 +7,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::subject::is_asked;
 
-/// Names a task of a program.
+/// The id of a task.
 pub(crate) type Id = u32;
-/// A task's value is its own id.
+/// The value of a task is its id.
 pub(crate) type Out = Id;
 
-/// What a task does next.
+/// The next step of a task.
 pub(crate) enum Verdict {
     Return,
     Panic,
-    /// Calls this, and comes back to its gate.
+    /// Makes the call and returns to the gate.
     Call(Box<dyn FnOnce() + Send>),
 }
 
-/// What is known of a task.
+/// The record of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) runs: u32,
@@ -44,14 +43,13 @@ struct Entry {
     verdict: Option<Verdict>,
 }
 
-/// A task. It runs at most once, and is dropped exactly once; the board counts both.
+/// A task. It runs at most once and is dropped exactly once. The board counts both.
 pub(crate) struct Job {
     id: Id,
     board: Board,
 }
 
-/// What a task panics with if its program says so. It is thrown past the panic hook, which would
-/// fill the terminal.
+/// The payload of a deliberate panic. It bypasses the panic hook, which would print a message.
 pub(crate) struct Deliberate(pub(crate) Id);
 
 impl Board {
@@ -64,7 +62,7 @@ impl Board {
         }
     }
 
-    /// The tasks that stand at a gate and do not know yet how to go on.
+    /// The tasks that wait at a gate for their next step.
     pub(crate) fn at_gates(&self) -> Vec<Id> {
         let tasks = self.lock();
         tasks
@@ -89,7 +87,7 @@ impl Board {
         self.0.changed.notify_all();
     }
 
-    /// Ends all tasks, now and later: for a program that has failed.
+    /// Ends all present and future tasks, after a program has failed.
     pub(crate) fn end_all(&self) {
         for entry in self.lock().values_mut() {
             entry.verdict.get_or_insert(Verdict::Return);
@@ -112,13 +110,13 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Id, Entry>> {
-        // A failed assertion has spoken already; others need not hear of it from here.
+        // Ignores poisoning, because the failed assertion was already reported.
         self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Job {
-    /// Runs to the end that the program gives it; the value is the task's id.
+    /// Runs the task as its program decides. Returns the task's id.
     pub(crate) fn run(self) -> Id {
         if is_asked(self.id) {
             return self.id;

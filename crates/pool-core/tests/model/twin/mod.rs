@@ -1,4 +1,4 @@
-//! A pool and its model, side by side.
+//! A pool and its model.
 
 mod batch;
 mod figures;

@@ -1,8 +1,8 @@
-//! The pool in one thread's arithmetic: what it must show once every worker has come to rest, at
-//! its task's gate or parked.
+//! The pool as single-threaded arithmetic: the state that it must reach once every worker is at
+//! rest, parked or at its task's gate.
 //!
-//! It knows neither locks nor wake-ups, nor the tombstones of tasks that their handles took out,
-//! and takes nothing from the crate but the vocabulary. It is exact in every figure.
+//! The model has no locks, wake-ups or tombstones, and uses only the vocabulary of the crate. Every
+//! figure must be equal.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -25,31 +25,32 @@ pub(crate) struct Model {
     /// `usize::MAX`: unlimited.
     pub(super) capacity: usize,
     pub(super) depth: usize,
-    /// Since the beginning.
+    /// Time since the beginning.
     pub(super) now: Duration,
     pub(crate) threads_refused: bool,
     pub(super) live: usize,
-    /// By the task a worker took from the queue: what runs in place within it, innermost last.
+    /// Busy workers, by the task popped from the queue: the tasks that run in place within it,
+    /// innermost last.
     pub(super) workers: BTreeMap<Id, Vec<Placed>>,
-    /// The same, by the task that a full pool's caller runs, which is no worker.
+    /// The same for callers that run a task of a full pool and are not workers.
     pub(super) callers: BTreeMap<Id, Vec<Placed>>,
-    /// Tasks that wait in the line for another task's room.
+    /// Tasks that wait in the wait queue for the room of another task.
     pub(super) blocked: BTreeSet<Id>,
     pub(super) queue: Ready,
-    /// What each task was given.
+    /// The options of each task.
     pub(super) known: BTreeMap<Id, Known>,
     pub(super) line: VecDeque<Waiter>,
-    /// Those that are out, by the task that each is for.
+    /// Permits in use, by the task that each is for.
     pub(super) permits: BTreeSet<Id>,
     pub(super) group: Group,
     /// Longest idle first.
     pub(super) idle: Vec<Idle>,
-    /// How far each accepted spawn has come.
+    /// The stage of each accepted spawn.
     pub(super) spawns: BTreeMap<Id, Stage>,
     pub(super) counts: Counts,
-    /// Answers that have become due since they were last taken.
+    /// Answers that have become due and were not taken yet.
     pub(super) answers: Vec<(Id, Expected)>,
-    /// Joins within tasks that have ended since they were last taken.
+    /// Joins within tasks that have ended and were not taken yet.
     pub(super) joins: Vec<(Id, End)>,
 }
 
@@ -64,7 +65,7 @@ pub(super) enum Place {
     Hand {
         spawn: bool,
     },
-    /// As a full pool's caller does: it is in flight.
+    /// Runs in the caller of a full pool. It is in flight.
     Caller {
         spawn: bool,
     },
@@ -78,14 +79,14 @@ pub(super) struct Waiter {
     pub(super) deadline: Option<Duration>,
     /// Its waker is called when it gets room.
     pub(super) is_future: bool,
-    /// The task that waits, if the caller is one.
+    /// The waiting task, if a task made the call.
     pub(super) within: Option<Id>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Idle {
     pub(super) since: Duration,
-    /// It sleeps until its keep-alive is over, not until it is called.
+    /// It sleeps until its keep-alive has passed, not until it is notified.
     pub(super) timed: bool,
 }
 
@@ -129,7 +130,7 @@ impl Model {
         model
     }
 
-    /// A task is handed over, `within` a task that stands at its gate or by a thread of its own.
+    /// Submits a task from `within`, a task that waits at its gate, or from a new thread.
     pub(crate) fn hand(
         &mut self,
         id: Id,
@@ -208,7 +209,7 @@ impl Model {
         self.settle();
     }
 
-    /// Whether a full pool's caller runs its task itself.
+    /// Whether the caller runs its task at a full pool.
     fn may_run_in_caller(&mut self, within: Option<Id>) -> bool {
         let depth = within.map_or(0, |outer| {
             let base = u32::from(self.is_in_caller(outer));
@@ -235,19 +236,19 @@ impl Model {
         self.settle();
     }
 
-    /// Whether the task lies innermost on the stack of a caller that is no worker.
+    /// Whether the task is the innermost one on the stack of a caller that is not a worker.
     fn is_in_caller(&self, id: Id) -> bool {
         self.callers.iter().any(|stack| innermost(stack) == id)
     }
 
-    /// Whether a join within a task does not wait for another worker, nor leaves a tombstone among
-    /// levels.
+    /// Whether a join within a task neither waits for another worker nor leaves a tombstone in a
+    /// queue with levels.
     pub(crate) fn may_join_within(&self, outer: Id, id: Id) -> bool {
         let in_place = !self.is_in_caller(outer) && !self.runs(id) && !self.leaves_a_tombstone(id);
         in_place || self.end_of(id).is_some()
     }
 
-    /// A full pool takes a task, and gives another up for it, or the task itself.
+    /// A full pool discards a queued task and accepts the new one, or discards the new one.
     fn discard(&mut self, other: Option<Id>, id: Id, spawn: bool) {
         self.accept(id, spawn);
         let gone = other.unwrap_or(id);
@@ -256,8 +257,8 @@ impl Model {
         self.show_end(gone, End::Discarded);
     }
 
-    /// A task at its gate joins a spawned one, if that has not started: it runs it in place, down
-    /// to the nesting limit.
+    /// A task at its gate joins a spawned one. An unstarted task runs in place, down to the nesting
+    /// limit.
     pub(crate) fn join_within(&mut self, outer: Id, id: Id) {
         let limit = self.settings.nesting_limit as usize;
         let nested = self.stack_of(outer).1.len();
@@ -283,7 +284,7 @@ impl Model {
         self.settle();
     }
 
-    /// Its handle takes a task out of the queue, and its room is free.
+    /// The task's handle takes it out of the queue, and frees its room.
     fn leave_queue(&mut self, id: Id) {
         self.queue.remove(id);
         self.admit();
@@ -320,7 +321,7 @@ impl Model {
         self.settle();
     }
 
-    /// Whether it was in time.
+    /// Returns whether the task was still cancellable.
     pub(crate) fn cancel(&mut self, id: Id) -> bool {
         let in_time = self.spawns[&id] == Stage::Queued;
         if in_time {
@@ -332,27 +333,26 @@ impl Model {
         in_time
     }
 
-    /// Where queued tasks are not to be started any more, and another worker than one that ends its
-    /// task may come for them, it would be a race how many do. So programs avoid that.
+    /// If queued tasks will not start any more, and other workers than the one that ends its task
+    /// may pop them, their number is a race. Programs avoid that.
     pub(crate) fn may_spoil(&self) -> bool {
         let none_waits = self.queue.is_empty() && self.line.is_empty();
         none_waits || !self.paused && self.live >= self.capacity
     }
 
-    /// Whether a task that is queued, or may still be, is not to be started any more after that time.
+    /// Whether a task that is or may be queued will not start after that time.
     pub(crate) fn is_spoilt_after(&self, by: Duration) -> bool {
         let is_spoilt = |id| self.known[&id].unstarted(self.now + by).is_some();
         let in_line = self.line.iter().map(|waiter| waiter.id);
         self.queue.ids().chain(in_line).any(is_spoilt)
     }
 
-    /// A token is cancelled: what is queued with it is not started, and what waits gives up; those
-    /// come back.
+    /// Cancels a token. Queued tasks with the token do not start, and waiting tasks are returned.
     pub(crate) fn cancel_token(&mut self, token: usize) -> Vec<Id> {
         for known in self.known.values_mut() {
             if known.token == Some(token) {
                 known.cancelled = true;
-                known.token = None; // Its place is another one's from now on.
+                known.token = None; // A new token takes its index.
             }
         }
         let (gone, rest): (VecDeque<_>, _) = self
@@ -368,7 +368,7 @@ impl Model {
         ids
     }
 
-    /// The future of a task that waits is dropped.
+    /// Drops the future of a waiting task.
     pub(crate) fn withdraw(&mut self, id: Id) {
         let before = self.line.len();
         self.line.retain(|waiter| waiter.id != id);
@@ -376,7 +376,7 @@ impl Model {
         self.counts.refused += 1;
     }
 
-    /// `false`: there is no such capacity.
+    /// Returns `false` if the capacity is invalid.
     pub(crate) fn tune(&mut self, capacity: Option<usize>) -> bool {
         if capacity == Some(0) || (capacity.is_none() && self.settings.preallocate) {
             return false;
@@ -398,8 +398,9 @@ impl Model {
         }
     }
 
-    /// A paused pool's queue keeps a worker from expiring, and it cannot be seen when that has parked
-    /// and so whether it is kept for good. So only pools whose workers never expire are paused.
+    /// A paused pool's queue keeps a worker from expiring, and an observer cannot tell when that
+    /// worker has parked without a time limit. So programs pause only pools whose workers never
+    /// expire.
     pub(crate) fn may_pause(&self) -> bool {
         self.settings.keep_alive.is_none()
     }
@@ -418,8 +419,8 @@ impl Model {
         was_paused
     }
 
-    /// Paused, with tasks and idle workers: a release lets those go that it does not wake, and does
-    /// not wake any beside one that has not parked yet.
+    /// Whether it is a race which workers a release retires: those that it does not notify, and it
+    /// notifies no other worker while one is still parking.
     pub(crate) fn is_race_which_are_let_go(&self) -> bool {
         self.paused && !self.queue.is_empty() && !self.idle.is_empty()
     }
@@ -436,7 +437,7 @@ impl Model {
         was_open
     }
 
-    /// Which tasks come back, first come first.
+    /// Returns the returned tasks, oldest first.
     pub(crate) fn release_now(&mut self) -> Vec<Id> {
         self.release();
         let back = self.queue.take_all();
@@ -452,7 +453,7 @@ impl Model {
     }
 }
 
-/// What is to be seen.
+/// The observable state.
 impl Model {
     pub(crate) fn figures(&self) -> Figures {
         let on_clock = self.idle.iter().filter(|idle| idle.timed).count()
@@ -479,12 +480,12 @@ impl Model {
         self.workers.len() + self.queue.len()
     }
 
-    /// Tasks and permits that do.
+    /// Tasks and permits that hold room.
     pub(super) fn holding_room(&self) -> usize {
         self.occupied() + self.permits.len()
     }
 
-    /// Accepted tasks that have not ended: those that a join runs in place, too.
+    /// Accepted tasks that have not ended, including those that a join runs in place.
     pub(crate) fn in_flight(&self) -> usize {
         let stacks = self.workers.values().chain(self.callers.values());
         let counted = |placed: &&Placed| !matches!(placed.by, Place::Hand { .. });
@@ -504,7 +505,7 @@ impl Model {
         self.line.iter().any(|waiter| waiter.id == id)
     }
 
-    /// How a spawned task ended, if it has.
+    /// The end of a spawned task, if it has ended.
     pub(crate) fn end_of(&self, id: Id) -> Option<End> {
         match self.spawns[&id] {
             Stage::Ended(end) => Some(end),
@@ -517,8 +518,8 @@ impl Model {
         self.spawns[&id] == Stage::Started
     }
 
-    /// Whether its handle would take it out of a queue with levels. While such an entry is there, its
-    /// level counts as one that has tasks, and is passed over.
+    /// Whether a cancel leaves an entry in a queue with levels. Until it is popped, its level
+    /// counts as nonempty and is passed over.
     pub(crate) fn leaves_a_tombstone(&self, id: Id) -> bool {
         self.settings.priorities && self.spawns[&id] == Stage::Queued
     }
@@ -535,13 +536,13 @@ impl Model {
         std::mem::take(&mut self.joins)
     }
 
-    /// Where workers are kept for good it cannot be seen when they have parked, so time is moved
-    /// until all others have expired.
+    /// If workers are kept without a time limit, an observer cannot tell when they have parked. So
+    /// time is advanced until all others have expired.
     pub(crate) fn is_coarse(&self) -> bool {
         self.settings.min_workers > 0 && self.settings.keep_alive.is_some()
     }
 
-    /// What holds of every pool at rest, whatever was done to it.
+    /// Invariants of every pool at rest.
     pub(crate) fn check(&self) {
         let limit = self.capacity.saturating_add(self.depth);
         assert!(self.line.is_empty() || self.holding_room() >= limit);
@@ -562,7 +563,7 @@ impl Model {
     }
 }
 
-/// The task that stands at its gate.
+/// The task that waits at its gate.
 pub(super) fn innermost((&outer, nested): (&Id, &Vec<Placed>)) -> Id {
     nested.last().map_or(outer, |placed| placed.id)
 }

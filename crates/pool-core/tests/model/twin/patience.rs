@@ -1,19 +1,20 @@
-//! Waiting for what must come: without an order of events that depends on time, and without hanging.
+//! Waits for expected states. They fail after a long time, and the outcome does not depend on
+//! durations otherwise.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// After this long without the expected state, the pool is taken to have gone elsewhere. Nothing
-/// that holds depends on it.
+/// After this time without the expected state, the pool is considered to differ from the model. A
+/// passing test never waits so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether a wait that began then has lost all prospect.
+/// Whether a wait that began at `began` has failed.
 pub(crate) fn is_over(began: Instant) -> bool {
     began.elapsed() > PATIENCE
 }
 
-/// Something that is done on a thread of its own, because it may block.
+/// A call on its own thread, because it may block.
 pub(crate) struct Call<T>(JoinHandle<T>);
 
 impl<T: Send + 'static> Call<T> {
@@ -21,7 +22,7 @@ impl<T: Send + 'static> Call<T> {
         Self(thread::spawn(call))
     }
 
-    /// What it says. It must come.
+    /// The result of the call, which must return.
     pub(crate) fn soon(self, what: &str) -> T {
         poll(|| self.0.is_finished().then_some(()))
             .unwrap_or_else(|| panic!("{what} does not come"));
@@ -29,7 +30,7 @@ impl<T: Send + 'static> Call<T> {
     }
 }
 
-/// Asks until there is an answer, as long as that has any prospect.
+/// Polls until there is an answer, or until the wait has failed.
 pub(crate) fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! Permits: room first, the task later. A permit goes by the id of the task that it is for.
+//! Permits: room is reserved first, and the task is submitted later. A permit has the id of its
+//! task.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,11 +18,11 @@ use super::walk::{Walk, pick};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Room is wanted, on a thread of its own if that is to block.
+    /// Reserves room, on a thread of its own if the call may block.
     Reserve {
         how: How,
     },
-    /// As a future, which is polled once.
+    /// Reserves room as a future, which is polled once.
     ReserveAsync,
     Use {
         permit: usize,
@@ -32,7 +33,7 @@ pub(crate) enum Step {
     },
 }
 
-/// What a waiter wants.
+/// The object of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
     Task { spawn: bool },
@@ -40,8 +41,9 @@ pub(super) enum Request {
 }
 
 impl Model {
-    /// A permit keeps a worker from expiring, and it cannot be seen when that has parked. So they are
-    /// given where workers never expire, or where some never do.
+    /// A permit keeps a worker from expiring, and an observer cannot tell when that worker has
+    /// parked. So programs reserve only in pools whose workers never expire, or which have core
+    /// workers.
     fn may_reserve(&self) -> bool {
         self.settings.keep_alive.is_none() || self.settings.min_workers > 0
     }
@@ -50,7 +52,7 @@ impl Model {
         usize::from(!self.permits.is_empty())
     }
 
-    /// Room is wanted by a thread that no worker is, or by a future.
+    /// A thread that is not a worker, or a future, reserves room.
     fn reserve(&mut self, id: Id, patience: Patience) {
         self.know(id, Given::default());
         if !self.open {
@@ -84,7 +86,7 @@ impl Model {
         self.answers.push((id, Expected::Reserved));
     }
 
-    /// The task takes its permit's room over, also in a pool that is full or released.
+    /// The task takes over its permit's room, even in a full or released pool.
     fn redeem(&mut self, id: Id, spawn: bool) {
         self.permits.remove(&id);
         self.accept(id, spawn);
@@ -106,7 +108,7 @@ impl Model {
         self.settle();
     }
 
-    /// Of a released pool's workers those go that have nothing to do, but for one that a permit keeps.
+    /// The idle workers of a released pool end, except one if a permit is in use.
     pub(super) fn let_idle_go(&mut self) {
         let above = self.live.saturating_sub(self.kept_for_permits());
         self.retire_oldest(above.min(self.idle.len()));
@@ -117,7 +119,7 @@ impl Model {
     }
 }
 
-/// Those that are out.
+/// Permits in use.
 pub(super) type Permits<K> = Arc<Mutex<BTreeMap<Id, Permit<K>>>>;
 
 fn keep<K: Twinned>(
@@ -158,7 +160,7 @@ impl<K: Twinned> Walk<K> {
         let patience = match how {
             How::Try => Patience::None,
             How::Wait if self.settings.on_full == Policy::Refuse => Patience::None,
-            // There is no task yet to be run by its caller, or discarded.
+            // There is no task yet that the caller could run or the pool could discard.
             How::Wait => Patience::Thread(None),
             How::Timeout(timeout) => Patience::Thread(Some(timeout)),
         };
@@ -188,7 +190,7 @@ impl<K: Twinned> Walk<K> {
         self.poll_first(id, Box::pin(future));
     }
 
-    /// A task that room is wanted for.
+    /// Creates a task for which room will be reserved.
     fn plan(&mut self) -> Id {
         let job = self.job();
         let id = self.last();

@@ -1,8 +1,8 @@
-//! Programs: how a pool is set up, and what is done to it, step by step.
+//! Programs: the settings of a pool, and the steps.
 //!
-//! Both are decoded from bytes, and any bytes are a program: the property test makes them up, the
-//! fuzzer searches among them. Small numbers stand for simple things, so that a failing program
-//! shrinks to a short one.
+//! Both are decoded from bytes, and any bytes are a program. The property test generates them, and
+//! the fuzzer searches them. Small numbers stand for simple settings and steps, so that a failing
+//! program shrinks to a short one.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::given::{Given, TOKENS};
 use super::subject::How;
 use super::{group, permits};
 
-/// The pool of a program.
+/// The settings of a program's pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Tasks are a typed pool's arguments, not closures.
+    /// Tasks are arguments of a typed pool instead of closures.
     pub(crate) typed: bool,
     /// `None`: unlimited.
     pub(crate) capacity: Option<usize>,
@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) nesting_limit: u32,
 }
 
-/// What a call without a limit does at a full pool.
+/// The behaviour of a call without a time limit at a full pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     Wait,
@@ -42,22 +42,22 @@ pub(crate) enum Policy {
     DiscardNewest,
 }
 
-/// One step. A `usize` picks among those there are (task at a gate, handle, future), round and
-/// round; if there is none, nothing is done.
+/// A step. A `usize` selects a task at a gate, a handle or a future, modulo their number. If there
+/// is none, the step does nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// Hands a task over, on a thread of its own if that is to block.
+    /// Submits a task, on its own thread if the call may block.
     Hand {
         how: How,
         spawn: bool,
         given: Given,
     },
-    /// Hands a task over as a future, and polls it once.
+    /// Submits a task as a future, and polls it once.
     HandAsync {
         spawn: bool,
         given: Given,
     },
-    /// A task at its gate hands another over.
+    /// A task at its gate submits another one.
     HandWithin {
         task: usize,
         how: How,
@@ -76,26 +76,26 @@ pub(crate) enum Op {
     Cancel {
         handle: usize,
     },
-    /// Later tasks are given a new token in its place.
+    /// Later tasks get a new token instead.
     CancelToken {
         token: usize,
     },
-    /// Hands some over in one call. `waits`: by the call that does what the pool does when it is full,
-    /// where that is not to wait; else by the one that refuses.
+    /// Submits several tasks in one call. With `waits`, by the call that follows the pool's policy
+    /// if that does not wait, otherwise by the call that refuses.
     HandBatch {
         tasks: usize,
         waits: bool,
     },
     Permit(permits::Step),
     Group(group::Step),
-    /// Joins if the task has ended, else only tries.
+    /// Joins the task if it has ended, otherwise checks that it has not.
     Join {
         handle: usize,
     },
     Detach {
         handle: usize,
     },
-    /// Polls a future that waits in the line again, with another waker.
+    /// Polls a waiting future again, with another waker.
     Poll {
         future: usize,
     },
@@ -113,11 +113,11 @@ pub(crate) enum Op {
     Release,
     ReleaseNow,
     Reboot,
-    /// A thread begins to wait until nothing is in flight.
+    /// A thread starts to wait until the pool is idle.
     WaitIdle,
-    /// Waits for the end if it has come, else sees that it has not.
+    /// Waits for the end if the pool has ended, otherwise checks that it has not.
     WaitReleased,
-    /// From now on threads are refused, or no longer are.
+    /// Sets whether threads are refused from now on.
     Threads {
         refused: bool,
     },
@@ -127,7 +127,7 @@ pub(crate) enum Op {
 pub(crate) const HEAD: usize = 8;
 /// Bytes of a step.
 pub(crate) const STEP: usize = 3;
-/// Steps of the longest program: each may hold a thread.
+/// The maximum number of steps. Each may hold a thread.
 pub(crate) const LONGEST: usize = 100;
 
 impl Settings {
@@ -248,7 +248,7 @@ impl Op {
     }
 }
 
-/// The settings and the steps that any bytes stand for.
+/// Decodes the settings and the steps from any bytes.
 pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
     let mut head = [0; HEAD];
     let known = bytes.len().min(HEAD);

@@ -25,7 +25,7 @@ impl Model {
         self.known.insert(id, known);
     }
 
-    /// What there is room for gets in. `false`: there is no worker, and none can be started.
+    /// Admits a task that has room. Returns `false` if there is no worker and none can be started.
     pub(super) fn enter(&mut self, gets_in: impl FnOnce(&mut Self)) -> bool {
         let starts = self.live == 0;
         if starts && !self.start() {
@@ -64,7 +64,7 @@ impl Model {
         }
     }
 
-    /// The line's heads are accepted while there is room. Whether a future is woken.
+    /// Accepts the heads of the wait queue while there is room. Returns whether a future is woken.
     pub(super) fn admit(&mut self) -> bool {
         let mut wakes = false;
         while self.has_room()
@@ -80,15 +80,16 @@ impl Model {
         wakes
     }
 
-    /// A worker's task has ended. While it wakes a future, another comes for what there is to do.
+    /// A worker's task has ended. While that worker wakes a future, another one takes the queued
+    /// tasks.
     pub(super) fn free_room(&mut self) {
         if self.admit() {
             self.rouse();
         }
     }
 
-    /// Where futures are woken while several tasks are queued that workers may be started for, or come to be as
-    /// one leaves that is not to be started any more, it is a race how many are.
+    /// If futures are woken while workers may be started for several queued tasks, or while tasks
+    /// that will not start leave the queue, the number of started workers is a race.
     pub(crate) fn may_finish(&self) -> bool {
         let wakes = self.line.iter().any(|waiter| waiter.is_future);
         let first = self.line.front();
@@ -98,7 +99,7 @@ impl Model {
         !(wakes && starts)
     }
 
-    /// Idle workers, then fresh ones, come for the tasks in the queue.
+    /// Idle workers, then new ones, take the queued tasks.
     pub(super) fn rouse(&mut self) {
         while !self.paused && !self.queue.is_empty() {
             if let Some(at) = self.next_idle() {
@@ -152,7 +153,7 @@ impl Model {
         }
     }
 
-    /// How a task ended is to be learned from its handle, or the group.
+    /// Publishes the end of a task to its handle or group.
     pub(super) fn show_end(&mut self, id: Id, end: End) {
         if let Some(stage) = self.spawns.get_mut(&id) {
             *stage = Stage::Ended(end);
@@ -160,7 +161,7 @@ impl Model {
         self.group.end(id, end);
     }
 
-    /// How a queued task ends if it is not to be started any more.
+    /// How a queued task ends if it will not start.
     pub(super) fn unstarted(&self, id: Id) -> Option<End> {
         self.known[&id].unstarted(self.now)
     }
@@ -173,7 +174,7 @@ impl Model {
         }
     }
 
-    /// What is due, is done.
+    /// Handles all due expiries and timeouts.
     pub(super) fn settle(&mut self) {
         let now = self.now;
         let is_due = |waiter: &Waiter| waiter.deadline.is_some_and(|when| when <= now);
@@ -206,7 +207,7 @@ impl Model {
         self.live -= count;
     }
 
-    /// The worker or caller on whose stack the task lies innermost, and what is nested there.
+    /// The worker or caller on whose stack the task is innermost, and the tasks nested there.
     pub(super) fn stack_of(&mut self, id: Id) -> (Id, &mut Vec<Placed>) {
         let mut stacks = self.workers.iter_mut().chain(&mut self.callers);
         let found = stacks.find(|(outer, nested)| innermost((outer, nested)) == id);

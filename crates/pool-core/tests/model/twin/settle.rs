@@ -1,4 +1,4 @@
-//! Where pool and model meet: after each step, and at the end.
+//! Compares the pool with the model, after each step and at the end.
 
 use std::fmt::Debug;
 use std::mem;
@@ -15,8 +15,8 @@ use super::twinned::Twinned;
 use super::walk::{Walk, pick};
 
 impl<K: Twinned> Walk<K> {
-    /// Waits until the pool is where the model is, and compares the answers. `ages`: time was
-    /// moved.
+    /// Waits until the pool is in the model's state, and compares the answers. `ages`: the step
+    /// advanced the time.
     pub(super) fn settle(&mut self, after: &impl Debug, ages: bool) {
         self.model.check();
         let began = Instant::now();
@@ -62,8 +62,8 @@ impl<K: Twinned> Walk<K> {
         }
     }
 
-    /// Where it cannot be seen whether the workers have parked, some may not have when time moved,
-    /// and so have to be given more. No waiter with a time-out is left.
+    /// If the pool does not show whether its workers have parked, some may have parked after the
+    /// time was advanced and need more of it. No waiter with a timeout is left.
     fn age(&self) {
         if self.model.is_coarse() && self.model.figures().live < self.pool.running() {
             let keep_alive = self.settings.keep_alive.expect("coarse ones have it");
@@ -116,7 +116,7 @@ impl<K: Twinned> Walk<K> {
         }
     }
 
-    /// Everything comes to its end.
+    /// Ends all tasks, and the pool.
     pub(super) fn finale(&mut self) {
         self.step(Op::Threads { refused: false });
         self.step(Op::Release);

@@ -1,4 +1,4 @@
-//! The pool under test, whichever its kind: every way to hand a task over, with one answer.
+//! The pool under test, of either kind: every submitting call, with one type of answer.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -16,7 +16,7 @@ use super::job::{Id, Job, Out};
 pub(crate) type Handle = JoinHandle<Out>;
 pub(crate) type Submission = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// What the caller does at a full pool.
+/// The behaviour of a call at a full pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Wait,
@@ -24,12 +24,12 @@ pub(crate) enum How {
     Timeout(Duration),
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// With a handle, if it was a spawn.
+    /// With a handle, if the call was a spawn.
     Accepted(Option<Handle>),
-    /// And whose task came back.
+    /// Refused, with the task that was returned.
     Refused(Why, Id),
 }
 
@@ -42,14 +42,14 @@ pub(crate) enum Why {
     Cancelled,
 }
 
-/// What `release_now` says of the tasks that were not started.
+/// The unstarted tasks that `release_now` returned.
 #[derive(Debug)]
 pub(crate) enum Unstarted {
     Number(usize),
     Jobs(Vec<Id>),
 }
 
-/// What a task is given beside its closure or argument.
+/// The options of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) priority: Priority,
@@ -71,7 +71,7 @@ impl Options {
     }
 }
 
-/// The kinds of pool. A call without options is the plain one, which has ways of its own.
+/// The kinds of pools. A call without options uses the plain call, which has code of its own.
 pub(crate) trait Kind: Runner + Sized {
     fn builder() -> Builder<Self>;
     fn submit(pool: &WorkerPool<Self>, job: Job, how: How, options: Option<Options>) -> Answer;
@@ -81,7 +81,7 @@ pub(crate) trait Kind: Runner + Sized {
     fn release_now(pool: &WorkerPool<Self>) -> Unstarted;
 }
 
-/// Hands a task over as `how` says.
+/// Submits a task by the call for `how`.
 macro_rules! hand {
     ($to:expr, $task:expr, $how:expr, $wait:ident, $try:ident, $timeout:ident) => {
         match $how {
@@ -213,12 +213,12 @@ where
 }
 
 thread_local! {
-    /// Set while a task that came back is called to learn whose it is.
+    /// Set while a returned task is called only to tell its id.
     static ASKING: Cell<bool> = const { Cell::new(false) };
     static FOUND: Cell<Option<Id>> = const { Cell::new(None) };
 }
 
-/// Whose task `call` runs, without running it: the one way to look into a closure.
+/// Returns the id of the task that `call` runs, without running it.
 pub(crate) fn identify<T>(call: impl FnOnce() -> T) -> Id {
     ASKING.set(true);
     call();
@@ -227,7 +227,7 @@ pub(crate) fn identify<T>(call: impl FnOnce() -> T) -> Id {
     found.expect("a task that came back is one of ours")
 }
 
-/// For a task: whether it is only asked who it is. Then this is the answer.
+/// Called by a task: if it is only asked for its id, records the id and returns true.
 pub(crate) fn is_asked(id: Id) -> bool {
     if ASKING.get() {
         FOUND.set(Some(id));

@@ -1,5 +1,4 @@
-//! Ways to hand tasks over whose outcome the model alone foretells: many at once, by a permit, in a
-//! group.
+//! Calls whose outcome only the model knows: batches, permits, groups.
 
 use pool_core::{BatchError, Closures, Func, FuncPool, Permit, Pool, WorkerPool};
 use pool_util::{PoolExt, TaskGroup};
@@ -7,15 +6,15 @@ use pool_util::{PoolExt, TaskGroup};
 use super::job::{Id, Job, Out};
 use super::subject::{Handle, How, Kind, Why, identify, job_id, why};
 
-/// The kinds of pool that have a model.
+/// The kinds of pools that have a model.
 pub(crate) trait Twinned: Kind {
     fn submit_batch(pool: &WorkerPool<Self>, jobs: Vec<Job>, how: How) -> Batch;
     fn redeem(permit: Permit<Self>, job: Job, spawn: bool) -> Option<Handle>;
-    /// `None`: such pools have none.
+    /// `None`: pools of this kind have no groups.
     fn group(pool: &WorkerPool<Self>) -> Option<TaskGroup<Out>>;
 }
 
-/// How many of a batch were accepted; and why the others, which came back, were not.
+/// The number of accepted tasks of a batch. Then the reason of the refusal, and the returned tasks.
 pub(crate) type Batch = (usize, Option<(Why, Vec<Id>)>);
 
 impl Twinned for Closures {

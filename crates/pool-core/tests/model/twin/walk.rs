@@ -1,8 +1,8 @@
-//! A program walked on a real pool, with the model beside it.
+//! Runs a program on a real pool and on the model.
 //!
-//! After each step the walk waits (yielding, never for a duration) until the pool shows what the
-//! model says: figures, who stands at a gate, every answer that has become due. A pool that goes
-//! elsewhere never shows it, and the walk fails with both views.
+//! After each step it waits (yielding, never for a duration) until the pool is in the model's
+//! state: statistics, tasks at their gates, and every answer that is due. If the pool never reaches
+//! that state, the walk fails and prints both.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,10 +30,10 @@ use super::program::{Op, Policy, Settings};
 use super::subject::{Answer, Handle, How, Options, Submission, Unstarted};
 use super::twinned::Twinned;
 
-/// Longer than any keep-alive or time-out of a program.
+/// Longer than any keep-alive or timeout of a program.
 const AGE: Duration = Duration::from_secs(3600);
 
-/// Walks the whole program, then releases the pool and sees that nothing is left.
+/// Runs the whole program, then releases the pool and checks that nothing is left.
 pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     if settings.typed {
         Walk::<Func<Job, Out>>::new(settings).run(ops);
@@ -54,15 +54,15 @@ pub(super) struct Walk<K: Twinned> {
     pub(super) joins: Arc<Mutex<BTreeMap<Id, End>>>,
     pub(super) handles: BTreeMap<Id, Handle>,
     pub(super) futures: BTreeMap<Id, (Submission, CountingWaker)>,
-    /// Tasks that room is wanted or reserved for.
+    /// Tasks for which room is wanted or reserved.
     pub(super) planned: BTreeMap<Id, Job>,
     pub(super) permits: Permits<K>,
     pub(super) group: Option<TaskGroup<Out>>,
     /// Threads that wait until the pool is idle.
     pub(super) idlers: Vec<Call<Result<(), WaitError>>>,
-    /// Threads that hand tasks over.
+    /// Threads that submit tasks.
     pub(super) callers: Vec<Call<()>>,
-    /// Whether each task handed over was accepted; the index is its id.
+    /// Whether each submitted task was accepted; the index is its id.
     pub(super) accepted: Vec<Option<bool>>,
 }
 
@@ -247,7 +247,7 @@ impl<K: Twinned> Walk<K> {
         let call = self.call(job, how, spawn, given);
         match how {
             How::Try => call(),
-            // It may block, and only the model says whether it is to.
+            // The call may block. Only the model knows whether it will.
             How::Wait | How::Timeout(_) => self.callers.push(Call::new(call)),
         }
     }
@@ -309,7 +309,7 @@ impl<K: Twinned> Walk<K> {
     fn cancel_token(&mut self, token: usize) {
         mem::take(&mut self.tokens[token]).cancel();
         for id in self.model.cancel_token(token) {
-            // A future that waits leaves the line when it is polled.
+            // A waiting future leaves the wait queue when it is polled.
             if let Some((mut future, bell)) = self.futures.remove(&id) {
                 assert_eq!(bell.wakes(), 1, "{id} is woken");
                 let polled = future
@@ -360,8 +360,8 @@ impl<K: Twinned> Walk<K> {
         }
     }
 
-    /// Where it would be a race which workers a release wakes for the tasks of a paused pool, and which
-    /// it lets go.
+    /// Resumes a paused pool before a release: which workers the release would notify, and which it
+    /// would retire, is a race.
     fn resume(&mut self) {
         if self.model.paused {
             self.step(Op::Resume);
@@ -392,7 +392,7 @@ impl<K: Twinned> Walk<K> {
     }
 }
 
-/// Small steps of the above.
+/// Smaller steps.
 impl<K: Twinned> Walk<K> {
     pub(super) fn job(&mut self) -> Job {
         let id = self.last_id();
@@ -404,7 +404,7 @@ impl<K: Twinned> Walk<K> {
         Id::try_from(self.accepted.len()).expect("programs are short")
     }
 
-    /// The task just made.
+    /// The newest task.
     pub(super) fn last(&self) -> Id {
         self.last_id() - 1
     }
@@ -463,7 +463,7 @@ impl<K: Twinned> Walk<K> {
 impl<K: Twinned> Drop for Walk<K> {
     fn drop(&mut self) {
         if thread::panicking() {
-            // Lets the threads of a failed walk go; whatever happens now says nothing new.
+            // Releases the threads of a failed walk. Its further results are ignored.
             _ = catch_unwind(AssertUnwindSafe(|| {
                 self.threads_refused.store(false, Relaxed);
                 self.board.end_all();
@@ -494,7 +494,7 @@ pub(super) fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
     }
 }
 
-/// The task that a step means.
+/// The task that a step selects.
 pub(super) fn pick(among: impl IntoIterator<Item = Id>, index: usize) -> Option<Id> {
     let ids: Vec<Id> = among.into_iter().collect();
     ids.get(index.checked_rem(ids.len())?).copied()
