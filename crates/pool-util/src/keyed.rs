@@ -27,13 +27,20 @@
 
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
-use pool_core::internals::{Admit, PoolHandle};
-use pool_core::{Accepts, Closures, JoinHandle, OnFull, Runner, SubmitError, WorkerPool};
+use pool_core::internals::{
+    Admit, AwaitWithOptions, OptionsHost, PoolHandle, SpawnWithOptions, SubmitWithOptions,
+    TaskOptions, WaitLimits,
+};
+use pool_core::{
+    Accepts, Cancelled, Closures, JoinHandle, OnFull, Runner, SubmitError, TaskBuilder, WorkerPool,
+};
 use sync_shim::Timeout;
 
 use crate::PoolExt;
@@ -183,7 +190,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.submit_with(key, task, self.pool.admit().on_full())
+        self.submit_with(key, task, self.usual())
     }
 
     /// Like [`submit`](Self::submit), but refuses at a full pool.
@@ -229,13 +236,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (hash, shard) = self.place_of(&key);
-        let (shard, open) = (Arc::clone(shard), self.keep_open());
-        let job = shard.pool.admit().detached_job(task);
-        async move {
-            let placed = place_async(&shard, hash, key, job, open).await;
-            placed.map_err(|refused| refused.map(|(key, job)| (key, task_of(job))))
-        }
+        self.submit_as_future(key, task, None)
     }
 
     /// Submits a task, which starts after the earlier tasks of its key, and returns a handle to its
@@ -258,7 +259,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_with(key, task, self.pool.admit().on_full())
+        self.spawn_with(key, task, None, self.usual())
     }
 
     /// Like [`spawn`](Self::spawn), but refuses at a full pool.
@@ -270,7 +271,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_with(key, task, OnFull::Refuse)
+        self.spawn_with(key, task, None, OnFull::Refuse)
     }
 
     /// Like [`spawn`](Self::spawn), but waits for at most a duration, or until an instant.
@@ -287,7 +288,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_with(key, task, OnFull::Wait(self.deadline(timeout)))
+        self.spawn_with(key, task, None, OnFull::Wait(self.deadline(timeout)))
     }
 
     /// Async version of [`spawn`](Self::spawn): resolves to the handle; see
@@ -304,18 +305,24 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (hash, shard) = self.place_of(&key);
-        let (shard, open) = (Arc::clone(shard), self.keep_open());
-        let (job, handle) = shard.pool.admit().spawned_job(task, None);
-        let handle = handle.keep_place();
-        async move {
-            match place_async(&shard, hash, key, job, open).await {
-                Ok(()) => Ok(JoinHandle::of(handle)),
-                Err(refused) => {
-                    Err(refused.map(|(key, _)| (key, Closures::task_in(handle.cell()))))
-                }
-            }
-        }
+        self.spawn_as_future(key, task, None)
+    }
+
+    /// Returns a builder that sets the options of a single task: name, cancel tokens, start deadline. The task is
+    /// handed over with its key. The priority is ignored, because the tasks of a key run in order.
+    ///
+    /// ```
+    /// use pool_core::{CancelToken, Pool};
+    /// use pool_util::PoolExt;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let (accounts, shutdown) = (pool.keyed(), CancelToken::new());
+    /// let debit = accounts.task().name("debit").cancelled_by(&shutdown);
+    /// assert_eq!(debit.spawn(("ann", || 6 * 7))?.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn task(&self) -> TaskBuilder<'_, Self> {
+        TaskBuilder::of(self)
     }
 
     fn submit_with<F, T>(&self, key: K, task: F, on_full: OnFull) -> Result<(), Refused<K, F>>
@@ -329,16 +336,37 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         if let Err(refused) = admit.refuses(on_full) {
             return Err(refused.map(|()| (key, task)));
         }
-        let placed = if admit.records_all() {
-            self.place(shard, hash, key, admit.detached_job(task), on_full)
-        } else {
-            match shard.place_closure(hash, key, task) {
-                Ok(()) => return Ok(()),
-                Err((key, task)) => {
-                    self.place_in_room(shard, hash, key, Closures::plain(task), on_full)
-                }
-            }
+        if admit.records_all() {
+            return self.submit_recorded(key, task, TaskOptions::default(), on_full);
+        }
+        let Err((key, task)) = shard.place_closure(hash, key, task) else {
+            return Ok(());
         };
+        let placed = self.place_in_room(shard, hash, key, Closures::plain(task), on_full, None);
+        placed.map_err(|refused| refused.map(|(key, job)| (key, task_of(job))))
+    }
+
+    /// Submits a task with a record.
+    fn submit_recorded<F, T>(
+        &self,
+        key: K,
+        task: F,
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Result<(), Refused<K, F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (hash, shard) = self.place_of(&key);
+        let admit = shard.pool.admit();
+        if let Err(refused) = admit.refuses_given(&options, on_full) {
+            return Err(refused.map(|()| (key, task)));
+        }
+        let record = admit.record(options);
+        let limits = record.limits();
+        let job = Closures::recorded(Closures::plain(task), record);
+        let placed = self.place(shard, hash, key, job, on_full, Some(&limits));
         placed.map_err(|refused| refused.map(|(key, job)| (key, task_of(job))))
     }
 
@@ -346,6 +374,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         &self,
         key: K,
         task: F,
+        options: Option<TaskOptions>,
         on_full: OnFull,
     ) -> Result<JoinHandle<T>, Refused<K, F>>
     where
@@ -355,14 +384,70 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         let (hash, shard) = self.place_of(&key);
         let admit = shard.pool.admit();
         // As in `submit_with`.
-        if let Err(refused) = admit.refuses(on_full) {
+        let refused = match &options {
+            None => admit.refuses(on_full),
+            Some(options) => admit.refuses_given(options, on_full),
+        };
+        if let Err(refused) = refused {
             return Err(refused.map(|()| (key, task)));
         }
-        let (job, handle) = admit.spawned_job(task, None);
+        let (job, handle) = admit.spawned_job(task, options);
         let handle = handle.keep_place();
-        match self.place(shard, hash, key, job, on_full) {
+        let limits = handle.cell().limits();
+        match self.place(shard, hash, key, job, on_full, limits.as_ref()) {
             Ok(()) => Ok(JoinHandle::of(handle)),
             Err(refused) => Err(refused.map(|(key, _)| (key, Closures::task_in(handle.cell())))),
+        }
+    }
+
+    fn submit_as_future<F, T>(
+        &self,
+        key: K,
+        task: F,
+        options: Option<TaskOptions>,
+    ) -> impl Future<Output = Result<(), Refused<K, F>>> + Send + use<F, T, K, S, P>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (hash, shard) = self.place_of(&key);
+        let (shard, open) = (Arc::clone(shard), self.keep_open());
+        let (job, cancelled) = match options {
+            None => (shard.pool.admit().detached_job(task), None),
+            Some(options) => {
+                let record = shard.pool.admit().record(options);
+                let cancelled = record.limits().cancelled();
+                (Closures::recorded(Closures::plain(task), record), cancelled)
+            }
+        };
+        async move {
+            let placed = place_async(&shard, hash, key, job, cancelled, open).await;
+            placed.map_err(|refused| refused.map(|(key, job)| (key, task_of(job))))
+        }
+    }
+
+    fn spawn_as_future<F, T>(
+        &self,
+        key: K,
+        task: F,
+        options: Option<TaskOptions>,
+    ) -> impl Future<Output = Result<JoinHandle<T>, Refused<K, F>>> + Send + use<F, T, K, S, P>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (hash, shard) = self.place_of(&key);
+        let (shard, open) = (Arc::clone(shard), self.keep_open());
+        let (job, handle) = shard.pool.admit().spawned_job(task, options);
+        let handle = handle.keep_place();
+        let cancelled = handle.cell().limits().and_then(WaitLimits::cancelled);
+        async move {
+            match place_async(&shard, hash, key, job, cancelled, open).await {
+                Ok(()) => Ok(JoinHandle::of(handle)),
+                Err(refused) => {
+                    Err(refused.map(|(key, _)| (key, Closures::task_in(handle.cell()))))
+                }
+            }
         }
     }
 
@@ -386,10 +471,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         key: K,
         job: Job,
         on_full: OnFull,
+        limits: Option<&WaitLimits>,
     ) -> Result<(), Refused<K, Job>> {
         match shard.place(hash, key, job) {
             Ok(()) => Ok(()),
-            Err((key, job)) => self.place_in_room(shard, hash, key, job, on_full),
+            Err((key, job)) => self.place_in_room(shard, hash, key, job, on_full, limits),
         }
     }
 
@@ -401,10 +487,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         key: K,
         job: Job,
         on_full: OnFull,
+        limits: Option<&WaitLimits>,
     ) -> Result<(), Refused<K, Job>> {
         // The key's lane may have changed until there is room, so `place_reserved` looks it up again: a
         // caller that waits must not hold the lanes' lock.
-        match shard.pool.reserve_room(on_full, None) {
+        match shard.pool.reserve_room(on_full, limits) {
             Ok(()) => {
                 let permit = shard.pool.permit(self.keep_open());
                 shard.place_reserved(hash, key, job, permit);
@@ -415,7 +502,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
     }
 
     fn deadline(&self, timeout: impl Into<Timeout>) -> Option<Instant> {
-        timeout.into().deadline(self.pool.admit().clock())
+        self.after(timeout.into())
     }
 
     /// A reference that keeps the pool open.
@@ -437,15 +524,35 @@ fn shards<K: Eq + Send + 'static>(pool: &impl PoolExt, limit: u32) -> Arc<[Arc<S
     pools.iter().flat_map(shards).collect()
 }
 
-/// Accepts a task when there is room.
+/// Accepts a task when there is room, unless a token is cancelled before.
 async fn place_async<K: Eq + Send + 'static>(
     shard: &Arc<Shard<K>>,
     hash: KeyHash,
     key: K,
     job: Job,
+    mut cancelled: Option<Cancelled>,
     open: Arc<dyn Any + Send + Sync>,
 ) -> Result<(), Refused<K, Job>> {
-    match Arc::clone(shard.pool.admit()).reserve_room_async().await {
+    let admit = shard.pool.admit();
+    let mut room = Arc::clone(admit).reserve_room_async();
+    let mut waits = false;
+    let reserved = poll_fn(|context| {
+        // Before the look for room, so that a later cancellation wakes the future again.
+        let is_cancelled = cancelled
+            .as_mut()
+            .is_some_and(|cancelled| Pin::new(cancelled).poll(context) == Poll::Ready(true));
+        if is_cancelled && !waits {
+            admit.count_unoffered();
+            return Poll::Ready(Err(SubmitError::Cancelled(())));
+        }
+        waits = true;
+        match Pin::new(&mut room).poll(context) {
+            // The drop of `room` leaves the wait queue.
+            Poll::Pending if is_cancelled => Poll::Ready(Err(SubmitError::Cancelled(()))),
+            polled => polled,
+        }
+    });
+    match reserved.await {
         Ok(pool) => {
             shard.place_reserved(hash, key, job, pool.permit(open));
             Ok(())
@@ -461,6 +568,79 @@ where
     T: Send + 'static,
 {
     Closures::task_of(Closures::unrecorded(job))
+}
+
+impl<K, S, P: PoolExt> OptionsHost for Keyed<K, S, P> {
+    fn usual(&self) -> OnFull {
+        self.pool.admit().on_full()
+    }
+    fn after(&self, timeout: Timeout) -> Option<Instant> {
+        timeout.deadline(self.pool.admit().clock())
+    }
+}
+
+impl<K, S, P, F, T> SubmitWithOptions<(K, F)> for Keyed<K, S, P>
+where
+    K: Hash + Eq + Send + 'static,
+    S: BuildHasher,
+    P: PoolExt,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    type Submitted = Result<(), Refused<K, F>>;
+
+    fn submit_with_options(
+        &self,
+        (key, task): (K, F),
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Self::Submitted {
+        self.submit_recorded(key, task, options, on_full)
+    }
+}
+
+impl<K, S, P, F, T> SpawnWithOptions<(K, F)> for Keyed<K, S, P>
+where
+    K: Hash + Eq + Send + 'static,
+    S: BuildHasher,
+    P: PoolExt,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    type Spawned = Result<JoinHandle<T>, Refused<K, F>>;
+
+    fn spawn_with_options(
+        &self,
+        (key, task): (K, F),
+        options: TaskOptions,
+        on_full: OnFull,
+    ) -> Self::Spawned {
+        self.spawn_with(key, task, Some(options), on_full)
+    }
+}
+
+impl<K, S, P, F, T> AwaitWithOptions<(K, F)> for Keyed<K, S, P>
+where
+    K: Hash + Eq + Send + 'static,
+    S: BuildHasher,
+    P: PoolExt,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    fn submit_with_options_async(
+        &self,
+        (key, task): (K, F),
+        options: TaskOptions,
+    ) -> impl Future<Output = Self::Submitted> + Send + Unpin + use<K, S, P, F, T> {
+        Box::pin(self.submit_as_future(key, task, Some(options)))
+    }
+    fn spawn_with_options_async(
+        &self,
+        (key, task): (K, F),
+        options: TaskOptions,
+    ) -> impl Future<Output = Self::Spawned> + Send + Unpin + use<K, S, P, F, T> {
+        Box::pin(self.spawn_as_future(key, task, Some(options)))
+    }
 }
 
 impl<K, S: Clone, P: PoolExt> Clone for Keyed<K, S, P> {

@@ -37,7 +37,7 @@ use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::sched::spin::has_unparked_joiner;
 use crate::task::current::{Frame, Running};
-use crate::task::options::TaskRecord;
+use crate::task::options::{TaskRecord, WaitLimits};
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::run::{Resolver, TaskContext, TaskResult, Unrun};
 
@@ -277,6 +277,11 @@ impl SpawnCell {
         };
         // Only a handle's claim has freed the room, so any other entry must still be counted out.
         self.claim.set(claim) || !self.is_tombstone()
+    }
+
+    /// Returns the limits of the task's wait for room, if it has options.
+    pub fn limits(&self) -> Option<WaitLimits> {
+        self.record().map(TaskRecord::limits)
     }
 
     pub(crate) fn record(&self) -> Option<&TaskRecord> {
