@@ -12,8 +12,8 @@ use crate::map::{Map, Order};
 use crate::scope::Scope;
 use crate::task_group::TaskGroup;
 
-/// Parallel maps, scoped tasks, task groups and first success, for every pool that runs closures:
-/// [`Pool`](pool_core::Pool) and `multi_pool::MultiPool`.
+/// Parallel maps, scoped tasks, task groups, keyed tasks and first success, for every pool that runs
+/// closures: [`Pool`](pool_core::Pool) and `multi_pool::MultiPool`.
 ///
 /// Bring it into scope with `use pool_util::PoolExt;` (or `use pool_util::prelude::*;`).
 pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'static {
