@@ -140,7 +140,7 @@ impl Calls {
         match self.waiting.get_mut(&ticket) {
             None => Look::Gone,
             Some(call) => {
-                let new = waiter.take().expect("it is made for this look");
+                let new = waiter.take().expect("the caller passes a waiter");
                 Look::Waits(mem::replace(&mut call.waiter, new))
             }
         }
