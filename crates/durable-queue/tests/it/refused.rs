@@ -236,7 +236,7 @@ fn a_store_that_panics_at_one_settle_carries_out_the_others() {
     assert_eq!(refused.collect::<Vec<_>>(), [false, true, false]);
 }
 
-/// Whatever the error says, the store is the cause, not the settles.
+/// With any error kind, the store is the cause, not the settles.
 #[testkit::test]
 fn a_store_that_carries_out_nothing_is_retried_and_no_settle_is_rejected() {
     let time = Time::new();

@@ -252,7 +252,7 @@ fn claims_ahead_do_not_exceed_the_demand_and_the_prefetch() {
     assert_eq!(&**taker.join().unwrap(), "0");
 }
 
-/// Whatever makes a job due earlier: a push, a reset, the end of a pause.
+/// A push, a reset, and the end of a pause make a job due earlier.
 #[testkit::test]
 fn an_unannounced_job_is_found_by_the_safety_look_and_not_before() {
     for lost in [Call::Enqueue, Call::Reset, Call::Pause] {

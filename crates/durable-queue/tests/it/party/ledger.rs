@@ -44,7 +44,7 @@ struct Known {
     given_back: BTreeSet<JobId>,
     /// Leases that were to last have expired.
     leases_ended: bool,
-    /// Jobs that repeat, and those that must not any more.
+    /// Jobs that repeat, and jobs whose schedule has ended.
     repeating: BTreeSet<String>,
     may_not_repeat: BTreeSet<String>,
     /// Repeating jobs that may have been cancelled by a call without a response.
