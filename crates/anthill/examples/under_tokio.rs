@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anthill::{Pool, QueueDepth};
 
@@ -27,7 +27,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         readme.lines().count()
     );
     // Runs accepted tasks, then ends the threads. No thread of the runtime blocks.
-    let limit = Instant::now() + Duration::from_secs(10);
-    files.release_async(Some(limit)).await?;
+    files.release_timeout_async(Duration::from_secs(10)).await?;
     Ok(())
 }

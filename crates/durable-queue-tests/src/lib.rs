@@ -9,6 +9,7 @@
     clippy::unwrap_used,
     reason = "parts of tests: they are read there, and a helper that fails is a test that fails"
 )]
+#![forbid(unsafe_code)]
 
 pub mod address;
 pub mod alike;

@@ -69,7 +69,7 @@ impl<P: Base> ScheduledPool<P> {
 
     /// The first pool, for questions that all pools of a group answer alike: the clock, a fork, whether the
     /// caller is a worker.
-    fn pool_handle(&self) -> &PoolHandle {
+    pub(crate) fn pool_handle(&self) -> &PoolHandle {
         self.members().first()
     }
 

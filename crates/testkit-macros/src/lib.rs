@@ -3,6 +3,8 @@
 //! They do not use `syn`: a function's last token is its body, and the name follows `fn`. Tokens
 //! are passed on unchanged, so that errors and lints point into the test.
 
+#![forbid(unsafe_code)]
+
 use proc_macro::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 
 /// `#[test]` under a watchdog: a test that has not ended after `testkit::LIMIT` aborts the process.

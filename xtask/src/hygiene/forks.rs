@@ -76,11 +76,11 @@ fn without_a_call(name: &str, cases: &BTreeSet<String>, lists: &[(&str, Calls)])
     unknown.map(say).collect()
 }
 
-/// Calls with their results. Two implementations of one trait may have different results.
-type Calls = BTreeMap<String, BTreeSet<String>>;
+/// Calls with their results: two implementations of one trait may differ in these.
+pub(super) type Calls = BTreeMap<String, BTreeSet<String>>;
 
-/// Parses the calls in a crate's list.
-fn calls(name: &str, list: &str) -> Result<Calls> {
+/// The calls of a crate's list.
+pub(super) fn calls(name: &str, list: &str) -> Result<Calls> {
     let mut calls = Calls::new();
     for line in list.lines() {
         if let Some((call, result)) = call(name, line)? {
