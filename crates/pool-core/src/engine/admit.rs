@@ -553,7 +553,8 @@ impl<R: Runner> Admit<R> for Core<R> {
     }
 
     fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle<R>, SubmitError> {
-        self.reserve(on_full).map_err(|reason| reason.with(()))?;
+        self.reserve(on_full, None)
+            .map_err(|reason| reason.with(()))?;
         Ok(self.pool_handle())
     }
 

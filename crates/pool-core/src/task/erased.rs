@@ -218,8 +218,14 @@ impl Task {
 }
 
 /// Creates the job of a pool of closures that runs `work`.
+#[inline]
 pub fn job_of(work: impl Work) -> Task {
     Task::new(work)
+}
+
+/// Takes the work back out of such a job.
+pub fn work_of<W: Work>(job: Task) -> Option<W> {
+    job.into_inner().ok()
 }
 
 impl Drop for Task {

@@ -20,8 +20,6 @@ mod func;
 mod futures;
 mod hooks;
 mod in_place;
-mod keyed;
-mod keyed_limit;
 mod last_handle;
 mod line;
 mod on_full;

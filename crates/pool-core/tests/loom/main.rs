@@ -17,7 +17,6 @@ mod cancel;
 mod dispatch;
 mod futures;
 mod handle;
-mod keyed;
 mod life;
 mod on_full;
 mod pause;

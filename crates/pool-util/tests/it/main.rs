@@ -1,4 +1,4 @@
-//! Tests of mappings, scopes and groups on real threads, with a manual clock.
+//! Tests of mappings, scopes, groups and keyed tasks on real threads, with a manual clock.
 #![cfg(not(anthill_loom))]
 #![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
@@ -7,6 +7,8 @@ mod forks;
 mod group;
 mod group_failing;
 mod group_waits;
+mod keyed;
+mod keyed_limit;
 mod map;
 mod scope;
 mod scope_user_code;
