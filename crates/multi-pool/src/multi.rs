@@ -1,8 +1,5 @@
 //! The multi-pool types, and the calls that a single pool does not have.
 
-use std::borrow::Borrow;
-use std::hash::{Hash, RandomState};
-
 use pool_core::internals::{AdmitHandle, PoolHandle};
 use pool_core::{
     Builder, Closures, Func, ReserveFuture, Runner, Stats, WeakWorkerPool, WorkerPool,
@@ -10,7 +7,6 @@ use pool_core::{
 
 use crate::builder::MultiBuilder;
 use crate::error::IndexError;
-use crate::keyed::MultiKeyed;
 use crate::shared::Shared;
 
 /// Several pools behind one handle. [`MultiPool`] and [`MultiFuncPool`] are aliases of it. It has the methods
@@ -88,7 +84,7 @@ pub type MultiFuncPool<T, R = ()> = MultiWorkerPool<Func<T, R>>;
 /// Handle of a [`MultiFuncPool`] that does not keep it open.
 pub type WeakMultiFuncPool<T, R = ()> = WeakMultiWorkerPool<Func<T, R>>;
 
-/// Calls that a single pool does not have: the builder, tasks with keys, and the statistics of each member.
+/// Calls that a single pool does not have: the builder, and the statistics of each member.
 pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared> + Sized {
     /// Returns a builder of a multi-pool. `each` has the settings of each member.
     fn builder(each: Builder<R>) -> MultiBuilder<R> {
@@ -114,26 +110,6 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared> + Siz
     /// ```
     fn pools(&self) -> usize {
         self.members().len()
-    }
-
-    /// Returns a [`MultiKeyed`], which runs the tasks of each key in order.
-    ///
-    /// ```
-    /// use multi_pool::{MultiPool, MultiPoolExt};
-    /// use pool_core::Pool;
-    ///
-    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
-    /// let accounts = pool.keyed::<u32>();
-    /// let first = accounts.spawn(7, || "debit")?;
-    /// let second = accounts.spawn(7, || "credit")?; // Not before the first has ended.
-    /// assert_eq!((first.join()?, second.join()?), ("debit", "credit"));
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    fn keyed<K: Hash + Eq + Send + 'static>(&self) -> MultiKeyed<K>
-    where
-        Self: Borrow<MultiPool>,
-    {
-        MultiKeyed::with_hasher(self.borrow(), RandomState::new())
     }
 
     /// Returns the number of live workers of one member, including idle ones.

@@ -1,5 +1,5 @@
-//! Parallel maps, scoped tasks and task groups for the pools of [`pool_core`] and `multi_pool`, as an
-//! extension trait: [`PoolExt`].
+//! Parallel maps, scoped tasks, task groups and keyed tasks for the pools of [`pool_core`] and `multi_pool`,
+//! as an extension trait: [`PoolExt`].
 //!
 //! ```
 //! use pool_core::Pool;
@@ -22,6 +22,7 @@
 //! |---|---|---|
 //! | a mapping's `next`, `for_each`, `try_for_each` | until the next result is ready; an own worker runs items itself | one section per item, shared with the previous one if possible |
 //! | `scope`, `ScopedJoinHandle::join` | until its tasks have ended; the caller runs those that have not started | one or two allocations per task |
+//! | `Keyed::submit`, `spawn` and their variants | if the pool is full; an own worker is refused then | as the pool's call, plus a hash and two short sections of one shard of the keys |
 //! | `TaskGroup::next`, `wait`, `wait_ok`, `invoke_any` | until one task, or all, have ended; an own worker runs those that have not started | one section of the group's own lock at each task's end |
 //!
 //! # Calls that wait
@@ -34,6 +35,7 @@
 //! |---|---|---|---|
 //! | [`TaskGroup::spawn`], [`submit`](TaskGroup::submit) | [`try_spawn`](TaskGroup::try_spawn), [`try_submit`](TaskGroup::try_submit) | [`spawn_timeout`](TaskGroup::spawn_timeout), [`submit_timeout`](TaskGroup::submit_timeout) | [`spawn_async`](TaskGroup::spawn_async), [`submit_async`](TaskGroup::submit_async) |
 //! | a group's [`task()`](TaskGroup::task)'s [`submit`](pool_core::TaskBuilder::submit), [`spawn`](pool_core::TaskBuilder::spawn) | [`try_submit`](pool_core::TaskBuilder::try_submit), [`try_spawn`](pool_core::TaskBuilder::try_spawn) | [`submit_timeout`](pool_core::TaskBuilder::submit_timeout), [`spawn_timeout`](pool_core::TaskBuilder::spawn_timeout) | [`submit_async`](pool_core::TaskBuilder::submit_async), [`spawn_async`](pool_core::TaskBuilder::spawn_async) |
+//! | [`Keyed::submit`], [`spawn`](Keyed::spawn) | [`try_submit`](Keyed::try_submit), [`try_spawn`](Keyed::try_spawn) | [`submit_timeout`](Keyed::submit_timeout), [`spawn_timeout`](Keyed::spawn_timeout) | [`submit_async`](Keyed::submit_async), [`spawn_async`](Keyed::spawn_async) |
 //! | [`TaskGroup::next`] | [`try_next`](TaskGroup::try_next) | [`next_timeout`](TaskGroup::next_timeout) | [`next_async`](TaskGroup::next_async) |
 //! | [`TaskGroup::wait`] | [`is_empty`](TaskGroup::is_empty), after `try_next` | [`wait_timeout`](TaskGroup::wait_timeout) | [`wait_async`](TaskGroup::wait_async) |
 //! | [`TaskGroup::wait_ok`] (of tasks that return a `Result`) | as for `wait` | [`cancel_at`](TaskGroup::cancel_at), when the group is made; `next_timeout`, in a loop | [`wait_ok_async`](TaskGroup::wait_ok_async) |
@@ -46,6 +48,7 @@
 mod error;
 mod ext;
 mod invoke_any;
+mod keyed;
 mod map;
 mod scope;
 mod subqueue;
@@ -53,6 +56,7 @@ mod task_group;
 
 pub use error::MapError;
 pub use ext::PoolExt;
+pub use keyed::Keyed;
 #[cfg(feature = "stream")]
 pub use map::MapStream;
 pub use map::{Map, MapCanceller};

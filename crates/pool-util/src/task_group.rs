@@ -298,6 +298,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Closures: Accepts<C>,
     {
         if self.group.shared.ends_at_once() {
+            // USER CODE: the drop of a task that the group has cancelled before its submit.
             drop_quietly(task);
             return Ok(());
         }
@@ -320,6 +321,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         let accepted = Arc::clone(self.host.admit()).spawn_task_async::<P::Runner, _>(task, None);
         async move {
             if self.group.shared.ends_at_once() {
+                // USER CODE: the drop of such a task.
                 drop_quietly(accepted);
                 return Ok(());
             }

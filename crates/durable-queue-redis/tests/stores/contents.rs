@@ -9,9 +9,8 @@ use durable_queue::{Cancelled, CarriedOut, ErrorKind, NewJob, Put, Store, StoreT
 use durable_queue_redis::{KEY_LIMIT, PAYLOAD_LIMIT};
 
 use super::Keys;
-use super::failing::what;
 use crate::OpenStore as _;
-use crate::alike::{JOB, count};
+use crate::alike::{JOB, count, what};
 use crate::redis_server::Server;
 
 /// Names that could be confused with others, or with the end of the hash tag.
@@ -241,7 +240,7 @@ fn jobs_of_the_maximum_size_are_returned_and_larger_ones_are_rejected() {
     assert_eq!(count(store), 0);
 }
 
-/// Whatever its outcome.
+/// For each outcome of a job.
 #[test]
 fn finished_jobs_leave_no_keys() {
     let Some(keys) = Keys::new() else {

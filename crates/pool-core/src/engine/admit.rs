@@ -512,7 +512,8 @@ impl Admit for Core {
     }
 
     fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle, SubmitError> {
-        self.reserve(on_full).map_err(|reason| reason.with(()))?;
+        self.reserve(on_full, None)
+            .map_err(|reason| reason.with(()))?;
         Ok(self.pool_handle())
     }
 

@@ -18,7 +18,7 @@ use sync_shim::Timeout;
 
 use crate::cancel::CancelToken;
 use crate::config::OnFull;
-use crate::engine::admit::{Admit, AdmitHandle, Spawned};
+use crate::engine::admit::{Admit, AdmitHandle};
 use crate::engine::runner::{Accepts, Runner};
 use crate::error::SubmitError;
 use crate::face::pool::WorkerPool;
@@ -163,6 +163,20 @@ impl<P: OptionsHost> TaskBuilder<'_, P> {
         self.host.submit_with_options(task, self.options, on_full)
     }
 
+    /// Async version of [`submit`](Self::submit): see [`WorkerPool::submit_async`].
+    ///
+    /// # Errors
+    /// Returns the task if it is rejected: see [`SubmitError`].
+    pub fn submit_async<T>(
+        self,
+        task: T,
+    ) -> impl Future<Output = P::Submitted> + Send + Unpin + use<P, T>
+    where
+        P: AwaitWithOptions<T>,
+    {
+        self.host.submit_with_options_async(task, self.options)
+    }
+
     /// Spawns the task and returns the handle of its value: see [`WorkerPool::spawn`]. A group keeps
     /// the handle and returns `()` in its place. A scope returns the handle itself, since it never
     /// rejects a task.
@@ -205,23 +219,6 @@ impl<P: OptionsHost> TaskBuilder<'_, P> {
         let on_full = OnFull::Wait(self.host.after(timeout.into()));
         self.host.spawn_with_options(task, self.options, on_full)
     }
-}
-
-impl<P: AdmitHandle> TaskBuilder<'_, P> {
-    /// Async version of [`submit`](Self::submit): see [`WorkerPool::submit_async`].
-    ///
-    /// # Errors
-    /// Returns the task if it is rejected: see [`SubmitError`].
-    pub fn submit_async<T>(
-        self,
-        task: T,
-    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<P, T>
-    where
-        P::Runner: Accepts<T>,
-    {
-        let pools = Arc::clone(self.host.admit());
-        pools.submit_task_async::<P::Runner, _>(task, Some(self.options))
-    }
 
     /// Async version of [`spawn`](Self::spawn): see [`WorkerPool::spawn_async`].
     ///
@@ -230,12 +227,11 @@ impl<P: AdmitHandle> TaskBuilder<'_, P> {
     pub fn spawn_async<T>(
         self,
         task: T,
-    ) -> impl Future<Output = Spawned<<P::Runner as Accepts<T>>::Value, T>> + Send + Unpin + use<P, T>
+    ) -> impl Future<Output = P::Spawned> + Send + Unpin + use<P, T>
     where
-        P::Runner: Accepts<T>,
+        P: AwaitWithOptions<T>,
     {
-        let pools = Arc::clone(self.host.admit());
-        pools.spawn_task_async::<P::Runner, _>(task, Some(self.options))
+        self.host.spawn_with_options_async(task, self.options)
     }
 }
 
@@ -267,6 +263,22 @@ pub trait SubmitWithOptions<T>: OptionsHost {
         options: TaskOptions,
         on_full: OnFull,
     ) -> Self::Submitted;
+}
+
+/// Submits and spawns tasks with options, asynchronously.
+pub trait AwaitWithOptions<T>: SpawnWithOptions<T> + SubmitWithOptions<T> {
+    /// See [`TaskBuilder::submit_async`].
+    fn submit_with_options_async(
+        &self,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Self::Submitted> + Send + Unpin + use<Self, T>;
+    /// See [`TaskBuilder::spawn_async`].
+    fn spawn_with_options_async(
+        &self,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Self::Spawned> + Send + Unpin + use<Self, T>;
 }
 
 impl<P: AdmitHandle> OptionsHost for P {
@@ -304,6 +316,26 @@ where
     ) -> Self::Submitted {
         self.admit()
             .submit_with_options::<P::Runner, _>(task, options, on_full)
+    }
+}
+
+impl<T, P> AwaitWithOptions<T> for P
+where
+    P: AdmitHandle<Runner: Accepts<T>>,
+{
+    fn submit_with_options_async(
+        &self,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Self::Submitted> + Send + Unpin + use<P, T> {
+        Arc::clone(self.admit()).submit_task_async::<P::Runner, _>(task, Some(options))
+    }
+    fn spawn_with_options_async(
+        &self,
+        task: T,
+        options: TaskOptions,
+    ) -> impl Future<Output = Self::Spawned> + Send + Unpin + use<P, T> {
+        Arc::clone(self.admit()).spawn_task_async::<P::Runner, _>(task, Some(options))
     }
 }
 

@@ -265,17 +265,22 @@ impl View {
     /// The number stays valid while running tasks end and their workers take the next ones.
     #[inline]
     pub(crate) fn credits(&self) -> usize {
+        self.room().min(self.notify_margin())
+    }
+
+    /// Number of permits that can be reserved without asking again. A permit notifies no worker.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
         if !self.open || self.live == 0 {
             // Every submit must ask: it is refused, or it has to start the first worker.
             return 0;
         }
         let limit = limit(self.capacity, self.depth);
         // An unlimited depth must stay unlimited, and not become finite by the subtraction.
-        let room = match limit {
+        match limit {
             UNLIMITED => UNLIMITED,
             _ => limit.saturating_sub(self.holding_room()),
-        };
-        room.min(self.notify_margin())
+        }
     }
 
     /// Whether workers may go from one task to the next without asking, while the wait queue is empty: no worker
@@ -651,6 +656,31 @@ mod tests {
             }
         });
         assert!(entered > 10_000, "only {entered} were entered");
+    }
+
+    #[test]
+    fn permits_within_the_room_would_be_reserved_and_change_no_decision() {
+        let mut reserved = 0;
+        every_view(|view| {
+            if view.room() == 0 {
+                return;
+            }
+            reserved += 1;
+            assert_eq!(view.admission(), Admission::Room, "{view:?}");
+            let after = View {
+                reserved: view.reserved + 1,
+                ..view
+            };
+            assert_eq!(after.wake_policy(), view.wake_policy(), "{view:?}");
+            assert_eq!(
+                after.fast_path_enabled(),
+                view.fast_path_enabled(),
+                "{view:?}"
+            );
+            let left = view.credits().min(view.room() - 1);
+            assert!(after.credits() >= left.min(after.room()), "{view:?}");
+        });
+        assert!(reserved > 10_000, "only {reserved} were reserved");
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! | `pool-util` | [`TaskRef`], [`SpawnCell`], [`Listener`] | joining and cancelling the tasks of a group or scope |
 //! | `pool-util` | [`Work`], [`job_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
 //! | `pool-util` | [`Demand`], [`Search`], [`Searches`], [`TicketList`], [`JOIN_SPIN`], [`spin_until`], [`look_before_join`], [`take_woken_joiner`], [`has_unparked_joiner`] | searching, spinning and joining as the pool's workers do |
-//! | `pool-util` | [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`] | a `TaskBuilder` for groups and scopes |
+//! | `pool-util` | [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`] | a `TaskBuilder` for groups and scopes |
 //! | `multi-pool`, `pool-util` | [`RawHandle`] | the handle of a task without its value's type |
 //! | `pool-util`, `scheduled-pool` | [`Promise`], [`Promised`], [`Joined`], [`join`], [`poll`] | the result of a task, and waiting for it |
 //! | `pool-util`, `scheduled-pool` | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Recorded`], [`Deadline`] | running a task and reporting its outcome |
@@ -24,7 +24,9 @@ pub use crate::engine::admit::{Admit, AdmitHandle};
 pub use crate::engine::life::Disposal;
 pub use crate::engine::wait::Awaited;
 pub use crate::engine::wait::Deadline;
-pub use crate::face::task_builder::{OptionsHost, SpawnWithOptions, SubmitWithOptions};
+pub use crate::face::task_builder::{
+    AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions,
+};
 pub use crate::sched::decide::{Demand, WhenFull};
 pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::event::{EventFuture, EventWait, Events};
@@ -42,7 +44,7 @@ pub use crate::sister::pool_handle::PoolHandle;
 pub use crate::sister::pool_handle::{Entered, Queued, ScheduledTask};
 pub use crate::task::cell::SpawnCell;
 pub use crate::task::closures::Ignored;
-pub use crate::task::erased::{Work, job_of};
+pub use crate::task::erased::{Work, closure_of, job_of, plain_job, work_of};
 pub use crate::task::handle::{RawHandle, TaskRef};
 pub use crate::task::options::CarriedSpan;
 pub use crate::task::options::Recorded;

@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::engine::runner::{Accepts, Runner, Sealed, SealedFor};
-use crate::foreign::drop_quietly;
 use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
@@ -224,24 +223,5 @@ impl Task {
     pub(crate) fn with_record(self, record: Box<TaskRecord>) -> Self {
         let name = self.body_name();
         Self::new(Spawned(SpawnCell::detached(self, name, record)))
-    }
-}
-
-/// A closure without a handle that is part of another task, a key's turn. Its value is dropped as part of the task.
-pub(crate) struct Plain<F>(pub(crate) F);
-
-impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
-    fn run(self, context: &TaskContext) -> TaskResult {
-        context.execute_detached(type_name::<F>, || drop((self.0)()))
-    }
-
-    fn release(self) -> TaskResult {
-        // USER CODE: the drop of a closure that does not run.
-        drop_quietly(self.0);
-        TaskResult::without_handle(Outcome::Released)
-    }
-
-    fn type_name(&self) -> Option<&'static str> {
-        Some(type_name::<F>())
     }
 }

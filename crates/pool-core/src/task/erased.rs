@@ -262,9 +262,37 @@ impl Body for Task {
     }
 }
 
+/// Creates the job of a closure without a record.
+#[inline]
+pub fn plain_job<F, T>(closure: F) -> Task
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Task::closure(closure)
+}
+
+/// Takes the closure out of a job that was refused.
+///
+/// # Panics
+/// If it is not the job of such a closure.
+pub fn closure_of<F, T>(job: Task) -> F
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    job.into_body()
+}
+
 /// Creates the job of a pool of closures that runs `work`.
+#[inline]
 pub fn job_of(work: impl Work) -> Task {
     Task::new(work)
+}
+
+/// Takes the work back out of such a job.
+pub fn work_of<W: Work>(job: Task) -> Option<W> {
+    job.into_inner().ok()
 }
 
 impl Drop for Task {

@@ -70,7 +70,7 @@ impl WaitLimits {
     }
 
     /// Returns the token's future, for an asynchronous wait.
-    pub(crate) fn cancelled(self) -> Option<Cancelled> {
+    pub fn cancelled(self) -> Option<Cancelled> {
         self.token.map(|token| token.cancelled())
     }
 }
@@ -209,7 +209,7 @@ impl TaskRecord {
     }
 
     /// Returns the limits of the task's wait for room, in addition to the call's.
-    pub(crate) fn limits(&self) -> WaitLimits {
+    pub fn limits(&self) -> WaitLimits {
         WaitLimits::new(self.token.clone(), self.start_before)
     }
 
