@@ -16,10 +16,10 @@ const EACH: [&str; 3] = ["--workspace", "--all-features", "--test=stores"];
 /// The tests that run on all stores.
 const ALL: [&str; 3] = ["-p", "durable-queue-tests", "--test=crash"];
 /// A test of each store on a server.
-const PROXY: &str = "a_party_behind_a_proxy";
+const PROXY: &str = "processes_behind_a_disturbing_proxy";
 
 /// Runs in addition, and alone, because it kills the server.
-const RESTARTS: &str = "a_server_that_dies_and_comes_back";
+const RESTARTS: &str = "a_restarted_server_has_lost";
 
 /// Runs tests of durable-queue, which print their checks and results.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {

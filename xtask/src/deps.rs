@@ -1,5 +1,5 @@
-//! `cargo xtask deps`: writes or checks the page that lists the dependencies of each crate, and the number
-//! of packages that each crate adds to its users' lock files.
+//! `cargo xtask deps`: writes or checks the page that lists the dependencies of each crate, and the
+//! number of packages that each crate adds to its users' lock files.
 
 use std::fmt::Write as _;
 use std::fs;

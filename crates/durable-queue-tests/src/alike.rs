@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::error::Error as _;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use durable_queue::internals::ANYTHING;
 use durable_queue::store::{Act, Claim, Lease, ListedJob, Settle, Verdict};
 use durable_queue::{
     CarriedOut, DurableQueue, ErrorKind, JobId, Merge, NewJob, Notifier, SettleError, Store,
@@ -27,6 +30,21 @@ pub const JOB: NewJob<'_> = NewJob {
 
 pub fn count(store: &impl Store) -> u32 {
     store.stats("queue").unwrap().jobs
+}
+
+pub fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
+    (error.kind(), error.carried_out())
+}
+
+/// Returns everything that a log could contain of the error.
+pub fn shown(error: &StoreError) -> String {
+    let mut text = format!("{error} {error:?}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        write!(text, " {error} {error:?}").unwrap();
+        source = error.source();
+    }
+    text
 }
 
 /// Returns a claim of due jobs, which are started.
@@ -171,6 +189,27 @@ pub fn lost_responses_lose_no_job<S: Store + 'static>(
     assert_eq!(count(direct), 0);
 }
 
+/// Loses the response to a push. `store` is connected through the proxy, and `direct` is not.
+pub fn a_lost_response_is_reported<S: Store>(direct: &S, store: &S, proxy: &Proxy) {
+    let never = NewJob {
+        when: When::At(StoreTime::NEVER),
+        ..JOB
+    };
+    for before in 0.. {
+        // A statement is prepared now, so the response to its execution is lost next.
+        store.enqueue("queue", &[never]).unwrap();
+        proxy.lose_next();
+        // An idle session is checked first, and the response to the check was lost.
+        let Err(error) = store.enqueue("queue", &[never]) else {
+            assert!(before < 100);
+            continue;
+        };
+        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
+        assert_eq!(count(direct), 2 * before + 2, "it was");
+        break;
+    }
+}
+
 /// Payload of a job whose push gets no response.
 pub const HOLD: &[u8] = b"hold this";
 
@@ -200,6 +239,46 @@ pub fn sessions_cut_together_are_replaced<S: Store>(proxy: &Proxy<SilentAfter>, 
     });
 }
 
+/// Another process's `push(n)` pushes the payload `n`, while this process waits for a job.
+pub fn a_sleeping_queue_is_woken<S: Store>(
+    queue: &DurableQueue<Vec<u8>, S>,
+    push: impl Fn(u8, &[u8]),
+) {
+    const JOBS: u8 = 4;
+    testkit::watchdog(testkit::LIMIT, || {
+        let (taken, payloads) = channel();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..JOBS {
+                    let job = queue.take().unwrap();
+                    taken.send(job.to_vec()).unwrap();
+                    job.ack().unwrap();
+                }
+            });
+            for number in 1..=JOBS {
+                let payload = number.to_string().into_bytes();
+                push(number, &payload);
+                assert_eq!(payloads.recv().unwrap(), payload);
+            }
+        });
+    });
+}
+
+/// `cut` ends the session by which `store` listens. `other` is another process's store.
+pub fn a_lost_listening_session_is_replaced<S: Store>(store: &S, other: &S, cut: impl FnOnce()) {
+    testkit::watchdog(testkit::LIMIT, || {
+        let (sender, times) = channel();
+        let notifier = Notifier::new(move |due| sender.send(due).unwrap());
+        let watch = store.watch("queue", notifier).unwrap();
+        cut();
+        assert_eq!(times.recv().unwrap(), ANYTHING);
+        // It receives announcements again.
+        other.enqueue("queue", &[JOB]).unwrap();
+        assert!(times.recv().unwrap() > ANYTHING);
+        drop(watch);
+    });
+}
+
 /// Tests the listening session, through the proxy. The arguments of `open` are the time of silence before a
 /// probe and the time limit of its answer.
 pub fn a_silent_listening_session_is_probed<S: Store>(
@@ -224,8 +303,7 @@ pub fn a_silent_listening_session_is_probed<S: Store>(
         let notifier = Notifier::new(move |due| _ = sender.send(due));
         let watch = store.watch("queue", notifier).unwrap();
         proxy.swallow();
-        let anything = StoreTime::from_micros(i64::MIN);
-        assert_eq!(times.recv().unwrap(), anything);
+        assert_eq!(times.recv().unwrap(), ANYTHING);
         drop(watch);
     });
 }

@@ -1,10 +1,7 @@
 //! Memory that ended schedules leave in use. A separate binary, because it replaces the global
 //! allocator.
 #![cfg(not(anthill_loom))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -80,7 +77,7 @@ fn schedule(scheduled: &ScheduledPool) -> Vec<ScheduledHandle<()>> {
         .collect();
     assert!(
         IN_USE.load(SeqCst) - before > 8 * LITTLE,
-        "what there is to give back"
+        "the schedules use memory"
     );
     handles
 }

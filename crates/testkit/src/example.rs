@@ -13,13 +13,13 @@ use std::time::SystemTime;
 /// If it is missing or older. The message says how to build it.
 pub fn example(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a test knows its own program");
-    let profile = this.ancestors().nth(2).expect("it lies in PROFILE/deps");
+    let profile = this.ancestors().nth(2).expect("it is in PROFILE/deps");
     let program = profile.join("examples").join(name);
     let how = format!(
-        "`cargo build --example {name}` makes it, and so does `cargo test` without `--test`"
+        "`cargo build --example {name}` builds it, and so does `cargo test` without `--test`"
     );
     let Ok(built) = fs::metadata(&program).and_then(|metadata| metadata.modified()) else {
-        panic!("there is no {}; {how}", program.display());
+        panic!("{} is missing; {how}", program.display());
     };
     for source in sources(&program.with_extension("d")) {
         let changed = fs::metadata(&source).and_then(|metadata| metadata.modified());

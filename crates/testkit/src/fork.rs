@@ -38,7 +38,7 @@ pub fn in_fork(body: impl FnOnce()) -> Result<(), String> {
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(waited, child, "the child can be waited for");
     if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGALRM {
-        Err(format!("has not returned after {LIMIT} seconds"))
+        Err(format!("did not return within {LIMIT} seconds"))
     } else if libc::WIFSIGNALED(status) {
         Err(format!("was ended by signal {}", libc::WTERMSIG(status)))
     } else if libc::WEXITSTATUS(status) == RETURNED {
@@ -76,7 +76,7 @@ pub struct ForkCase<F> {
 pub fn check_in_forks<F>(made: &mut F, cases: &[ForkCase<F>]) {
     let mut wrong = Vec::new();
     for ForkCase { calls, answers } in cases {
-        if let Err(end) = in_fork(|| assert!(answers(made), "{calls:?} answers something else")) {
+        if let Err(end) = in_fork(|| assert!(answers(made), "{calls:?} returned a wrong result")) {
             wrong.push(format!("{}: {end}", calls.join(", ")));
         }
     }

@@ -1,4 +1,5 @@
-//! The rule for names that belong into several files, although no compiler compares these: a store, a policy.
+//! The rule for names that must occur in several files which no compiler compares, such as stores
+//! and policies.
 
 use std::fs;
 
@@ -11,15 +12,18 @@ use crate::workspace::Workspace;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mention {
-    /// `FILE#Enum`: its variants, as `Enum::Variant`. Or `FOLDER/PREFIX*`: the ends of the names of the folders.
+    /// `FILE#Enum` stands for its variants, as `Enum::Variant`. `FOLDER/PREFIX*` stands for the
+    /// rest of the folders' names.
     of: String,
     #[serde(default)]
     except: Vec<String>,
-    /// Each of these contains each of the names, in upper or lower case.
+    /// Files that must contain each of the names, in any case.
     files: Vec<String>,
+    /// A text that occurs in the tests of each folder.
+    in_tests: Option<String>,
 }
 
-/// Names the files that lack a name.
+/// Returns the files that lack a name.
 pub(super) fn check(workspace: &Workspace, mentions: &[Mention]) -> Result<Vec<String>> {
     let mut offences = Vec::new();
     for mention in mentions {
@@ -28,6 +32,13 @@ pub(super) fn check(workspace: &Workspace, mentions: &[Mention]) -> Result<Vec<S
             None => folders(workspace, &mention.of)?,
         };
         names.retain(|name| !mention.except.contains(name));
+        for (name, text) in names.iter().zip(mention.in_tests.iter().cycle()) {
+            let tests = mention.of.replace('*', name) + "/tests";
+            let mut files = workspace.files(&tests)?.into_iter();
+            if !files.any(|file| workspace.read(file).is_ok_and(|it| it.contains(text))) {
+                offences.push(format!("{tests}: no `{text}`"));
+            }
+        }
         for file in &mention.files {
             let text = workspace.read(file)?.to_lowercase();
             let missing = names
@@ -71,7 +82,7 @@ mod tests {
     #[test]
     fn the_variants_of_an_enum_are_named_by_it() {
         let source = "enum Other { C }\npub enum Policy { A, B(u8) }\n";
-        let names = variants(source, "Policy").expect("it is there");
+        let names = variants(source, "Policy").expect("the enum exists");
         assert_eq!(names, ["Policy::A", "Policy::B"]);
         assert!(variants(source, "Gone").is_err());
     }

@@ -66,7 +66,7 @@ pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     Ok(())
 }
 
-/// Warns of long files, counts the places where user code is called, and asks for `forbid(unsafe_code)` in crates
+/// Warns of long files, counts the calls of user code, and requires `forbid(unsafe_code)` in crates
 /// without a page about unsafe code.
 fn sources(workspace: &Workspace) -> Result<Vec<String>> {
     let mut user_code: BTreeMap<String, usize> = BTreeMap::new();

@@ -82,7 +82,8 @@ impl Job for Sum<'_> {
 
 fn measure(run: &Run, files: u32) -> Outcome {
     let tree = tree(files)?;
-    walk(&tree).for_each(|path| drop(fs::read(path))); // Warms the kernel's cache, so that it is warm for every pool.
+    // Warms the kernel's cache, so that it is warm for every pool.
+    walk(&tree).for_each(|path| drop(fs::read(path)));
     let meter = Meter::start();
     match run.pool.as_str() {
         BRIDGE => rayon_pool(cores()).install(|| {

@@ -1,9 +1,6 @@
 //! Tests of the example `reconcile`: its handling of one name, and the program as a process.
 #![cfg(all(unix, not(anthill_loom)))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 // Includes the module, to test the handling of a name directly.
 #[path = "../../examples/reconcile/folders.rs"]

@@ -136,7 +136,8 @@ fn an_entry_taken_by_another_consumes_no_later_wake_up() {
 #[test]
 fn an_entry_delayed_by_a_reset_consumes_no_later_wake_up() {
     let (queue, _clock) = queue();
-    queue.push(0, SECOND).unwrap(); // Sets an alarm, so that the delay of the other entry affects no waiter.
+    // Sets an alarm, so that the delay of the other entry affects no waiter.
+    queue.push(0, SECOND).unwrap();
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
     for (future, waker) in futures.iter_mut().zip(&wakers) {

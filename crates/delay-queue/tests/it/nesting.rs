@@ -274,7 +274,8 @@ fn a_waker_that_waits_consumes_no_notification_of_close_now() {
     let waker = testkit::waker_fn({
         let queue = queue.clone();
         move || {
-            crate::support::until(|| queue.len() == 1); // The entry is returned, and the closer is notified.
+            // The entry is returned, and the closer is notified.
+            crate::support::until(|| queue.len() == 1);
             let taken = other.take_timeout(NOW);
             assert!(matches!(taken, Err(TakeError::TimedOut)));
         }

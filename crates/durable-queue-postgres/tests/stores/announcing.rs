@@ -1,6 +1,5 @@
 //! Notifications: no process sleeps past a job.
 
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use ::postgres::Client;
@@ -11,7 +10,7 @@ use durable_queue::{
 };
 
 use super::Database;
-use crate::alike::JOB;
+use crate::alike::{JOB, a_lost_listening_session_is_replaced, a_sleeping_queue_is_woken};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -208,30 +207,16 @@ fn a_sleeping_queue_is_woken_by_pushes_of_other_processes() {
     let Some(database) = Database::new() else {
         return;
     };
-    testkit::watchdog(testkit::LIMIT, || {
-        let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("queue", database.store.clone());
-        let other = database.options().open(&database.address).unwrap();
-        let (taken, hears) = channel();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..4 {
-                    let job = queue.take().unwrap();
-                    taken.send(job.to_vec()).unwrap();
-                    job.ack().unwrap();
-                }
-            });
-            for payload in [b"1", b"2"] {
-                other
-                    .enqueue("queue", &[NewJob { payload, ..JOB }])
-                    .unwrap();
-                assert_eq!(hears.recv().unwrap(), payload);
-            }
-            // In any language.
-            database.sql("SELECT SCHEMA.push('queue', '3')");
-            assert_eq!(hears.recv().unwrap(), b"3");
-            database.sql("SELECT SCHEMA.push('queue', '4', now() + interval '20 ms', 'key')");
-            assert_eq!(hears.recv().unwrap(), b"4");
-        });
+    let queue = DurableQueue::new("queue", database.store.clone());
+    let other = database.options().open(&database.address).unwrap();
+    a_sleeping_queue_is_woken(&queue, |number, payload| match number {
+        // In any language.
+        3 => database.sql("SELECT SCHEMA.push('queue', '3')"),
+        4 => database.sql("SELECT SCHEMA.push('queue', '4', now() + interval '20 ms', 'key')"),
+        _ => {
+            let job = NewJob { payload, ..JOB };
+            other.enqueue("queue", &[job]).unwrap();
+        }
     });
 }
 
@@ -240,18 +225,10 @@ fn a_lost_listening_session_is_replaced_and_all_notifiers_are_called() {
     let Some(database) = Database::new() else {
         return;
     };
-    testkit::watchdog(testkit::LIMIT, || {
-        let (sender, hears) = channel();
-        let notifier = Notifier::new(move |due| sender.send(due).unwrap());
-        let watch = database.store.watch("queue", notifier).unwrap();
+    let other = database.options().open(&database.address).unwrap();
+    a_lost_listening_session_is_replaced(&database.store, &other, || {
         let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
             WHERE query LIKE 'LISTEN \"durable_queue_SCHEMA\"%' AND pid <> pg_backend_pid()";
         assert_eq!(database.get::<i64>(cut), 1);
-        assert_eq!(hears.recv().unwrap(), StoreTime::from_micros(i64::MIN));
-        // It receives announcements again.
-        let other = database.options().open(&database.address).unwrap();
-        other.enqueue("queue", &[JOB]).unwrap();
-        assert!(hears.recv().unwrap() > StoreTime::from_micros(i64::MIN));
-        drop(watch);
     });
 }

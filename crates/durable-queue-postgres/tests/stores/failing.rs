@@ -1,7 +1,5 @@
 //! Failures are reported correctly, without secrets.
 
-use std::error::Error;
-use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::str::FromStr;
 use std::sync::mpsc::channel;
@@ -12,33 +10,18 @@ use ::postgres::Config;
 use ::postgres::config::Host;
 use durable_queue::store::{Act, Claim, JobState, ListedJob, Settle};
 use durable_queue::{
-    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, Notifier, Store, StoreError, StoreTime,
-    Token, When,
+    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, Notifier, Store, StoreTime, Token,
 };
 use durable_queue_postgres::PostgresStore;
 
 use super::Database;
 use crate::alike::{
-    HOLD, JOB, a_forked_child_is_refused, a_silent_listening_session_is_probed, count,
-    lost_responses_lose_no_job, sessions_cut_together_are_replaced,
+    HOLD, JOB, a_forked_child_is_refused, a_lost_response_is_reported,
+    a_silent_listening_session_is_probed, count, lost_responses_lose_no_job,
+    sessions_cut_together_are_replaced, shown, what,
 };
 use crate::disturbed::a_disturbed_party_loses_nothing;
 use crate::proxy::{Proxy, SilentAfter};
-
-/// Returns everything that a log could contain of the error.
-pub(super) fn shown(error: &StoreError) -> String {
-    let mut text = format!("{error} {error:?}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        write!(text, " {error} {error:?}").unwrap();
-        source = error.source();
-    }
-    text
-}
-
-pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
-    (error.kind(), error.carried_out())
-}
 
 /// Returns the address with another host and port.
 pub(super) fn through(database: &Database, address: SocketAddr) -> Config {
@@ -222,34 +205,7 @@ fn a_call_whose_response_was_lost_may_have_been_carried_out() {
         .options()
         .open_config(through(&database, proxy.address))
         .unwrap();
-    for before in 0.. {
-        // The statement is prepared, so the response to its execution is lost next.
-        store
-            .enqueue(
-                "queue",
-                &[NewJob {
-                    when: When::At(durable_queue::StoreTime::NEVER),
-                    ..JOB
-                }],
-            )
-            .unwrap();
-        proxy.lose_next();
-        let answer = store.enqueue(
-            "queue",
-            &[NewJob {
-                when: When::At(durable_queue::StoreTime::NEVER),
-                ..JOB
-            }],
-        );
-        // An idle session was checked first, and the response to the check was lost.
-        let Err(error) = answer else {
-            assert!(before < 100);
-            continue;
-        };
-        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
-        assert_eq!(count(&database.store), 2 * before + 2, "it was");
-        break;
-    }
+    a_lost_response_is_reported(&database.store, &store, &proxy);
 }
 
 #[test]

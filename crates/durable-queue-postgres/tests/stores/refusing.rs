@@ -7,8 +7,7 @@ use durable_queue::store::{Act, Claim, Lease, Settle, Verdict};
 use durable_queue::{CarriedOut, DurableQueue, EnqueueIn, ErrorKind, Store};
 
 use super::Database;
-use super::failing::{shown, what};
-use crate::alike::{JOB, claim_of, count};
+use crate::alike::{JOB, claim_of, count, shown, what};
 
 /// Errors of a full disk and of a process without memory. The server's messages name files and sizes.
 const NO_ROOM: [(&str, &str); 2] = [("53100", "disk is full"), ("53200", "no memory left")];

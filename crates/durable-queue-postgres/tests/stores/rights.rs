@@ -11,8 +11,7 @@ use durable_queue::{
 };
 
 use super::Database;
-use super::failing::{shown, what};
-use crate::alike::{JOB, claim_of};
+use crate::alike::{JOB, claim_of, shown, what};
 
 /// Returns the privileges documented in the README, as statements for the role `shop`.
 fn documented() -> Vec<&'static str> {

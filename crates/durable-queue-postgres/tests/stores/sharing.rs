@@ -17,8 +17,8 @@ use durable_queue::{CarriedOut, EnqueueIn, ErrorKind, Merge, NewJob, Store};
 use durable_queue_postgres::PostgresStore;
 
 use super::Database;
-use super::failing::{server, shown, through, what};
-use crate::alike::{HOLD, JOB, claim_of};
+use super::failing::{server, through};
+use crate::alike::{HOLD, JOB, claim_of, shown, what};
 use crate::proxy::{Proxy, SilentAfter};
 
 const LONG: Duration = Duration::from_secs(3_600);

@@ -1,6 +1,5 @@
 //! Messages: no process sleeps past a job.
 
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use ::redis::{Connection, Msg, Value, cmd};
@@ -9,7 +8,7 @@ use durable_queue::testing::ManualStoreClock;
 use durable_queue::{DurableQueue, JobId, NewJob, Notifier, Reset, Store, StoreTime, Token, When};
 
 use super::Keys;
-use crate::alike::JOB;
+use crate::alike::{JOB, a_lost_listening_session_is_replaced, a_sleeping_queue_is_woken};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HORIZON: Duration = Duration::from_millis(500);
@@ -206,25 +205,12 @@ fn a_sleeping_queue_is_woken_by_pushes_of_other_processes() {
     let Some(keys) = Keys::new() else {
         return;
     };
-    testkit::watchdog(testkit::LIMIT, || {
-        // A name that a message must contain unchanged.
-        let name = "a {queue}\0 of\nwords";
-        let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new(name, keys.store.clone());
-        let other = keys.another_store();
-        let (taken, hears) = channel();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..4 {
-                    let job = queue.take().unwrap();
-                    taken.send(job.to_vec()).unwrap();
-                    job.ack().unwrap();
-                }
-            });
-            for payload in [b"1", b"2", b"3", b"4"] {
-                other.enqueue(name, &[NewJob { payload, ..JOB }]).unwrap();
-                assert_eq!(hears.recv().unwrap(), payload);
-            }
-        });
+    // A name that a message must contain unchanged.
+    let name = "a {queue}\0 of\nwords";
+    let queue = DurableQueue::new(name, keys.store.clone());
+    let other = keys.another_store();
+    a_sleeping_queue_is_woken(&queue, |_, payload| {
+        other.enqueue(name, &[NewJob { payload, ..JOB }]).unwrap();
     });
 }
 
@@ -240,17 +226,9 @@ fn a_lost_listening_session_is_replaced_and_all_notifiers_are_called() {
         .options()
         .open(&format!("redis://{name}:word@{host}"))
         .unwrap();
-    testkit::watchdog(testkit::LIMIT, || {
-        let (sender, hears) = channel();
-        let notifier = Notifier::new(move |due| sender.send(due).unwrap());
-        let watch = store.watch("queue", notifier).unwrap();
+    a_lost_listening_session_is_replaced(&store, &keys.store, || {
         let killed: u32 = keys.run(cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub", "USER", &name]));
         assert_eq!(killed, 1);
-        assert_eq!(hears.recv().unwrap(), StoreTime::from_micros(i64::MIN));
-        // It receives announcements again.
-        keys.store.enqueue("queue", &[JOB]).unwrap();
-        assert!(hears.recv().unwrap() > StoreTime::from_micros(i64::MIN));
-        drop(watch);
     });
     keys.run::<()>(cmd("ACL").arg(&["DELUSER", &name]));
 }

@@ -9,9 +9,8 @@ use durable_queue::{Cancelled, CarriedOut, ErrorKind, NewJob, Put, Store, StoreT
 use durable_queue_redis::{KEY_LIMIT, PAYLOAD_LIMIT};
 
 use super::Keys;
-use super::failing::what;
 use crate::OpenStore as _;
-use crate::alike::{JOB, count};
+use crate::alike::{JOB, count, what};
 use crate::redis_server::Server;
 
 /// Names that could be confused with others, or with the end of the hash tag.

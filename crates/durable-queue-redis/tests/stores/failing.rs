@@ -1,38 +1,20 @@
 //! Failures are reported correctly, without secrets.
 
-use std::error::Error;
-use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::time::Duration;
 
 use ::redis::cmd;
-use durable_queue::{
-    CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, Store, StoreError, When,
-};
+use durable_queue::{CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, Store};
 use durable_queue_redis::RedisStore;
 
 use super::Keys;
 use crate::alike::{
-    HOLD, JOB, a_forked_child_is_refused, a_silent_listening_session_is_probed, count,
-    lost_responses_lose_no_job, sessions_cut_together_are_replaced,
+    HOLD, JOB, a_forked_child_is_refused, a_lost_response_is_reported,
+    a_silent_listening_session_is_probed, count, lost_responses_lose_no_job,
+    sessions_cut_together_are_replaced, shown, what,
 };
 use crate::disturbed::a_disturbed_party_loses_nothing;
 use crate::proxy::{Proxy, SilentAfter};
-
-/// Returns everything that a log could contain of the error.
-pub(super) fn shown(error: &StoreError) -> String {
-    let mut text = format!("{error} {error:?}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        write!(text, " {error} {error:?}").unwrap();
-        source = error.source();
-    }
-    text
-}
-
-pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
-    (error.kind(), error.carried_out())
-}
 
 /// The parts of `redis://user:password@host:port/0`.
 fn parts(keys: &Keys) -> (&str, &str) {
@@ -238,22 +220,7 @@ fn a_call_whose_response_was_lost_may_have_been_carried_out() {
     };
     let proxy = Proxy::new(server(&keys));
     let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
-    let never = NewJob {
-        when: When::At(durable_queue::StoreTime::NEVER),
-        ..JOB
-    };
-    for before in 0.. {
-        store.enqueue("queue", &[never]).unwrap();
-        proxy.lose_next();
-        // An idle session is checked first, and the response to the check was lost.
-        let Err(error) = store.enqueue("queue", &[never]) else {
-            assert!(before < 100);
-            continue;
-        };
-        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
-        assert_eq!(count(&keys.store), 2 * before + 2, "it was");
-        break;
-    }
+    a_lost_response_is_reported(&keys.store, &store, &proxy);
 }
 
 #[test]

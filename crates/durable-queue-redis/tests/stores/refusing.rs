@@ -11,9 +11,8 @@ use durable_queue::{CarriedOut, ErrorKind, NewJob, Store, StoreError, Token};
 use durable_queue_redis::PAYLOAD_LIMIT;
 use durable_queue_redis::RedisStore;
 
-use super::failing::{shown, what};
 use crate::OpenStore as _;
-use crate::alike::{JOB, count};
+use crate::alike::{JOB, count, shown, what};
 use crate::redis_server::Server;
 
 const CLAIM: fn() -> Claim = || Claim {

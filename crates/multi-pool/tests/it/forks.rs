@@ -1,7 +1,7 @@
 //! Multi-pools in a forked child: no call waits there for workers or threads of the parent.
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "an answer is looked at where the call is made"
+    reason = "each result is checked at its call"
 )]
 
 use std::future::Future;

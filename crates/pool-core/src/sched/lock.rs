@@ -213,7 +213,7 @@ mod two {
 
     /// Guard of the first half.
     pub(crate) struct First<'a, A, B> {
-        first: Guard<'a, A>,
+        guard: Guard<'a, A>,
         // Reachable only through the first lock's guard, so that nobody can take the two in the wrong order.
         second: &'a Lock<B>,
         held: Held,
@@ -221,7 +221,7 @@ mod two {
 
     /// Guard of the second half.
     pub(crate) struct Second<'a, A, B> {
-        second: Guard<'a, B>,
+        guard: Guard<'a, B>,
         // Named, because the model's guard of one lock around both halves has both types, and callers must compile
         // with either.
         of: PhantomData<&'a A>,
@@ -246,7 +246,7 @@ mod two {
         #[inline]
         pub(crate) fn first(&self) -> First<'_, A, B> {
             First {
-                first: self.first.lock(),
+                guard: self.first.lock(),
                 second: &self.second,
                 held: Held::new(),
             }
@@ -255,7 +255,7 @@ mod two {
         #[inline]
         pub(crate) fn second(&self) -> Second<'_, A, B> {
             Second {
-                second: self.second.lock(),
+                guard: self.second.lock(),
                 of: PhantomData,
                 _held: Held::new(),
             }
@@ -268,7 +268,7 @@ mod two {
         #[inline]
         pub(crate) fn and_second(self) -> Both<'a, A, B> {
             Both {
-                first: self.first,
+                first: self.guard,
                 second: self.second.lock(),
                 _held: self.held,
             }
@@ -276,14 +276,14 @@ mod two {
 
         #[inline]
         pub(crate) fn half(&mut self) -> &mut A {
-            &mut self.first
+            &mut self.guard
         }
     }
 
     impl<A, B> Second<'_, A, B> {
         #[inline]
         pub(crate) fn half(&mut self) -> &mut B {
-            &mut self.second
+            &mut self.guard
         }
     }
 

@@ -25,7 +25,11 @@ fn wait_idle_async_is_ready_once_nothing_is_in_flight() {
     }
     gate.open();
     wakers[1].wait_for_wakes(1);
-    assert_eq!(wakers[0].wakes(), 0, "the last poll's waker");
+    assert_eq!(
+        wakers[0].wakes(),
+        0,
+        "only the waker of the last poll is called"
+    );
     let gate = hold(&pool, 1); // The pool was idle, although it is busy again.
     assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
     gate.open();

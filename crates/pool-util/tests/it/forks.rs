@@ -2,7 +2,7 @@
 //! parent.
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "an answer is looked at where the call is made"
+    reason = "each result is checked at its call"
 )]
 
 use std::ops::Range;

@@ -131,7 +131,7 @@ fn dropping_a_spawn_future_of_a_group_drops_its_task() {
         let mut context = Context::from_waker(Waker::noop());
         assert!(matches!(spawned.as_mut().poll(&mut context), Poll::Pending));
     }
-    assert_eq!(Arc::strong_count(&ran), 1, "what it captured is dropped");
+    assert_eq!(Arc::strong_count(&ran), 1, "its captures are dropped");
     gate.open();
     pool.wait_idle().unwrap();
     assert!(group.is_empty());

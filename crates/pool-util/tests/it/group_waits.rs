@@ -151,7 +151,7 @@ fn the_first_error_stops_the_task_that_a_groups_owner_runs_in_place() {
     let pool = pool_with(&ManualClock::new(), 2);
     let gate = hold(&pool, 1);
     let group = in_place(&pool, pool.group().cancel_on_error(), false);
-    group.spawn(|| panic!("the rest is to stop")).unwrap();
+    group.spawn(|| panic!("stops the other tasks")).unwrap();
     gate.open();
     pool.wait_idle().unwrap();
 }
@@ -317,7 +317,7 @@ fn a_groups_wait_waits_for_all_tasks_although_a_values_drop_panics() {
             group.spawn(task).unwrap();
         }
         let waited = catch_unwind(AssertUnwindSafe(|| wait(&group)));
-        assert!(waited.is_err(), "the first panic goes on");
+        assert!(waited.is_err(), "the first panic propagates");
         assert_eq!((ended.load(SeqCst), group.len()), (3, 0));
     }
 }

@@ -293,7 +293,7 @@ fn a_waker_may_wait_for_the_end_and_for_other_schedules() {
     let polled = Pin::new(&mut first).poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
     rig.scheduled.release_now();
-    assert_eq!(gate.arrivals(), 1, "no panic on the way");
+    assert_eq!(gate.arrivals(), 1, "no earlier panic");
     assert!(first.is_finished());
     rig.end();
 }

@@ -1,7 +1,7 @@
 //! Scheduled pools in a forked child: no call waits for threads that do not exist there.
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "an answer is looked at where the call is made"
+    reason = "each result is checked at its call"
 )]
 
 use std::future::Future;

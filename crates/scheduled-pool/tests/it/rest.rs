@@ -172,11 +172,7 @@ fn a_release_that_removes_the_due_tasks_ends_wait_idle() {
     assert!(due.is_finished());
     gate.open();
     assert_eq!(waiter.join().unwrap(), Ok(()));
-    assert_eq!(
-        rig.scheduled.wait_idle(),
-        Ok(()),
-        "a released one is at rest"
-    );
+    assert_eq!(rig.scheduled.wait_idle(), Ok(()), "a released pool is idle");
     rig.end();
 }
 

@@ -64,8 +64,11 @@ fn a_timed_wait_racing_the_end_returns_the_right_result() {
     assert!(handle.cancel());
     // In both cases, no waiter is left enrolled, and the timer's end is not lost.
     if rig.core.wait_released(Some(deadline)) {
-        assert_eq!(rig.core.stats().unended, 0, "it said so too early");
-        assert!(rig.core.wait_released(Some(deadline)), "and stays so");
+        assert_eq!(rig.core.stats().unended, 0, "the wait returned too early");
+        assert!(
+            rig.core.wait_released(Some(deadline)),
+            "later waits return too"
+        );
     } else {
         assert!(rig.clock.now() >= deadline, "the time was not up");
     }

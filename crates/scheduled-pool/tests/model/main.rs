@@ -2,10 +2,7 @@
 //!
 //! `PROPTEST_CASES` sets the number of programs, `ANTHILL_SEED` the seed.
 #![cfg(not(anthill_loom))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod twin;
 

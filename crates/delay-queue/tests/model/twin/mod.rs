@@ -1,15 +1,19 @@
 //! A queue, its waiters, and a plain model of its contents.
 //!
-//! All run on one thread, so each step includes all of its consequences: wakers that poll in place, panic, drop
-//! futures or push have done so within it. Then the following must hold:
+//! All run on one thread, so each step includes all of its consequences: wakers poll in place,
+//! panic, drop futures or push within the step. After it, these invariants hold:
 //!
-//! 1. A taken entry was due and in the queue, and no entry that was there all along should have come first.
-//! 2. No more entries are ready than notifications are pending, if a waiter is not notified. A notification is
-//!    pending until the future looks, and no longer than an entry is ready for it: of the surplus futures, the
-//!    first to look counts.
-//! 3. If a waiter is not notified and an entry will fall due, an alarm is set for that time or earlier.
-//! 4. The queue's own figures are correct, and there is no room while a pusher waits.
-//! 5. There are no more notifications than entries that were given a time, plus notifications without use.
+//! 1. A taken entry was due and in the queue, and no entry present during the whole step precedes
+//!    it.
+//! 2. If a waiter is not notified, at most as many entries are ready as notifications are
+//!    pending. A notification is pending until its future is polled, or until no entry is ready
+//!    for it: if there are more futures than entries, the notifications of those polled first are
+//!    pending.
+//! 3. If a waiter is not notified and an entry will fall due, an alarm is set for that time or
+//!    earlier.
+//! 4. The queue's statistics are correct, and there is no room while a pusher waits.
+//! 5. There are at most as many notifications as entries that were given a time, plus
+//!    notifications without effect.
 
 pub(crate) mod clock;
 pub(crate) mod program;

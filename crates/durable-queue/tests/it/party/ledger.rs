@@ -13,7 +13,7 @@ use durable_queue::{Claimed, JobId, Put, SettleError, StoreClock, StoreTime};
 use super::world::Setup;
 
 /// Error of jobs whose holders died.
-const SPENT: &str = "no attempt was left";
+const SPENT: &str = "no attempt is left";
 
 /// A job of a handler.
 #[derive(Clone, Debug)]

@@ -224,7 +224,7 @@ pub(crate) fn identify<T>(call: impl FnOnce() -> T) -> Id {
     call();
     ASKING.set(false);
     let found = FOUND.take();
-    found.expect("a task that came back is one of ours")
+    found.expect("a returned task belongs to the program")
 }
 
 /// Called by a task: if it is only asked for its id, records the id and returns true.
