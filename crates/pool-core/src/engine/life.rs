@@ -55,6 +55,7 @@ impl<R: Runner> Core<R> {
         state.release(effects);
         // Cancelled after the section, because a token wakes waiters, which is user code.
         effects.push_cancel(self.context.stop.ask());
+        self.state.show_discards(true);
         state.take_unstarted(&|job| self.runner.seize(job, Unrun::Released))
     }
 
@@ -107,6 +108,7 @@ impl<R: Runner> Core<R> {
         let was_released = state.reboot(effects);
         if was_released {
             // In the section, so that no new task sees the stop request of the old generation.
+            self.state.show_discards(false);
             self.context.stop.reset();
         }
         was_released

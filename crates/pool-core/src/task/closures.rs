@@ -28,6 +28,8 @@ impl Runner for Closures {
     type Job = Task;
     type Item = ();
 
+    // Inlined also into other crates: the job would be moved once more.
+    #[inline]
     fn run(&self, job: ManuallyDrop<Task>, context: &TaskContext) -> TaskResult {
         Task::run(job, context)
     }
