@@ -9,8 +9,8 @@
 //! 3. A lane has at least one turn and at most the limit. Each empty turn takes its task from the
 //!    lane when it runs, so the number of waiting tasks without a permit is the number of empty
 //!    turns.
-//! 4. The table's memory is proportional to its open lanes, and the spare queues have room for
-//!    [`SPARE_TASKS`] tasks per lane and [`SPARE_ALWAYS`] more. So memory of closed keys is freed, however many others stay open.
+//! 4. The table's memory is proportional to its open lanes, and there are at most [`FEW`] more
+//!    spare queues than lanes. So memory of closed keys is freed, however many others stay open.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -19,10 +19,8 @@ use hashbrown::HashTable;
 
 /// Number of closed lanes whose memory is always kept, so that short-lived keys do not allocate.
 const FEW: usize = 64;
-/// Capacity, in tasks, of the spare queues for each open lane, and of those that are always kept.
-// More than most lanes need, because memory of a task's alignment is slow to allocate (`docs/decisions/keyed.md`).
-const SPARE_TASKS: usize = 16;
-const SPARE_ALWAYS: usize = 4 * FEW;
+/// Capacity, in tasks, up to which the queue of a closed lane is kept.
+const SPARE_TASKS: usize = 4;
 
 pub(super) struct Lanes<K, J> {
     /// Maximum number of turns of a lane.
@@ -35,7 +33,7 @@ pub(super) struct Lanes<K, J> {
     /// Peak number of open lanes since the table was last shrunk.
     most_open: usize,
     /// Empty queues of closed lanes.
-    spare: Spare<J>,
+    spare: Vec<VecDeque<J>>,
 }
 
 struct Lane<K, J> {
@@ -90,23 +88,7 @@ pub(super) struct Found<'a, J> {
     limit: u32,
     turns: &'a mut Turns,
     waiting: &'a mut VecDeque<J>,
-    spare: &'a mut Spare<J>,
-}
-
-/// Empty queues.
-struct Spare<J> {
-    queues: Vec<VecDeque<J>>,
-    /// The sum of their capacities.
-    capacity: usize,
-}
-
-impl<J> Spare<J> {
-    #[inline]
-    fn pop(&mut self) -> Option<VecDeque<J>> {
-        let queue = self.queues.pop()?;
-        self.capacity -= queue.capacity();
-        Some(queue)
-    }
+    spare: &'a mut Vec<VecDeque<J>>,
 }
 
 impl<J> Found<'_, J> {
@@ -149,10 +131,7 @@ impl<K, J> Lanes<K, J> {
             next: 0,
             reuses_numbers: false,
             most_open: 0,
-            spare: Spare {
-                queues: Vec::new(),
-                capacity: 0,
-            },
+            spare: Vec::new(),
         }
     }
 
@@ -315,19 +294,10 @@ impl<K, J> Lanes<K, J> {
         Some((lane.key, lane.waiting))
     }
 
-    /// Maximum capacity of the spare queues.
-    #[inline]
-    fn most_spare(&self) -> usize {
-        self.open.len() * SPARE_TASKS + SPARE_ALWAYS
-    }
-
-    /// Keeps the memory of an empty queue for a later lane, within invariant 4.
-    #[inline]
+    /// Keeps the memory of an empty queue for a later lane, if it is small.
     fn keep(&mut self, queue: VecDeque<J>) {
-        let capacity = self.spare.capacity + queue.capacity();
-        if queue.capacity() > 0 && capacity <= self.most_spare() {
-            self.spare.capacity = capacity;
-            self.spare.queues.push(queue);
+        if (1..=SPARE_TASKS).contains(&queue.capacity()) {
+            self.spare.push(queue);
         }
     }
 
@@ -335,9 +305,7 @@ impl<K, J> Lanes<K, J> {
     #[inline]
     fn tidy(&mut self) {
         let open = self.open.len();
-        while self.spare.capacity > self.most_spare() {
-            self.spare.pop();
-        }
+        self.spare.truncate(open + FEW);
         // Only after a fourfold fall since the peak, so that the cost is amortised.
         if self.most_open > 4 * (open + FEW) {
             self.shrink();
@@ -349,7 +317,7 @@ impl<K, J> Lanes<K, J> {
     fn shrink(&mut self) {
         let room = 2 * (self.open.len() + FEW);
         self.open.shrink_to(room, |lane| lane.id.hash.spread());
-        self.spare.queues.shrink_to(room);
+        self.spare.shrink_to(room);
         self.most_open = room;
     }
 }
@@ -362,10 +330,7 @@ mod tests {
         /// Lanes and queues for which there is memory.
         fn room(&self) -> (usize, usize) {
             let lane = size_of::<Lane<K, J>>();
-            (
-                self.open.allocation_size() / lane,
-                self.spare.queues.capacity(),
-            )
+            (self.open.allocation_size() / lane, self.spare.capacity())
         }
     }
 
@@ -449,7 +414,7 @@ mod tests {
         let most = 8 * (BUSY + FEW);
         let (places, queues) = lanes.room();
         assert!(places <= most && queues <= most, "{places}, {queues}");
-        assert!(lanes.spare.capacity <= BUSY * SPARE_TASKS + SPARE_ALWAYS);
+        assert!(lanes.spare.len() <= BUSY + FEW);
         for lane in busy {
             let mut taken = VecDeque::new();
             assert_eq!(lanes.take_or_close(lane, &mut taken), None);
@@ -458,7 +423,7 @@ mod tests {
             assert!(lanes.take_or_close(lane, &mut taken).is_some());
         }
         assert_eq!(lanes.len(), 0);
-        assert!(lanes.room().0 <= 8 * FEW && lanes.spare.capacity <= SPARE_ALWAYS);
+        assert!(lanes.room().0 <= 8 * FEW && lanes.spare.len() <= FEW);
     }
 
     #[test]
@@ -549,12 +514,12 @@ mod tests {
         let mut lanes = Lanes::new(1);
         pass(&mut lanes, 0);
         let room = lanes.room();
-        assert!(lanes.spare.queues.len() == 1 && lanes.spare.capacity > 0);
-        let queue = lanes.spare.queues[0].as_slices().0.as_ptr();
+        assert!(lanes.spare.len() == 1 && lanes.spare[0].capacity() > 0);
+        let queue = lanes.spare[0].as_slices().0.as_ptr();
         for key in 1..10_000 {
             pass(&mut lanes, key);
-            assert_eq!((lanes.room(), lanes.spare.queues.len()), (room, 1));
+            assert_eq!((lanes.room(), lanes.spare.len()), (room, 1));
         }
-        assert_eq!(lanes.spare.queues[0].as_slices().0.as_ptr(), queue);
+        assert_eq!(lanes.spare[0].as_slices().0.as_ptr(), queue);
     }
 }
