@@ -10,6 +10,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use wait_timeout::ChildExt as _;
 
+use crate::workspace::{file_name, package};
+
 /// The end of a process.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -78,6 +80,24 @@ pub(crate) struct TestBinary {
     pub(crate) path: PathBuf,
 }
 
+/// A quiet cargo command for these crates of the tree at `root`.
+pub(crate) fn cargo<'a>(
+    subcommand: &str,
+    root: &Path,
+    target: &Path,
+    crates: impl IntoIterator<Item = &'a String>,
+) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .args([subcommand, "--quiet"])
+        .args(crates.into_iter().flat_map(|name| ["-p", package(name)]))
+        .current_dir(root)
+        .env("CARGO_TARGET_DIR", target)
+        // It would replace RUSTFLAGS.
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command
+}
+
 /// Runs a `cargo test --no-run` command and returns the binaries.
 pub(crate) fn build_tests(command: &mut Command) -> Result<Vec<TestBinary>> {
     let output = command
@@ -115,14 +135,11 @@ pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
             .with_context(|| binary.path.display().to_string())?;
         ensure!(output.status.success(), "{} --list", binary.path.display());
         let list = String::from_utf8_lossy(&output.stdout);
-        tests.extend(
-            list.lines()
-                .filter_map(|line| line.strip_suffix(": test"))
-                .map(|test| Test {
-                    binary: binary.clone(),
-                    test: test.to_owned(),
-                }),
-        );
+        let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+        tests.extend(names.map(|test| Test {
+            binary: binary.clone(),
+            test: test.to_owned(),
+        }));
     }
     Ok(tests)
 }
@@ -144,18 +161,14 @@ impl Test {
 /// The test binaries in cargo's messages, one JSON object per line. The messages also contain the
 /// programs that the tests run.
 pub(crate) fn test_binaries(messages: &str) -> Vec<TestBinary> {
-    let messages = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
-    let binaries = messages.filter_map(|message: Value| {
+    let binaries = messages.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
         let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
-        message["profile"]["test"]
-            .as_bool()
-            .filter(|is_test| *is_test)?;
-        Some(TestBinary {
-            package: crate::workspace::file_name(folder)?,
+        let binary = TestBinary {
+            package: file_name(folder)?,
             path: message["executable"].as_str()?.into(),
-        })
+        };
+        (message["profile"]["test"] == true).then_some(binary)
     });
     binaries.collect()
 }

@@ -92,7 +92,6 @@ fn update(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Watcher;
     use super::*;
     use crate::models::Cause;
 
@@ -107,7 +106,7 @@ mod tests {
 
     fn killed() -> Fate {
         Fate::Killed {
-            by: Watcher::Model("x::m".to_owned()),
+            by: "x::m".to_owned(),
             cause: Cause::Deadlock,
         }
     }
@@ -117,7 +116,7 @@ mod tests {
         let (real, equivalent) = (mutant(false), mutant(true));
         assert!(is_right(&real, &killed()) && is_right(&equivalent, &Fate::Survived));
         let timed_out = || Fate::TimedOut {
-            by: Watcher::Test("x::t".to_owned()),
+            by: "test x::t".to_owned(),
         };
         for fate in [timed_out(), Fate::Broken] {
             assert!(!is_right(&real, &fate) && !is_right(&equivalent, &fate));
