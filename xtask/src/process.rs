@@ -71,9 +71,9 @@ pub(crate) fn run_logged(
     })
 }
 
-/// A test binary that cargo has built.
+/// A test or program that cargo has built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TestBinary {
+pub(crate) struct Binary {
     /// The folder of its crate, which has the crate's name.
     pub(crate) package: String,
     /// The path of the binary.
@@ -99,22 +99,32 @@ pub(crate) fn cargo<'a>(
 }
 
 /// Runs a `cargo test --no-run` command and returns the binaries.
-pub(crate) fn build_tests(command: &mut Command) -> Result<Vec<TestBinary>> {
+pub(crate) fn build_tests(command: &mut Command) -> Result<Vec<Binary>> {
+    build(command, is_test)
+}
+
+/// The messages are also about the programs that the tests run.
+fn is_test(message: &Value) -> bool {
+    message["profile"]["test"] == true
+}
+
+/// Runs a command of cargo that builds, and returns the binaries whose messages are `wanted`.
+pub(crate) fn build(command: &mut Command, wanted: impl Fn(&Value) -> bool) -> Result<Vec<Binary>> {
     let output = command
         .arg("--message-format=json-render-diagnostics")
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .context("cargo does not start")?;
-    ensure!(output.status.success(), "the tests do not build");
-    Ok(test_binaries(&String::from_utf8_lossy(&output.stdout)))
+    ensure!(output.status.success(), "the build failed");
+    Ok(binaries(&String::from_utf8_lossy(&output.stdout), wanted))
 }
 
 /// A test function.
 #[derive(Debug, Clone)]
 pub(crate) struct Test {
     /// The binary that contains it.
-    pub(crate) binary: TestBinary,
+    pub(crate) binary: Binary,
     /// Its path within the binary.
     pub(crate) test: String,
 }
@@ -126,7 +136,7 @@ impl fmt::Display for Test {
 }
 
 /// Lists the tests in these binaries.
-pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
+pub(crate) fn list_tests(binaries: Vec<Binary>) -> Result<Vec<Test>> {
     let mut tests = Vec::new();
     for binary in binaries {
         let output = Command::new(&binary.path)
@@ -158,17 +168,16 @@ impl Test {
     }
 }
 
-/// The test binaries in cargo's messages, one JSON object per line. The messages also contain the
-/// programs that the tests run.
-pub(crate) fn test_binaries(messages: &str) -> Vec<TestBinary> {
+/// The binaries in cargo's messages, one JSON object per line.
+fn binaries(messages: &str, wanted: impl Fn(&Value) -> bool) -> Vec<Binary> {
     let binaries = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
         let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
-        let binary = TestBinary {
+        let binary = Binary {
             package: file_name(folder)?,
             path: message["executable"].as_str()?.into(),
         };
-        (message["profile"]["test"] == true).then_some(binary)
+        wanted(&message).then_some(binary)
     });
     binaries.collect()
 }
@@ -190,11 +199,11 @@ mod tests {
             message("b", "\"/t/b-1\"", true),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
-        let expected = TestBinary {
+        let expected = Binary {
             package: "b".to_owned(),
             path: "/t/b-1".into(),
         };
-        assert_eq!(test_binaries(&messages.join("\n")), [expected]);
+        assert_eq!(binaries(&messages.join("\n"), is_test), [expected]);
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::TestBinary;
+    use crate::process::Binary;
 
     const ENTRY: &str = "
 [[mutant]]
@@ -215,7 +215,7 @@ models = ['submit', 'release']
         let test = |package: &str, test: &str| {
             let (package, test) = (package.to_owned(), test.to_owned());
             let path = "loom".into();
-            let binary = TestBinary { package, path };
+            let binary = Binary { package, path };
             Test { binary, test }
         };
         let mut mutant = mutant();
