@@ -67,14 +67,11 @@ pub(crate) fn run(
     };
     let explored = parallel::map(tests, parallel::cores(), |_| Ok(()), scenario)?;
     let (count, total) = (explored.len(), explored.iter().flatten().sum::<u64>());
-    let failed = explored
-        .iter()
-        .filter(|explored| explored.is_none())
-        .count();
+    let failed = explored.iter().filter(|it| it.is_none()).count();
     ensure!(failed == 0, "{failed} of {count} scenarios failed");
+    let seconds = begin.elapsed().as_secs();
     println!(
-        "shuttle: {count} scenarios, {total} schedules explored (seeds from {seed}), {:.0} s",
-        begin.elapsed().as_secs_f32()
+        "shuttle: {count} scenarios, {total} schedules explored (seeds from {seed}), {seconds} s"
     );
     Ok(())
 }

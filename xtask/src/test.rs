@@ -11,7 +11,7 @@ use xshell::{Shell, cmd};
 use crate::process;
 use crate::workspace::{Workspace, package, require};
 
-/// The platform for which the sanitizers' runtimes exist.
+/// The platform of the pages about dependencies, and of the sanitizers' runtimes.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// The environment variable with the file in which tests record what they leave out
 /// (`testkit::left_out`).

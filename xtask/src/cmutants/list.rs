@@ -136,8 +136,9 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     check_texts(workspace, &mutants)?;
     let known = super::report::recorded(workspace)?;
     for Mutant { id, .. } in &mutants {
+        let is_tried = known.contains_key(id);
         ensure!(
-            known.contains_key(id),
+            is_tried,
             "mutant {id} was never tried: run `cargo xtask cmutants --new`"
         );
     }
@@ -157,12 +158,8 @@ fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
     for mutant in &mut mutants {
         let Mutant { id, file, kind, .. } = &*mutant;
         ensure!(file.starts_with(&folder), "{id}: {file} is not in {folder}");
-        let is_known = KINDS.contains(&kind.as_str());
-        ensure!(
-            is_known,
-            "{id}: unknown kind; the kinds are {}",
-            KINDS.join(", ")
-        );
+        let (is_known, kinds) = (KINDS.contains(&kind.as_str()), KINDS.join(", "));
+        ensure!(is_known, "{id}: unknown kind; the kinds are {kinds}");
         let changes = !mutant.find.is_empty() && mutant.find != mutant.replace;
         ensure!(changes, "{id} changes nothing");
         package.clone_into(&mut mutant.package);
@@ -196,10 +193,8 @@ models = ['submit', 'release']
         let mutant = mutant();
         assert_eq!(mutant.find, "    one();\n");
         assert_eq!(mutant.package, "x");
-        assert_eq!(
-            mutant.apply("{\n    one();\n}\n").expect("it occurs once"),
-            "{\n}\n"
-        );
+        let applied = mutant.apply("{\n    one();\n}\n");
+        assert_eq!(applied.expect("it occurs once"), "{\n}\n");
     }
 
     #[test]

@@ -76,10 +76,10 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
 
     report::record(workspace, &fates, &listed)?;
     let summary = report::summary(&fates);
-    let right = fates
+    let mut verdicts = fates
         .iter()
-        .all(|(mutant, fate)| report::is_right(mutant, fate));
-    ensure!(right, "{summary}");
+        .map(|(mutant, fate)| report::is_right(mutant, fate));
+    ensure!(verdicts.all(|it| it), "{summary}");
     println!("{summary}, {:.0} s", begin.elapsed().as_secs_f32());
     Ok(())
 }

@@ -37,9 +37,7 @@ pub(crate) fn verdict(mutant: &Mutant, fate: &Fate) -> String {
 /// The summary in one line.
 pub(crate) fn summary(fates: &[(&Mutant, Fate)]) -> String {
     let count = |wanted: fn(&Fate) -> bool| fates.iter().filter(|(_, fate)| wanted(fate)).count();
-    let equivalent = fates
-        .iter()
-        .filter(|(mutant, _)| mutant.equivalent.is_some());
+    let equivalent = fates.iter().filter(|it| it.0.equivalent.is_some());
     format!(
         "cmutants: {} mutants: {} killed, {} survived ({} listed as equivalent), {} timed out, {} broken",
         fates.len(),
@@ -68,9 +66,8 @@ pub(crate) fn record(
 
 fn parse(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| line.split_once('\t'));
-    lines
-        .map(|(id, fate)| (id.to_owned(), fate.to_owned()))
-        .collect()
+    let owned = lines.map(|(id, fate)| (id.to_owned(), fate.to_owned()));
+    owned.collect()
 }
 
 fn update(

@@ -73,15 +73,16 @@ fn check_page(name: &str, page: &str, uses: &Uses, tests: &BTreeSet<String>) -> 
             missing.for_each(|test| offend(format!("no test `{test}`")));
         }
     }
-    for (item, count) in uses {
-        match listed.get(item) {
-            None => offences.push(format!("{name}: no row for `{item}`")),
-            Some(listed) if listed != count => offences.push(format!(
-                "{name}: `{item}` has {count} uses of `unsafe`, not {listed}"
-            )),
-            Some(_) => {}
-        }
-    }
+    offences.extend(
+        uses.iter()
+            .filter_map(|(item, count)| match listed.get(item) {
+                None => Some(format!("{name}: no row for `{item}`")),
+                Some(it) if it == count => None,
+                Some(it) => Some(format!(
+                    "{name}: `{item}` has {count} uses of `unsafe`, not {it}"
+                )),
+            }),
+    );
     let stale = listed.keys().filter(|item| !uses.contains_key(*item));
     offences.extend(stale.map(|item| format!("{name}: `{item}` has no unsafe code")));
     offences
