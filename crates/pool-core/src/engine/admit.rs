@@ -28,6 +28,7 @@ use crate::task::cell::SpawnCell;
 use crate::task::erased::{Task, fits};
 use crate::task::handle::{JoinHandle, PoolRef, RawHandle};
 use crate::task::options::{TaskOptions, TaskRecord, WaitLimits};
+use crate::task::run::TaskContext;
 
 /// The part of a handle of a pool, or of several, that [`Admit`] needs.
 pub trait AdmitHandle {
@@ -58,8 +59,11 @@ pub trait Admit: Send + Sync + Sized + 'static {
     /// Refuses a call before its task becomes a job. The refusal has been counted.
     fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError>;
 
-    /// Returns the pool whose context tasks are submitted in.
-    fn core(&self) -> &Core;
+    /// Returns the context that tasks run in.
+    fn context(&self) -> &TaskContext;
+
+    /// Adds the record that a submitted task without options needs.
+    fn recorded(&self, job: Task) -> Task;
 
     /// Returns the members of a multi-pool.
     fn members(&self) -> &[PoolHandle] {
@@ -98,6 +102,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
 
     /// Returns the task of a call with its own policy, unless the policy could discard a task without a discard hook.
     fn check_discards<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<T, SubmitError<T>> {
+        // Even if the pool has room now: otherwise the call would lose tasks in silence only under load.
         if self.pool_handle().discards_unseen(on_full) {
             self.count_unoffered();
             return Err(SubmitError::NoDiscardHook(task));
@@ -245,10 +250,11 @@ pub trait Admit: Send + Sync + Sized + 'static {
     where
         R: Accepts<T>,
     {
+        // Before the cell is allocated.
         if let Err(refused) = self.refuses_with(options.as_ref(), on_full) {
             return Err(refused.with_task(task));
         }
-        let record = self.core().context.record_of(options);
+        let record = self.context().record_of(options);
         let spawned = self.spawn_in_cell::<R, T>(task, record, on_full);
         spawned.map(JoinHandle::of)
     }
@@ -292,7 +298,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         let (mut job, mut cancelled) = (Task::closure(R::body_of(task)), None);
-        if let Some(record) = self.core().context.record_of(options) {
+        if let Some(record) = self.context().record_of(options) {
             cancelled = record.limits().cancelled();
             job = job.with_record(record);
         }
@@ -315,7 +321,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         // The handle exists before the wait, so that dropping the future after the job was accepted detaches the task.
-        let record = self.core().context.record_of(options);
+        let record = self.context().record_of(options);
         let cancelled = record
             .as_ref()
             .and_then(|record| record.limits().cancelled());
@@ -344,7 +350,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         self.refuses(on_full)?;
-        *job = job.take().map(|job| self.core().recorded(job));
+        *job = job.take().map(|job| self.recorded(job));
         self.admit_job(job, on_full, None).map(drop)
     }
 
@@ -357,7 +363,8 @@ pub trait Admit: Send + Sync + Sized + 'static {
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         self.refuses_with(Some(&options), on_full)?;
-        let record = Box::new(TaskRecord::new(options, &self.core().context));
+        let record = Box::new(TaskRecord::new(options, self.context()));
+        // Copied, because the record moves into the job before the wait.
         let limits = record.limits();
         *job = job.take().map(|job| job.with_record(record));
         self.admit_job(job, on_full, Some(&limits)).map(drop)
@@ -391,6 +398,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         options: Option<&TaskOptions>,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
+        // Before a record is made, so that a refused task costs no allocation.
         if options.is_some_and(TaskOptions::is_cancelled) {
             self.count_unoffered();
             return Err(SubmitError::Cancelled(()));
@@ -400,10 +408,10 @@ pub trait Admit: Send + Sync + Sized + 'static {
 }
 
 /// Index of the pool that accepted a job, or 0 for a single pool; the job if none did.
-pub type Admitted = Result<usize, SubmitError<Task>>;
+pub(crate) type Admitted = Result<usize, SubmitError<Task>>;
 
 /// The handle of an accepted task, or the refused task.
-pub type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
+pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
 /// Adds the task of a refused job to the error.
 #[cold]
@@ -463,8 +471,12 @@ impl Admit for Core {
     }
 
     #[inline]
-    fn core(&self) -> &Core {
-        self
+    fn context(&self) -> &TaskContext {
+        &self.context
+    }
+
+    fn recorded(&self, job: Task) -> Task {
+        Core::recorded(self, job)
     }
 
     fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, Task>) {

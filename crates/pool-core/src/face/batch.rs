@@ -127,6 +127,7 @@ where
                 rest,
             });
         }
+        // Clamped, because a size hint may be wrong, and must not decide how much is allocated.
         let size = rest.size_hint().0.clamp(1, FIRST_CHUNK);
         Ok(Self {
             pools,
@@ -161,7 +162,7 @@ where
             // accepted.
             let pulled = guarded(|| {
                 for task in rest.by_ref().take(self.size) {
-                    chunk.push(pools.core().recorded(Task::closure(R::body_of(task))));
+                    chunk.push(pools.recorded(Task::closure(R::body_of(task))));
                 }
             });
             self.panic = pulled.err();

@@ -49,7 +49,7 @@ struct Flags {
     full: AtomicBool,
     /// Whether the pool needs a busy worker for another task.
     wanted: AtomicBool,
-    /// Whether a `release_now` drops unstarted tasks. Written under the state's lock.
+    /// Whether a `release_now` drops unstarted tasks. Written under the state's lock, by the few sections that change it.
     discards: AtomicBool,
 }
 
@@ -96,6 +96,7 @@ pub(crate) struct Credit<'a, J>(Second<'a, State<J>, Inbox<J>>);
 impl<J> Shared<J> {
     pub(crate) fn new(state: State<J>) -> Self {
         let inbox = Inbox {
+            // None until a section has settled them, so that the first submit decides.
             credits: 0,
             more_room: 0,
             reserved: 0,
@@ -195,6 +196,7 @@ impl<J> Shared<J> {
             return Ok(popped(state.half().go_on_by_level(outcome)));
         }
         let mut whole = self.whole(state);
+        // Asked again, because the inbox may have brought a task of a higher level.
         if whole.may_go_on_by_level() {
             self.flags.show_room();
             return Ok(popped(whole.state_mut().go_on_by_level(outcome)));
@@ -215,6 +217,7 @@ impl<J> Shared<J> {
     pub(crate) fn try_end_permitted(&self, outcome: Outcome, yields: bool) -> bool {
         let mut state = self.halves.first();
         let half = state.half();
+        // Asked first, because a refusal must leave the outcome uncounted.
         if !half.may_end_permitted() {
             return false;
         }
@@ -250,6 +253,12 @@ impl<J> Shared<J> {
     pub(crate) fn discards(&self) -> bool {
         // Relaxed: exact for a task that was queued after the `release_now`, because its pop is ordered by the lock.
         self.flags.discards.load(Relaxed)
+    }
+
+    /// Sets that flag, in a section.
+    pub(crate) fn show_discards(&self, discards: bool) {
+        // By a section, so that a turn that is queued after it finds the flag set.
+        self.flags.discards.store(discards, Relaxed);
     }
 
     /// Step S2: sets the wanted flag for a task that entered without a decision and has no worker on its way.
@@ -446,7 +455,6 @@ impl<J> Whole<'_, J> {
         // Steps U3, U4.
         store_if_changed(&self.flags.full, state.is_full());
         store_if_changed(&self.flags.wanted, state.is_wanted());
-        store_if_changed(&self.flags.discards, state.discards);
     }
 }
 
