@@ -36,7 +36,7 @@ pub use crate::sched::queue::Chunk;
 pub use crate::sched::spin::{JOIN_SPIN, SpinPolicy, spin_until};
 pub use crate::sched::spin::{has_unparked_joiner, look_before_join, take_woken_joiner};
 pub use crate::sched::waiters::TicketList;
-pub use crate::sched::waiters::{Request, WaiterCount};
+pub use crate::sched::waiters::{Request, WaitQueue, WaiterCount, WaiterEntry};
 pub use crate::sched::workers::{Search, Searches};
 pub use crate::sister::group::{
     Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, name_of_group,

@@ -196,6 +196,15 @@ pub struct TaskContext {
 }
 
 impl TaskContext {
+    /// Creates the context of a pool without hooks.
+    pub fn of_pool(name: Arc<str>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            name,
+            clock,
+            ..Self::bare()
+        }
+    }
+
     /// Creates a context without a pool, for models.
     pub fn bare() -> Self {
         Self {

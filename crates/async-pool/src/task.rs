@@ -1,0 +1,359 @@
+//! A task: a future, its place in a run queue, and its outcome.
+//!
+//! One allocation holds all three. The word `state` says who may touch the future:
+//!
+//! # Invariants
+//! 1. `SCHEDULED` is set from the creation until a worker takes the task out of a run queue, and from a wake-up on.
+//!    Only the thread that sets it in a task without `SCHEDULED`, `RUNNING` and `DONE` puts the task into a run queue. So
+//!    a task is in at most one run queue, once.
+//! 2. A worker sets `RUNNING` for the time in which it polls or drops the future, and only that worker touches `stage`.
+//!    Before the task is accepted, only its caller does.
+//! 3. `DONE` is set once, after the future was dropped. It is never polled afterwards.
+//! 4. A future that was polled stays in its place in memory until it is dropped there.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use pool_core::JoinError;
+use pool_core::internals::{Joined, Promise, Promised};
+use sync_shim::Mutex;
+use sync_shim::atomic::{
+    AtomicU32, AtomicUsize,
+    Ordering::{AcqRel, Relaxed, Release},
+};
+use sync_shim::cell::UnsafeCell;
+use sync_shim::foreign::{drop_quietly, guarded};
+use sync_shim::waiter::Waiter;
+
+use crate::worker::Shared;
+
+/// In a run queue, or about to be.
+const SCHEDULED: u32 = 1;
+/// A worker polls or drops the future.
+const RUNNING: u32 = 2;
+/// The future was dropped.
+const DONE: u32 = 4;
+/// The future is dropped at its next run instead of being polled.
+const CANCELLED: u32 = 8;
+
+/// How a started task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Completed,
+    Panicked,
+    Cancelled,
+    Released,
+}
+
+/// The tasks that a pool accepts, and how each becomes a future.
+pub trait Starts<T>: Clone + Send + Sync + 'static {
+    /// The value of a task.
+    type Value: Send + 'static;
+    /// The future of a task.
+    type Future: Future<Output = Self::Value> + Send + 'static;
+
+    /// Makes the future of a task, when it starts.
+    fn start(&self, task: T) -> Self::Future;
+}
+
+/// A pool of any futures.
+#[derive(Clone, Copy, Debug)]
+pub struct Futures(());
+
+impl Futures {
+    pub(crate) const NEW: Self = Self(());
+}
+
+impl<F> Starts<F> for Futures
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    type Value = F::Output;
+    type Future = F;
+
+    fn start(&self, task: F) -> F {
+        task
+    }
+}
+
+/// A pool of the futures that one function makes of its arguments.
+pub struct Func<F>(pub(crate) Arc<F>);
+
+impl<F> Clone for Func<F> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<F> std::fmt::Debug for Func<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Func(..)")
+    }
+}
+
+impl<F, T, Fut> Starts<T> for Func<F>
+where
+    F: Fn(T) -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'static,
+    Fut::Output: Send + 'static,
+{
+    type Value = Fut::Output;
+    type Future = Fut;
+
+    fn start(&self, task: T) -> Fut {
+        (self.0)(task)
+    }
+}
+
+/// A task as workers see it.
+pub(crate) trait Run: Send + Sync {
+    /// Polls the task once, or drops it, on a worker. Does not unwind.
+    fn run(self: Arc<Self>, shared: &Arc<Shared>);
+    /// Ends an accepted task that has not started, and resolves its handle. Does not unwind.
+    fn release(&self);
+    /// Has a worker look at the task: it drops the future if that was cancelled or the pool discards all.
+    fn look_again(self: Arc<Self>);
+    /// Number in the registry, set by the section that starts the task.
+    fn set_key(&self, key: usize);
+}
+
+pub(crate) struct Task<R: Starts<T>, T> {
+    state: AtomicU32,
+    key: AtomicUsize,
+    stage: UnsafeCell<Stage<R, T>>,
+    promise: Mutex<Promise<R::Value>>,
+    runner: R,
+    shared: Arc<Shared>,
+}
+
+enum Stage<R: Starts<T>, T> {
+    Unstarted(T),
+    Started(R::Future),
+    Gone,
+}
+
+// SAFETY: the only field that is not `Sync` is `stage`, which one thread at a time touches (invariant 2). It holds a `T`
+// or an `R::Future`, which are `Send`: the bound on `T` is here, that on the future in `Starts`.
+unsafe impl<R: Starts<T>, T: Send> Sync for Task<R, T> {}
+// SAFETY: as above.
+unsafe impl<R: Starts<T>, T: Send> Send for Task<R, T> {}
+
+impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
+    /// Creates a task that no run queue holds yet.
+    pub(crate) fn new(task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self {
+            state: AtomicU32::new(SCHEDULED),
+            key: AtomicUsize::new(0),
+            stage: UnsafeCell::new(Stage::Unstarted(task)),
+            promise: Mutex::new(Promise::new()),
+            runner: runner.clone(),
+            shared: Arc::clone(shared),
+        })
+    }
+
+    /// Marks the task as one without a handle.
+    pub(crate) fn detached(self: Arc<Self>) -> Arc<Self> {
+        // No value and no waiter exist yet.
+        let _nothing = self.promise.lock().detach();
+        self
+    }
+
+    /// Takes the task back out of a cell that was refused.
+    pub(crate) fn take_back(&self) -> T {
+        // SAFETY: the task was not accepted, so its caller is the only one to touch it (invariant 2).
+        let stage = self.stage.with_mut(|stage| unsafe { std::mem::replace(&mut *stage, Stage::Gone) });
+        match stage {
+            Stage::Unstarted(task) => task,
+            Stage::Started(_) | Stage::Gone => unreachable!("a refused task has not been started"),
+        }
+    }
+
+    /// Polls the future once. `None` if it is pending.
+    fn poll(&self, context: &mut Context<'_>) -> Option<Result<R::Value, sync_shim::foreign::Payload>> {
+        // USER CODE: the function of a `Func`, and the poll of a future. It occupies its worker. A panic is caught.
+        let polled = guarded(AssertUnwindSafe(|| {
+            self.stage.with_mut(|stage| {
+                // SAFETY: this worker has set `RUNNING` (invariant 2).
+                let stage = unsafe { &mut *stage };
+                if let Stage::Unstarted(_) = stage {
+                    let Stage::Unstarted(task) = std::mem::replace(stage, Stage::Gone) else {
+                        unreachable!("it was just looked at")
+                    };
+                    *stage = Stage::Started(self.runner.start(task));
+                }
+                match stage {
+                    // SAFETY: it stays in this place until `drop_stage` (invariant 4).
+                    Stage::Started(future) => unsafe { Pin::new_unchecked(future) }.poll(context),
+                    Stage::Unstarted(_) | Stage::Gone => unreachable!("a task that has ended is not polled"),
+                }
+            })
+        }));
+        match polled {
+            Ok(Poll::Pending) => None,
+            Ok(Poll::Ready(value)) => Some(Ok(value)),
+            Err(payload) => Some(Err(payload)),
+        }
+    }
+
+    /// Drops the future in its place. Returns `false` if its destructor panics.
+    fn drop_stage(&self) -> bool {
+        // USER CODE: the destructor of a future, or of a task that was not started. A panic is caught.
+        guarded(AssertUnwindSafe(|| {
+            self.stage.with_mut(|stage| {
+                // SAFETY: this thread has set `RUNNING`, or is the only one that knows the task (invariant 2).
+                unsafe { *stage = Stage::Gone };
+            });
+        }))
+        .map_err(sync_shim::foreign::discard)
+        .is_ok()
+    }
+
+    /// Stores the outcome without showing it. The future has been dropped.
+    fn lay_aside(&self, outcome: Joined<R::Value>) {
+        let unwanted = self.promise.lock().lay_aside(outcome);
+        // USER CODE: the drop of a value without a handle. A panic is caught.
+        drop_quietly(unwanted);
+    }
+
+    /// Shows the outcome to the handle, after the end of the task was counted.
+    fn resolve(&self) {
+        let mut promise = self.promise.lock();
+        let waiter = if promise.keep() { promise.take_waiter() } else { None };
+        drop(promise);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+
+    /// Marks the task as scheduled. Returns whether the caller has to put it into a run queue.
+    fn schedules(&self, flags: u32) -> bool {
+        // A write in any case: the poll that follows must see what the caller wrote before it woke the task.
+        let before = self.state.fetch_or(SCHEDULED | flags, AcqRel);
+        before & (SCHEDULED | RUNNING | DONE) == 0
+    }
+
+    /// Whether the future was dropped and the outcome is visible.
+    fn is_finished(&self) -> bool {
+        self.promise.lock().is_kept()
+    }
+}
+
+impl<R: Starts<T>, T: Send + 'static> Run for Task<R, T> {
+    fn run(self: Arc<Self>, shared: &Arc<Shared>) {
+        // Clears the one and sets the other. Acquire, to see what the last worker has left in the stage, and what wakers
+        // had written before they woke the task.
+        let before = self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
+        let releases = shared.is_discarding();
+        let ended = if before & CANCELLED != 0 || releases {
+            let outcome = if before & CANCELLED != 0 { Ended::Cancelled } else { Ended::Released };
+            let is_dropped = self.drop_stage();
+            Some((if is_dropped { outcome } else { Ended::Panicked }, Err(match outcome {
+                Ended::Cancelled => JoinError::Cancelled,
+                _ => JoinError::Released,
+            })))
+        } else {
+            let waker = Waker::from(Arc::clone(&self));
+            match self.poll(&mut Context::from_waker(&waker)) {
+                None => None,
+                Some(Ok(value)) => {
+                    // A panic of the destructor is the task's, but its value is there.
+                    let outcome = if self.drop_stage() { Ended::Completed } else { Ended::Panicked };
+                    Some((outcome, Ok(value)))
+                }
+                Some(Err(payload)) => {
+                    self.drop_stage();
+                    Some((Ended::Panicked, Err(shared.context.panicked(payload))))
+                }
+            }
+        };
+        let Some((ended, outcome)) = ended else {
+            // Release, so that the next worker sees the future as this poll left it.
+            let before = self.state.fetch_and(!RUNNING, AcqRel);
+            if before & SCHEDULED != 0 {
+                // Woken during the poll: at the back of the queue, so that it does not starve others.
+                shared.schedule_here(self);
+            }
+            return;
+        };
+        self.state.fetch_or(DONE, Release);
+        self.lay_aside(outcome);
+        shared.end(self.key.load(Relaxed), ended);
+        self.resolve();
+    }
+
+    fn release(&self) {
+        self.state.fetch_or(DONE, Release);
+        self.drop_stage();
+        self.lay_aside(Err(JoinError::Released));
+        self.resolve();
+    }
+
+    fn look_again(self: Arc<Self>) {
+        if self.schedules(0) {
+            let shared = Arc::clone(&self.shared);
+            shared.schedule(self);
+        }
+    }
+
+    fn set_key(&self, key: usize) {
+        self.key.store(key, Relaxed); // Read by workers, which get the task through a lock.
+    }
+}
+
+impl<R: Starts<T>, T: Send + 'static> Wake for Task<R, T> {
+    fn wake(self: Arc<Self>) {
+        self.look_again();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.schedules(0) {
+            self.shared.schedule(Arc::clone(self) as _);
+        }
+    }
+}
+
+/// A task as its handle sees it.
+pub(crate) trait Joins<V>: Promised<V> + Send + Sync {
+    /// Asks for the future to be dropped, by a worker.
+    fn cancel(self: Arc<Self>);
+    /// The handle is gone.
+    fn detach(&self);
+    fn is_finished(&self) -> bool;
+    fn shared(&self) -> &Arc<Shared>;
+}
+
+impl<R: Starts<T>, T: Send + 'static> Promised<R::Value> for Task<R, T> {
+    fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<R::Value>> {
+        let (value, unneeded) = self.promise.lock().take_or_wait(waiter);
+        // USER CODE: the drop of a waker. A panic must not cost the caller the value.
+        drop_quietly(unneeded);
+        value
+    }
+}
+
+impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T> {
+    fn cancel(self: Arc<Self>) {
+        if self.schedules(CANCELLED) {
+            let shared = Arc::clone(&self.shared);
+            shared.schedule(self);
+        }
+    }
+
+    fn detach(&self) {
+        let unwanted = self.promise.lock().detach();
+        // USER CODE: the drop of a value or a waker. A panic is caught.
+        drop_quietly(unwanted);
+    }
+
+    fn is_finished(&self) -> bool {
+        Task::is_finished(self)
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
