@@ -14,6 +14,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         pool.submit(async_pool::sleep(Duration::from_millis(10)))?;
     }
     pool.wait_idle()?;
-    println!("{tasks} sleeps, {capacity} at a time: {:?}", begin.elapsed());
+    println!(
+        "{tasks} sleeps, {capacity} at a time: {:?}",
+        begin.elapsed()
+    );
     Ok(())
 }

@@ -10,14 +10,13 @@
 //!    at that limit, so a call that finds room overtakes none of them.
 //! 3. A task is in `live` from the section that starts it to the one after its future was dropped.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pool_core::internals::{Events, Request, WaitQueue, WaiterEntry, WakeList};
+use pool_core::internals::{Events, Request, TicketList, WaitQueue, WaiterEntry, WakeList};
 use slab::Slab;
 use sync_shim::Mutex;
 
-use crate::task::{Ended, Run};
+use crate::task::{Ended, Place, Run};
 
 /// A task of any type.
 pub(crate) type Job = Arc<dyn Run>;
@@ -70,7 +69,8 @@ pub(crate) struct State {
     max_waiting: usize,
     pub(crate) open: bool,
     live: Slab<Job>,
-    pending: VecDeque<Job>,
+    /// Tasks by ticket, so that one can be taken out.
+    pending: TicketList<Job>,
     pub(crate) reserved: usize,
     waiting: WaitQueue<Job>,
     pub(crate) counts: Counts,
@@ -91,7 +91,7 @@ impl Admission {
             max_waiting,
             open: true,
             live: Slab::new(),
-            pending: VecDeque::new(),
+            pending: TicketList::new(),
             reserved: 0,
             waiting: WaitQueue::new(),
             counts: Counts::default(),
@@ -103,7 +103,10 @@ impl Admission {
     }
 
     /// Runs a section. The caller carries out its effects.
-    pub(crate) fn section<T>(&self, change: impl FnOnce(&mut State, &mut Effects) -> T) -> (T, Effects) {
+    pub(crate) fn section<T>(
+        &self,
+        change: impl FnOnce(&mut State, &mut Effects) -> T,
+    ) -> (T, Effects) {
         let mut effects = Effects::default();
         let result = change(&mut self.0.lock(), &mut effects);
         (result, effects)
@@ -188,33 +191,61 @@ impl State {
         if self.live.len() < self.capacity {
             self.start(job, effects);
         } else {
-            self.pending.push_back(job);
+            let ticket = self.pending.push(Arc::clone(&job));
+            job.set_place(Place::Pending(ticket));
         }
     }
 
     fn start(&mut self, job: Job, effects: &mut Effects) {
         let key = self.live.insert(Arc::clone(&job));
-        job.set_key(key);
+        job.set_place(Place::Started(key));
         self.peak = self.peak.max(self.live.len());
         effects.start(job);
+    }
+
+    /// Takes a task that has not started out of the queue, to be polled by the task that waits for it.
+    pub(crate) fn take_pending(&mut self, ticket: u64) -> Option<Job> {
+        self.pending.remove(ticket)
+    }
+
+    /// Puts back such a task that is not ready.
+    pub(crate) fn put_back(&mut self, job: Job, effects: &mut Effects) {
+        self.counts.submitted -= 1;
+        self.accept(job, effects);
+    }
+
+    /// Counts a task that was polled to its end by another task. `was_accepted` says whether it had been accepted before.
+    pub(crate) fn ended_in_place(
+        &mut self,
+        ended: Ended,
+        was_accepted: bool,
+        effects: &mut Effects,
+    ) {
+        self.counts.submitted += u64::from(!was_accepted);
+        self.count(ended);
+        self.refill(effects);
     }
 
     /// Counts the end of a started task, whose future was dropped, and passes its room on.
     pub(crate) fn end(&mut self, key: usize, ended: Ended, effects: &mut Effects) {
         effects.ended = self.live.try_remove(key);
+        self.count(ended);
+        self.refill(effects);
+    }
+
+    fn count(&mut self, ended: Ended) {
         match ended {
             Ended::Completed => self.counts.completed += 1,
             Ended::Panicked => self.counts.panicked += 1,
             Ended::Cancelled => self.counts.cancelled += 1,
             Ended::Released => self.counts.released += 1,
         }
-        self.refill(effects);
     }
 
     /// Starts pending tasks and admits waiting callers while there is room.
     pub(crate) fn refill(&mut self, effects: &mut Effects) {
         while self.live.len() < self.capacity
-            && let Some(job) = self.pending.pop_front()
+            && let Some(job) = self.pending.pop()
         {
             self.start(job, effects);
         }
@@ -250,7 +281,11 @@ impl State {
     }
 
     /// Releases the pool: returns the requests of all waiting callers. Returns `false` if that was done before.
-    pub(crate) fn release(&mut self, entries: &mut Vec<Arc<WaiterEntry<Job>>>, effects: &mut Effects) -> bool {
+    pub(crate) fn release(
+        &mut self,
+        entries: &mut Vec<Arc<WaiterEntry<Job>>>,
+        effects: &mut Effects,
+    ) -> bool {
         let was_open = std::mem::replace(&mut self.open, false);
         for entry in self.waiting.take_all() {
             let (_, waiter) = entry.give_back();
@@ -264,8 +299,13 @@ impl State {
     }
 
     /// Takes the tasks that have not started, and lists the others.
-    pub(crate) fn discard_all(&mut self, unstarted: &mut Vec<Job>, started: &mut Vec<Job>, effects: &mut Effects) {
-        unstarted.extend(self.pending.drain(..));
+    pub(crate) fn discard_all(
+        &mut self,
+        unstarted: &mut Vec<Job>,
+        started: &mut Vec<Job>,
+        effects: &mut Effects,
+    ) {
+        unstarted.extend(self.pending.take_all());
         self.counts.released += unstarted.len() as u64;
         started.extend(self.live.iter().map(|(_, job)| Arc::clone(job)));
         self.settle(effects);

@@ -30,8 +30,8 @@ pub use pool::{
     AsyncFuncPool, AsyncPool, AsyncWorkerPool, Builder, DEFAULT_NAME, JoinHandle, Permit, Stats,
 };
 pub use pool_core::{
-    BuildError, Capacity, Clock, DropPolicy, JoinError, ManualClock, MonotonicClock, QueueDepth, SubmitError, Timeout,
-    TuneError, WaitError,
+    BuildError, Capacity, Clock, DropPolicy, JoinError, ManualClock, MonotonicClock, QueueDepth,
+    SubmitError, TaskPanic, Timeout, TuneError, WaitError,
 };
 pub use task::{Func, Futures, Starts};
 pub use timers::{Elapsed, Interval, Sleep, interval, sleep, sleep_until, timeout, yield_now};

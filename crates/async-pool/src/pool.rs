@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use pool_core::internals::{EventFuture, EventWait, Events, Joined, Request, TaskContext, WaiterEntry, join, poll};
+use pool_core::internals::{
+    EventFuture, EventWait, Events, Joined, Request, TaskContext, WaiterEntry, join, poll,
+};
 use pool_core::{
-    BuildError, Capacity, Clock, DropPolicy, JoinError, MonotonicClock, QueueDepth, SubmitError, Timeout, TuneError,
-    WaitError,
+    BuildError, Capacity, Clock, DropPolicy, JoinError, MonotonicClock, QueueDepth, SubmitError,
+    TaskPanic, Timeout, TuneError, WaitError,
 };
 use sync_shim::foreign::{drop_quietly, guarded};
 use sync_shim::thread::{JoinHandle as Thread, ThreadOptions, available_parallelism, spawn_thread};
@@ -21,6 +23,7 @@ use crate::admission::{Admission, Admitted, Job, State};
 use crate::task::{Func, Futures, Joins, Run, Starts, Task};
 use crate::worker::Shared;
 
+type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 /// Runs the body of a worker, for example inside another runtime's context.
 type Wrap = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 
@@ -51,7 +54,8 @@ struct Handle {
     shared: Arc<Shared>,
     name: Arc<str>,
     drop_policy: DropPolicy,
-    threads: Arc<Mutex<Vec<Thread>>>,
+    threads: Mutex<Vec<Thread>>,
+    wrap: Option<Arc<Wrap>>,
 }
 
 /// Settings of a pool. Made by [`AsyncWorkerPool::builder`].
@@ -66,11 +70,15 @@ pub struct Builder<R> {
     drop_policy: DropPolicy,
     clock: Arc<dyn Clock>,
     wrap: Option<Arc<Wrap>>,
+    panic_hook: Option<Arc<PanicHook>>,
 }
 
 impl<R> fmt::Debug for Builder<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("name", &self.name).field("capacity", &self.capacity).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
     }
 }
 
@@ -89,6 +97,7 @@ impl<R> Builder<R> {
             drop_policy: DropPolicy::default(),
             clock: Arc::new(MonotonicClock),
             wrap: None,
+            panic_hook: None,
         }
     }
 
@@ -154,8 +163,17 @@ impl<R> Builder<R> {
     /// ```
     ///
     /// If it panics before it has called its argument, the worker runs without it.
-    pub fn around_worker(mut self, wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
+    pub fn around_worker(
+        mut self,
+        wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
+    ) -> Self {
         self.wrap = Some(Arc::new(wrap));
+        self
+    }
+
+    /// Sets a function that is called with each panic of a task, on its worker, before the task's handle ends.
+    pub fn panic_hook(mut self, hook: impl Fn(&TaskPanic<'_>) + Send + Sync + 'static) -> Self {
+        self.panic_hook = Some(Arc::new(hook));
         self
     }
 
@@ -178,18 +196,18 @@ impl<R> Builder<R> {
             QueueDepth::Unlimited => usize::MAX,
         };
         let name: Arc<str> = self.name.into();
-        let context = TaskContext::of_pool(Arc::clone(&name), Arc::clone(&self.clock));
+        let context =
+            TaskContext::of_pool(Arc::clone(&name), Arc::clone(&self.clock), self.panic_hook);
         let admission = Admission::new(capacity, depth, self.max_waiting);
         let shared = Shared::new(admission, context, self.clock, self.workers);
         let handle = Arc::new(Handle {
             shared,
             name,
             drop_policy: self.drop_policy,
-            threads: Arc::default(),
+            threads: Mutex::new(Vec::new()),
+            wrap: self.wrap,
         });
-        for number in 0..self.workers {
-            handle.start_worker(number, self.wrap.clone()).map_err(BuildError::NoThread)?;
-        }
+        handle.start_workers().map_err(BuildError::NoThread)?;
         Ok(AsyncWorkerPool {
             handle,
             runner: self.runner,
@@ -202,7 +220,22 @@ fn limit_of(capacity: Capacity) -> usize {
 }
 
 impl Handle {
-    fn start_worker(&self, number: usize, wrap: Option<Arc<Wrap>>) -> io::Result<()> {
+    /// Starts the workers that are missing.
+    fn start_workers(&self) -> io::Result<()> {
+        let mut started = Ok(());
+        for number in self.shared.keep_workers() {
+            if started.is_ok() {
+                started = self.start_worker(number);
+            }
+            if started.is_err() {
+                self.shared.lose_worker(number);
+            }
+        }
+        started
+    }
+
+    fn start_worker(&self, number: usize) -> io::Result<()> {
+        let wrap = self.wrap.clone();
         let shared = Arc::clone(&self.shared);
         // Counted before the thread exists, so that a wait for the end does not overlook it.
         let ((), effects) = shared.admission.section(|state, _| state.workers += 1);
@@ -300,7 +333,10 @@ impl<R: Clone> Clone for AsyncWorkerPool<R> {
 
 impl<R> fmt::Debug for AsyncWorkerPool<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncWorkerPool").field("name", &self.handle.name).field("stats", &self.stats()).finish()
+        f.debug_struct("AsyncWorkerPool")
+            .field("name", &self.handle.name)
+            .field("stats", &self.stats())
+            .finish()
     }
 }
 
@@ -343,10 +379,17 @@ impl Shared {
         wait: impl FnOnce(Request<Job>) -> Option<Arc<WaiterEntry<Job>>>,
     ) -> Result<Option<(Arc<WaiterEntry<Job>>, u64)>, fn(()) -> SubmitError> {
         let is_permit = job.is_none();
-        let request = || job.as_ref().map_or(Request::Permit, |job| Request::Task(Arc::clone(job)));
+        let request = || {
+            job.as_ref()
+                .map_or(Request::Permit, |job| Request::Task(Arc::clone(job)))
+        };
         let entry = wait(request());
         let (answer, effects) = self.admission.section(|state, effects| {
-            let admitted = if is_permit { state.reserve() } else { state.admit(job, effects) };
+            let admitted = if is_permit {
+                state.reserve()
+            } else {
+                state.admit(job, effects)
+            };
             let why: fn(()) -> SubmitError = match (admitted, entry) {
                 (Admitted::Accepted, _) => return Ok(None),
                 (Admitted::Released, _) => SubmitError::Released,
@@ -374,20 +417,69 @@ impl Shared {
         match entry.wait(parker, &*self.clock, deadline, None) {
             Some(Ok(_)) => Ok(()),
             Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
-            None => self.give_up(entry, ticket).map_or(Ok(()), |request| Err((SubmitError::TimedOut, task_of(request)))),
+            None => match self.give_up(entry, ticket) {
+                Some(request) => {
+                    self.count_refusal();
+                    Err((SubmitError::TimedOut, task_of(request)))
+                }
+                // Served, or returned by a release, in the last moment.
+                None => match entry.outcome() {
+                    Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
+                    _ => Ok(()),
+                },
+            },
         }
     }
 
     /// Takes the request of a caller that gives up. `None` if it was served before.
     fn give_up(&self, entry: &WaiterEntry<Job>, ticket: u64) -> Option<Request<Job>> {
-        let (request, effects) = self.admission.section(|state, _| {
+        let ((request, left), effects) = self.admission.section(|state, _| {
             let left = state.leave(ticket);
-            let request = entry.withdraw();
-            state.counts.refused += u64::from(request.is_some());
-            (request, left)
+            (entry.withdraw(), left)
         });
         self.carry_out(effects);
-        request.0
+        drop(left); // Not the last reference: the caller has one.
+        request
+    }
+
+    fn count_refusal(&self) {
+        let ((), effects) = self.admission.section(|state, _| state.counts.refused += 1);
+        self.carry_out(effects);
+    }
+}
+
+impl Shared {
+    /// Polls a queued task on behalf of the calling one.
+    fn poll_pending(&self, ticket: u64, context: &mut Context<'_>) {
+        let (job, effects) = self
+            .admission
+            .section(|state, _| state.take_pending(ticket));
+        self.carry_out(effects);
+        let Some(job) = job else {
+            return;
+        };
+        let ended = job.run_in_place(context);
+        let ((), effects) = self.admission.section(|state, effects| match ended {
+            Some(ended) => state.ended_in_place(ended, true, effects),
+            None => state.put_back(Arc::clone(&job), effects),
+        });
+        self.carry_out(effects);
+        if ended.is_some() {
+            job.resolve();
+        }
+    }
+
+    /// Polls a task that waits for room on behalf of the calling one. Returns whether it has ended.
+    fn poll_waiting(&self, job: &Job, context: &mut Context<'_>) -> bool {
+        let Some(ended) = job.run_in_place(context) else {
+            return false;
+        };
+        let ((), effects) = self
+            .admission
+            .section(|state, effects| state.ended_in_place(ended, false, effects));
+        self.carry_out(effects);
+        job.resolve();
+        true
     }
 }
 
@@ -410,17 +502,26 @@ impl<R> AsyncWorkerPool<R> {
         T: Send + 'static,
     {
         let cell = Task::new(task, &self.runner, self.shared()).detached();
-        let admitted = self.shared().admit(Some(Arc::clone(&cell) as Job), patience);
+        let admitted = self
+            .shared()
+            .admit(Some(Arc::clone(&cell) as Job), patience);
         admitted.map_err(|(why, _job)| why(()).map(|()| cell.take_back()))
     }
 
-    fn put_joinable<T>(&self, task: T, patience: Patience) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    fn put_joinable<T>(
+        &self,
+        task: T,
+        patience: Patience,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
     where
         R: Starts<T>,
         T: Send + 'static,
     {
         let cell = Task::new(task, &self.runner, self.shared());
-        match self.shared().admit(Some(Arc::clone(&cell) as Job), patience) {
+        match self
+            .shared()
+            .admit(Some(Arc::clone(&cell) as Job), patience)
+        {
             Ok(()) => Ok(JoinHandle::new(cell)),
             Err((why, _job)) => Err(why(()).map(|()| cell.take_back())),
         }
@@ -482,7 +583,9 @@ impl<R> AsyncWorkerPool<R> {
     {
         let cell = Task::new(task, &self.runner, self.shared()).detached();
         let wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
-        Answer::new(wait, move |room| room.map_err(|(why, _)| why(()).map(|()| cell.take_back())))
+        Answer::new(wait, move |room| {
+            room.map_err(|(why, _)| why(()).map(|()| cell.take_back()))
+        })
     }
 
     /// Like [`submit`](Self::submit), with a handle.
@@ -500,7 +603,10 @@ impl<R> AsyncWorkerPool<R> {
     ///
     /// # Errors
     /// As [`try_submit`](Self::try_submit).
-    pub fn try_spawn<T: Send + 'static>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    pub fn try_spawn<T: Send + 'static>(
+        &self,
+        task: T,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
     where
         R: Starts<T>,
     {
@@ -581,15 +687,20 @@ impl<R> AsyncWorkerPool<R> {
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
-    pub fn reserve_async(&self) -> impl Future<Output = Result<Permit<R>, SubmitError>> + Send + Unpin + use<R>
+    pub fn reserve_async(
+        &self,
+    ) -> impl Future<Output = Result<Permit<R>, SubmitError>> + Send + Unpin + use<R>
     where
         R: Clone + Send + 'static,
     {
         let pool = self.clone();
-        Answer::new(RoomFuture::new(self.shared(), None), move |room| match room {
-            Ok(()) => Ok(Permit { pool: Some(pool) }),
-            Err((why, _)) => Err(why(())),
-        })
+        Answer::new(
+            RoomFuture::new(self.shared(), None),
+            move |room| match room {
+                Ok(()) => Ok(Permit { pool: Some(pool) }),
+                Err((why, _)) => Err(why(())),
+            },
+        )
     }
 
     fn permit(&self, patience: Patience) -> Result<Permit<R>, SubmitError>
@@ -597,7 +708,9 @@ impl<R> AsyncWorkerPool<R> {
         R: Clone,
     {
         match self.shared().admit(None, patience) {
-            Ok(()) => Ok(Permit { pool: Some(self.clone()) }),
+            Ok(()) => Ok(Permit {
+                pool: Some(self.clone()),
+            }),
             Err((why, _)) => Err(why(())),
         }
     }
@@ -646,6 +759,31 @@ impl<R> AsyncWorkerPool<R> {
         discard_all(self.shared());
     }
 
+    /// Opens a released pool again, with its settings. Workers that have ended are started again. Waits for the end go on:
+    /// they return at the end that the next release brings.
+    ///
+    /// Returns `false` if the pool is open.
+    ///
+    /// # Errors
+    /// If the operating system refuses a thread. The pool stays released if it has no worker then.
+    pub fn reboot(&self) -> io::Result<bool> {
+        let shared = self.shared();
+        if !shared.process.is_current() || !self.is_released() {
+            return Ok(false);
+        }
+        let started = self.handle.start_workers();
+        let (opened, effects) = shared.admission.section(|state, _| {
+            let opens = state.workers > 0 && !state.open;
+            state.open |= opens;
+            opens
+        });
+        shared.carry_out(effects);
+        if opened {
+            shared.stop_discarding();
+        }
+        started.map(|()| opened)
+    }
+
     /// Whether the pool was released.
     pub fn is_released(&self) -> bool {
         self.shared().admission.look(|state| !state.open)
@@ -664,14 +802,20 @@ impl<R> AsyncWorkerPool<R> {
     /// # Errors
     /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](WaitError::TimedOut).
     pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
-        wait(self.shared(), Awaited::Idle, timeout.into().deadline(&*self.shared().clock))
+        wait(
+            self.shared(),
+            Awaited::Idle,
+            timeout.into().deadline(&*self.shared().clock),
+        )
     }
 
     /// Async version of [`wait_idle`](Self::wait_idle).
     ///
     /// # Errors
     /// [`Forked`](WaitError::Forked) in a forked child.
-    pub fn wait_idle_async(&self) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+    pub fn wait_idle_async(
+        &self,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
         WaitFuture::new(self.shared(), Awaited::Idle)
     }
 
@@ -691,32 +835,43 @@ impl<R> AsyncWorkerPool<R> {
     /// # Errors
     /// As [`wait_idle_timeout`](Self::wait_idle_timeout).
     pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
-        wait(self.shared(), Awaited::End, timeout.into().deadline(&*self.shared().clock))
+        wait(
+            self.shared(),
+            Awaited::End,
+            timeout.into().deadline(&*self.shared().clock),
+        )
     }
 
     /// Async version of [`wait_released`](Self::wait_released). Threads that are ending may be left.
     ///
     /// # Errors
     /// [`Forked`](WaitError::Forked) in a forked child.
-    pub fn wait_released_async(&self) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+    pub fn wait_released_async(
+        &self,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
         WaitFuture::new(self.shared(), Awaited::End)
     }
 }
 
 fn release(shared: &Shared) -> bool {
     let mut entries = Vec::new();
-    let (was_open, effects) = shared.admission.section(|state, effects| state.release(&mut entries, effects));
+    let (was_open, effects) = shared
+        .admission
+        .section(|state, effects| state.release(&mut entries, effects));
     shared.carry_out(effects);
     // USER CODE: the drop of tasks whose waits were dropped. A panic is caught.
-    entries.into_iter().for_each(|entry| _ = drop_quietly(entry));
+    entries
+        .into_iter()
+        .for_each(|entry| _ = drop_quietly(entry));
     was_open
 }
 
 fn discard_all(shared: &Shared) {
     shared.discard();
     let (mut unstarted, mut started) = (Vec::new(), Vec::new());
-    let ((), effects) =
-        shared.admission.section(|state, effects| state.discard_all(&mut unstarted, &mut started, effects));
+    let ((), effects) = shared
+        .admission
+        .section(|state, effects| state.discard_all(&mut unstarted, &mut started, effects));
     unstarted.iter().for_each(|job| job.release());
     started.into_iter().for_each(Run::look_again);
     shared.carry_out(effects);
@@ -762,9 +917,15 @@ fn wait(shared: &Shared, awaited: Awaited, deadline: Option<Instant>) -> Result<
     if is_met || event.wait_until(&*shared.clock, deadline) {
         return Ok(());
     }
-    let (is_set, effects) = shared.admission.section(|state, _| event.leave(state.events(awaited)));
+    let (is_set, effects) = shared
+        .admission
+        .section(|state, _| event.leave(state.events(awaited)));
     shared.carry_out(effects);
-    if is_set { Ok(()) } else { Err(WaitError::TimedOut) }
+    if is_set {
+        Ok(())
+    } else {
+        Err(WaitError::TimedOut)
+    }
 }
 
 fn join_threads(threads: &Mutex<Vec<Thread>>) {
@@ -811,8 +972,15 @@ impl Future for WaitFuture {
             this.shared.carry_out(effects);
             this.event = event;
         }
-        let is_ready = this.event.as_ref().is_none_or(|event| event.poll(context.waker()));
-        if is_ready { Poll::Ready(Ok(())) } else { Poll::Pending }
+        let is_ready = this
+            .event
+            .as_ref()
+            .is_none_or(|event| event.poll(context.waker()));
+        if is_ready {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Pending
+        }
     }
 }
 
@@ -822,7 +990,10 @@ impl Drop for WaitFuture {
             && self.shared.process.is_current()
         {
             let awaited = self.awaited;
-            let (_, effects) = self.shared.admission.section(|state, _| event.leave(state.events(awaited)));
+            let (_, effects) = self
+                .shared
+                .admission
+                .section(|state, _| event.leave(state.events(awaited)));
             self.shared.carry_out(effects);
             // USER CODE: the drop of a waker. A panic is caught.
             drop_quietly(event);
@@ -857,7 +1028,10 @@ impl RoomFuture {
         if !self.shared.process.is_current() {
             return Poll::Ready(Err((SubmitError::Forked, job)));
         }
-        match self.shared.ask(&mut job, |request| Some(WaiterEntry::of_future(request))) {
+        match self
+            .shared
+            .ask(&mut job, |request| Some(WaiterEntry::of_future(request)))
+        {
             Err(why) => Poll::Ready(Err((why, job))),
             Ok(None) => Poll::Ready(Ok(())),
             Ok(Some((entry, ticket))) => {
@@ -877,6 +1051,21 @@ impl Future for RoomFuture {
             let job = job.take();
             this.stage = Wait::Over;
             if let Poll::Ready(answer) = this.enter(job) {
+                return Poll::Ready(answer);
+            }
+        }
+        // A task that waits for its own pool polls its child meanwhile: all room may be held by such tasks.
+        if !this.is_for_permit
+            && this.shared.is_own_worker()
+            && let Wait::Entered(entry, ticket) = &this.stage
+            && let Some(Request::Task(job)) = this.shared.give_up(entry, *ticket)
+        {
+            this.stage = Wait::Over;
+            if this.shared.poll_waiting(&job, context) {
+                return Poll::Ready(Ok(()));
+            }
+            // At the back of the wait queue.
+            if let Poll::Ready(answer) = this.enter(Some(job)) {
                 return Poll::Ready(answer);
             }
         }
@@ -981,7 +1170,9 @@ impl<R> Permit<R> {
         let pool = self.pool.take().expect("a permit is used once");
         let (job, handle) = task(&pool);
         let shared = pool.shared();
-        let ((), effects) = shared.admission.section(|state, effects| state.use_permit(job, effects));
+        let ((), effects) = shared
+            .admission
+            .section(|state, effects| state.use_permit(job, effects));
         shared.carry_out(effects);
         handle
     }
@@ -1002,7 +1193,9 @@ impl<R> Drop for Permit<R> {
 
 impl<R> fmt::Debug for Permit<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("pool", &self.pool.as_ref().map(AsyncWorkerPool::name)).finish()
+        f.debug_struct("Permit")
+            .field("pool", &self.pool.as_ref().map(AsyncWorkerPool::name))
+            .finish()
     }
 }
 
@@ -1019,7 +1212,10 @@ pub struct JoinHandle<V> {
 impl<V> JoinHandle<V> {
     fn new(task: Arc<dyn Joins<V>>) -> Self {
         let cancels_on_drop = false;
-        Self { task, cancels_on_drop }
+        Self {
+            task,
+            cancels_on_drop,
+        }
     }
 
     /// Blocks until the task has ended.
@@ -1082,8 +1278,16 @@ impl<V> JoinHandle<V> {
 impl<V> Future for JoinHandle<V> {
     type Output = Result<V, JoinError>;
 
+    /// In a task of the same pool it polls a task that has not started in place, so that tasks which wait for each other
+    /// do not fill the pool for ever.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Joined<V>> {
-        self.task.shared().process.check(JoinError::Forked)?;
+        let shared = self.task.shared();
+        shared.process.check(JoinError::Forked)?;
+        if let Some(ticket) = self.task.ticket()
+            && shared.is_own_worker()
+        {
+            shared.poll_pending(ticket, context);
+        }
         poll(&*self.task, context)
     }
 }
@@ -1103,7 +1307,9 @@ impl<V> Drop for JoinHandle<V> {
 
 impl<V> fmt::Debug for JoinHandle<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("is_finished", &self.is_finished()).finish_non_exhaustive()
+        f.debug_struct("JoinHandle")
+            .field("is_finished", &self.is_finished())
+            .finish_non_exhaustive()
     }
 }
 

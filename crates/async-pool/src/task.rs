@@ -11,6 +11,7 @@
 //! 3. `DONE` is set once, after the future was dropped. It is never polled afterwards.
 //! 4. A future that was polled stays in its place in memory until it is dropped there.
 
+use std::any::type_name;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -21,8 +22,8 @@ use pool_core::JoinError;
 use pool_core::internals::{Joined, Promise, Promised};
 use sync_shim::Mutex;
 use sync_shim::atomic::{
-    AtomicU32, AtomicUsize,
-    Ordering::{AcqRel, Relaxed, Release},
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use sync_shim::cell::UnsafeCell;
 use sync_shim::foreign::{drop_quietly, guarded};
@@ -109,6 +110,15 @@ where
     }
 }
 
+/// Where an accepted task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the registry, under this key.
+    Started(usize),
+    /// In the queue of tasks that have not started, under this ticket.
+    Pending(u64),
+}
+
 /// A task as workers see it.
 pub(crate) trait Run: Send + Sync {
     /// Polls the task once, or drops it, on a worker. Does not unwind.
@@ -117,13 +127,19 @@ pub(crate) trait Run: Send + Sync {
     fn release(&self);
     /// Has a worker look at the task: it drops the future if that was cancelled or the pool discards all.
     fn look_again(self: Arc<Self>);
-    /// Number in the registry, set by the section that starts the task.
-    fn set_key(&self, key: usize);
+    /// Says where the task is. Called in sections of the admission.
+    fn set_place(&self, place: Place);
+    /// Polls a task that no queue holds, on behalf of another task. Returns how it ended if it is ready; the caller counts
+    /// that and then [resolves](Self::resolve) the task. Does not unwind.
+    fn run_in_place(&self, context: &mut Context<'_>) -> Option<Ended>;
+    /// Shows the outcome to the handle.
+    fn resolve(&self);
 }
 
 pub(crate) struct Task<R: Starts<T>, T> {
     state: AtomicU32,
-    key: AtomicUsize,
+    /// Twice the key, or twice the ticket plus one.
+    place: AtomicU64,
     stage: UnsafeCell<Stage<R, T>>,
     promise: Mutex<Promise<R::Value>>,
     runner: R,
@@ -147,7 +163,7 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
     pub(crate) fn new(task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
         Arc::new(Self {
             state: AtomicU32::new(SCHEDULED),
-            key: AtomicUsize::new(0),
+            place: AtomicU64::new(0),
             stage: UnsafeCell::new(Stage::Unstarted(task)),
             promise: Mutex::new(Promise::new()),
             runner: runner.clone(),
@@ -165,7 +181,9 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
     /// Takes the task back out of a cell that was refused.
     pub(crate) fn take_back(&self) -> T {
         // SAFETY: the task was not accepted, so its caller is the only one to touch it (invariant 2).
-        let stage = self.stage.with_mut(|stage| unsafe { std::mem::replace(&mut *stage, Stage::Gone) });
+        let stage = self
+            .stage
+            .with_mut(|stage| unsafe { std::mem::replace(&mut *stage, Stage::Gone) });
         match stage {
             Stage::Unstarted(task) => task,
             Stage::Started(_) | Stage::Gone => unreachable!("a refused task has not been started"),
@@ -173,7 +191,10 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
     }
 
     /// Polls the future once. `None` if it is pending.
-    fn poll(&self, context: &mut Context<'_>) -> Option<Result<R::Value, sync_shim::foreign::Payload>> {
+    fn poll(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Option<Result<R::Value, sync_shim::foreign::Payload>> {
         // USER CODE: the function of a `Func`, and the poll of a future. It occupies its worker. A panic is caught.
         let polled = guarded(AssertUnwindSafe(|| {
             self.stage.with_mut(|stage| {
@@ -188,7 +209,9 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
                 match stage {
                     // SAFETY: it stays in this place until `drop_stage` (invariant 4).
                     Stage::Started(future) => unsafe { Pin::new_unchecked(future) }.poll(context),
-                    Stage::Unstarted(_) | Stage::Gone => unreachable!("a task that has ended is not polled"),
+                    Stage::Unstarted(_) | Stage::Gone => {
+                        unreachable!("a task that has ended is not polled")
+                    }
                 }
             })
         }));
@@ -212,21 +235,43 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
         .is_ok()
     }
 
-    /// Stores the outcome without showing it. The future has been dropped.
-    fn lay_aside(&self, outcome: Joined<R::Value>) {
+    /// Polls the task, or drops it if it was cancelled or the pool discards all. Returns how it ended, with the outcome laid
+    /// aside. `RUNNING` is set.
+    fn step(&self, context: &mut Context<'_>) -> Option<Ended> {
+        let is_cancelled = self.state.load(Acquire) & CANCELLED != 0;
+        let (ended, outcome) = if is_cancelled || self.shared.is_discarding() {
+            let (ended, why) = match is_cancelled {
+                true => (Ended::Cancelled, JoinError::Cancelled),
+                false => (Ended::Released, JoinError::Released),
+            };
+            let is_dropped = self.drop_stage();
+            (if is_dropped { ended } else { Ended::Panicked }, Err(why))
+        } else {
+            let polled = self.poll(context)?;
+            let is_dropped = self.drop_stage();
+            match polled {
+                // A panic of the destructor is the task's, but its value is there.
+                Ok(value) => (
+                    if is_dropped {
+                        Ended::Completed
+                    } else {
+                        Ended::Panicked
+                    },
+                    Ok(value),
+                ),
+                Err(payload) => {
+                    self.shared
+                        .context
+                        .report_unnamed(type_name::<T>(), &*payload);
+                    (Ended::Panicked, Err(self.shared.context.panicked(payload)))
+                }
+            }
+        };
+        self.state.fetch_or(DONE, Release);
         let unwanted = self.promise.lock().lay_aside(outcome);
         // USER CODE: the drop of a value without a handle. A panic is caught.
         drop_quietly(unwanted);
-    }
-
-    /// Shows the outcome to the handle, after the end of the task was counted.
-    fn resolve(&self) {
-        let mut promise = self.promise.lock();
-        let waiter = if promise.keep() { promise.take_waiter() } else { None };
-        drop(promise);
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
+        Some(ended)
     }
 
     /// Marks the task as scheduled. Returns whether the caller has to put it into a run queue.
@@ -234,6 +279,14 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
         // A write in any case: the poll that follows must see what the caller wrote before it woke the task.
         let before = self.state.fetch_or(SCHEDULED | flags, AcqRel);
         before & (SCHEDULED | RUNNING | DONE) == 0
+    }
+
+    fn place(&self) -> Place {
+        match self.place.load(Relaxed) {
+            word if word & 1 == 1 => Place::Pending(word >> 1),
+            // Made of a `usize`.
+            word => Place::Started(usize::try_from(word >> 1).unwrap_or(usize::MAX)),
+        }
     }
 
     /// Whether the future was dropped and the outcome is visible.
@@ -246,50 +299,30 @@ impl<R: Starts<T>, T: Send + 'static> Run for Task<R, T> {
     fn run(self: Arc<Self>, shared: &Arc<Shared>) {
         // Clears the one and sets the other. Acquire, to see what the last worker has left in the stage, and what wakers
         // had written before they woke the task.
-        let before = self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
-        let releases = shared.is_discarding();
-        let ended = if before & CANCELLED != 0 || releases {
-            let outcome = if before & CANCELLED != 0 { Ended::Cancelled } else { Ended::Released };
-            let is_dropped = self.drop_stage();
-            Some((if is_dropped { outcome } else { Ended::Panicked }, Err(match outcome {
-                Ended::Cancelled => JoinError::Cancelled,
-                _ => JoinError::Released,
-            })))
-        } else {
-            let waker = Waker::from(Arc::clone(&self));
-            match self.poll(&mut Context::from_waker(&waker)) {
-                None => None,
-                Some(Ok(value)) => {
-                    // A panic of the destructor is the task's, but its value is there.
-                    let outcome = if self.drop_stage() { Ended::Completed } else { Ended::Panicked };
-                    Some((outcome, Ok(value)))
-                }
-                Some(Err(payload)) => {
-                    self.drop_stage();
-                    Some((Ended::Panicked, Err(shared.context.panicked(payload))))
-                }
-            }
-        };
-        let Some((ended, outcome)) = ended else {
-            // Release, so that the next worker sees the future as this poll left it.
+        self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
+        let waker = Waker::from(Arc::clone(&self));
+        let Some(ended) = self.step(&mut Context::from_waker(&waker)) else {
+            // Release, so that the next worker sees the future as this poll has left it.
             let before = self.state.fetch_and(!RUNNING, AcqRel);
             if before & SCHEDULED != 0 {
                 // Woken during the poll: at the back of the queue, so that it does not starve others.
-                shared.schedule_here(self);
+                shared.schedule(self);
             }
             return;
         };
-        self.state.fetch_or(DONE, Release);
-        self.lay_aside(outcome);
-        shared.end(self.key.load(Relaxed), ended);
-        self.resolve();
+        match self.place() {
+            Place::Started(key) => shared.end(key, ended),
+            Place::Pending(_) => unreachable!("a section starts a task before a worker gets it"),
+        }
+        Run::resolve(&*self);
     }
 
     fn release(&self) {
         self.state.fetch_or(DONE, Release);
         self.drop_stage();
-        self.lay_aside(Err(JoinError::Released));
-        self.resolve();
+        let unwanted = self.promise.lock().lay_aside(Err(JoinError::Released));
+        drop_quietly(unwanted);
+        Run::resolve(self);
     }
 
     fn look_again(self: Arc<Self>) {
@@ -299,8 +332,36 @@ impl<R: Starts<T>, T: Send + 'static> Run for Task<R, T> {
         }
     }
 
-    fn set_key(&self, key: usize) {
-        self.key.store(key, Relaxed); // Read by workers, which get the task through a lock.
+    fn set_place(&self, place: Place) {
+        let word = match place {
+            Place::Started(key) => (key as u64) << 1,
+            Place::Pending(ticket) => ticket << 1 | 1,
+        };
+        // Relaxed: a worker gets the task through a lock, and a handle's look at a stale place finds nothing there.
+        self.place.store(word, Relaxed);
+    }
+
+    fn run_in_place(&self, context: &mut Context<'_>) -> Option<Ended> {
+        // Not scheduled meanwhile: the context is that of another task, so only a cancellation touches the state.
+        self.state.fetch_or(RUNNING, AcqRel);
+        let step = self.step(context);
+        if step.is_none() {
+            self.state.fetch_and(!RUNNING, AcqRel);
+        }
+        step
+    }
+
+    fn resolve(&self) {
+        let mut promise = self.promise.lock();
+        let waiter = if promise.keep() {
+            promise.take_waiter()
+        } else {
+            None
+        };
+        drop(promise);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
     }
 }
 
@@ -323,6 +384,8 @@ pub(crate) trait Joins<V>: Promised<V> + Send + Sync {
     /// The handle is gone.
     fn detach(&self);
     fn is_finished(&self) -> bool;
+    /// Ticket of a task that has not started.
+    fn ticket(&self) -> Option<u64>;
     fn shared(&self) -> &Arc<Shared>;
 }
 
@@ -351,6 +414,13 @@ impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T> {
 
     fn is_finished(&self) -> bool {
         Task::is_finished(self)
+    }
+
+    fn ticket(&self) -> Option<u64> {
+        match self.place() {
+            Place::Pending(ticket) => Some(ticket),
+            Place::Started(_) => None,
+        }
     }
 
     fn shared(&self) -> &Arc<Shared> {

@@ -161,11 +161,16 @@ impl Future for Sleep {
         match (&self.entry, &current) {
             (Entry::Heap(shared, worker, id), _) => {
                 let timers = shared.timers(*worker);
-                if timers.change(|heap| heap.get(*id).is_some_and(|waker| waker.will_wake(context.waker()))) {
+                if timers.change(|heap| {
+                    heap.get(*id)
+                        .is_some_and(|waker| waker.will_wake(context.waker()))
+                }) {
                     return Poll::Pending;
                 }
             }
-            (Entry::Alarm(waker, _), None) if waker.will_wake(context.waker()) => return Poll::Pending,
+            (Entry::Alarm(waker, _), None) if waker.will_wake(context.waker()) => {
+                return Poll::Pending;
+            }
             _ => {}
         }
         self.disarm();
@@ -198,7 +203,9 @@ impl Drop for Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep").field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
     }
 }
 
@@ -229,14 +236,19 @@ impl std::error::Error for Elapsed {}
 ///
 /// # Errors
 /// [`Elapsed`] if the time is up. The future is dropped.
-pub async fn timeout<F: Future>(limit: impl Into<Timeout>, future: F) -> Result<F::Output, Elapsed> {
+pub async fn timeout<F: Future>(
+    limit: impl Into<Timeout>,
+    future: F,
+) -> Result<F::Output, Elapsed> {
     let mut sleep = Sleep::new(limit.into());
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|context| {
         if let Poll::Ready(value) = future.as_mut().poll(context) {
             return Poll::Ready(Ok(value));
         }
-        Pin::new(&mut sleep).poll(context).map(|()| Err(Elapsed(())))
+        Pin::new(&mut sleep)
+            .poll(context)
+            .map(|()| Err(Elapsed(())))
     })
     .await
 }

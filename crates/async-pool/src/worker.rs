@@ -65,8 +65,10 @@ struct Inbox {
     idle: Vec<usize>,
     watcher: Option<usize>,
     searching: usize,
-    /// No task is left in a released pool.
+    /// No task is left in a released pool: workers end.
     over: bool,
+    /// Which workers have not decided to end.
+    staying: Vec<bool>,
 }
 
 struct Worker {
@@ -81,11 +83,19 @@ sync_shim::thread_locals! {
 
 /// Returns the pool whose worker the calling thread is, and its number.
 pub(crate) fn current() -> Option<(Arc<Shared>, usize)> {
-    CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
+    CURRENT
+        .try_with(|current| current.borrow().clone())
+        .ok()
+        .flatten()
 }
 
 impl Shared {
-    pub(crate) fn new(admission: Admission, context: TaskContext, clock: Arc<dyn Clock>, workers: usize) -> Arc<Self> {
+    pub(crate) fn new(
+        admission: Admission,
+        context: TaskContext,
+        clock: Arc<dyn Clock>,
+        workers: usize,
+    ) -> Arc<Self> {
         Arc::new(Self {
             admission,
             context,
@@ -98,6 +108,7 @@ impl Shared {
                 watcher: None,
                 searching: 0,
                 over: false,
+                staying: vec![false; workers],
             })),
             idle: CachePadded::new(AtomicUsize::new(0)),
             is_watched: AtomicBool::new(false),
@@ -132,6 +143,10 @@ impl Shared {
         self.discarding.store(true, Release);
     }
 
+    pub(crate) fn stop_discarding(&self) {
+        self.discarding.store(false, Release);
+    }
+
     /// Whether the calling thread is one of the workers.
     pub(crate) fn is_own_worker(&self) -> bool {
         self.own_number().is_some()
@@ -140,7 +155,10 @@ impl Shared {
     fn own_number(&self) -> Option<usize> {
         let number = |current: &std::cell::RefCell<Option<(Arc<Self>, usize)>>| {
             let current = current.borrow();
-            current.as_ref().filter(|(shared, _)| std::ptr::eq(&**shared, self)).map(|(_, number)| *number)
+            current
+                .as_ref()
+                .filter(|(shared, _)| std::ptr::eq(&**shared, self))
+                .map(|(_, number)| *number)
         };
         CURRENT.try_with(number).ok().flatten()
     }
@@ -157,11 +175,6 @@ impl Shared {
                 self.unpark(woken);
             }
         }
-    }
-
-    /// Puts the task that has just been polled at the back of its worker's queue.
-    pub(crate) fn schedule_here(&self, job: Job) {
-        self.schedule(job);
     }
 
     fn push(&self, worker: usize, job: Job) {
@@ -189,7 +202,11 @@ impl Shared {
         }
         // The watcher last, because it would have to be replaced.
         let others = |&worker: &usize| inbox.watcher != Some(worker);
-        let at = inbox.idle.iter().rposition(others).or(inbox.idle.len().checked_sub(1))?;
+        let at = inbox
+            .idle
+            .iter()
+            .rposition(others)
+            .or(inbox.idle.len().checked_sub(1))?;
         let woken = inbox.idle[at];
         self.remove_idle(inbox, at);
         inbox.searching += 1;
@@ -219,7 +236,9 @@ impl Shared {
 
     /// Counts the end of a started task and passes its room on.
     pub(crate) fn end(&self, key: usize, ended: Ended) {
-        let ((), effects) = self.admission.section(|state, effects| state.end(key, ended, effects));
+        let ((), effects) = self
+            .admission
+            .section(|state, effects| state.end(key, ended, effects));
         self.carry_out(effects);
     }
 
@@ -228,7 +247,31 @@ impl Shared {
         let mut inbox = self.inbox.lock();
         inbox.over = true;
         drop(inbox);
-        self.workers.iter().for_each(|worker| worker.parker.unpark());
+        self.workers
+            .iter()
+            .for_each(|worker| worker.parker.unpark());
+    }
+
+    /// Keeps the workers of a released pool that have not decided to end. Returns the numbers of the others, which the caller
+    /// has to start.
+    pub(crate) fn keep_workers(&self) -> Vec<usize> {
+        let mut inbox = self.inbox.lock();
+        inbox.over = false;
+        let gone = inbox
+            .staying
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, stays)| !**stays);
+        gone.map(|(number, stays)| {
+            *stays = true;
+            number
+        })
+        .collect()
+    }
+
+    /// Reports a worker that could not be started.
+    pub(crate) fn lose_worker(&self, number: usize) {
+        self.inbox.lock().staying[number] = false;
     }
 
     /// The whole life of a worker. Returns when the pool has ended.
@@ -247,7 +290,12 @@ impl Shared {
     }
 
     /// Fires due timers, takes new tasks and runs local ones, each up to a bound. Returns whether there was any work.
-    fn round(self: &Arc<Self>, number: usize, due: &mut Vec<Waker>, batch: &mut VecDeque<Job>) -> bool {
+    fn round(
+        self: &Arc<Self>,
+        number: usize,
+        due: &mut Vec<Waker>,
+        batch: &mut VecDeque<Job>,
+    ) -> bool {
         let own = &self.workers[number];
         let fired = own.timers.next() != NEVER && own.timers.fire(self.now(), due);
         let mut inbox = self.inbox.lock();
@@ -255,7 +303,11 @@ impl Shared {
         let share = new.div_ceil(self.workers.len());
         batch.extend(inbox.queue.drain(..share));
         // Each worker that finds work wakes the next, so that a burst wakes as many as it needs.
-        let woken = if inbox.queue.is_empty() { None } else { self.wake_one(&mut inbox) };
+        let woken = if inbox.queue.is_empty() {
+            None
+        } else {
+            self.wake_one(&mut inbox)
+        };
         drop(inbox);
         self.unpark(woken);
         let mut ran = 0;
@@ -291,7 +343,9 @@ impl Shared {
     fn now(&self) -> u64 {
         let mut now = 0;
         // USER CODE: `Clock::now`. If it panics no timer is due.
-        let _outcome = guarded(AssertUnwindSafe(|| now = self.since_epoch_down(self.clock.now())));
+        let _outcome = guarded(AssertUnwindSafe(|| {
+            now = self.since_epoch_down(self.clock.now())
+        }));
         now
     }
 
@@ -311,10 +365,14 @@ impl Shared {
             }
         }
         let count = self.workers.len();
-        let now = (0..count).any(|at| self.workers[at].timers.next() != NEVER).then(|| self.now());
+        let now = (0..count)
+            .any(|at| self.workers[at].timers.next() != NEVER)
+            .then(|| self.now());
         now.is_some_and(|now| {
             let others = (1..count).map(|step| (number + step) % count);
-            others.fold(false, |fired, other| self.workers[other].timers.fire(now, due) || fired)
+            others.fold(false, |fired, other| {
+                self.workers[other].timers.fire(now, due) || fired
+            })
         })
     }
 
@@ -334,13 +392,19 @@ impl Shared {
     }
 
     fn has_work(&self, inbox: &Inbox) -> bool {
-        !inbox.queue.is_empty() || self.workers.iter().any(|worker| !worker.queue.lock().is_empty())
+        !inbox.queue.is_empty()
+            || self
+                .workers
+                .iter()
+                .any(|worker| !worker.queue.lock().is_empty())
     }
 
     /// Parks until there is work. Returns `true` if the pool has ended.
     fn rest(self: &Arc<Self>, number: usize) -> bool {
         let mut inbox = self.inbox.lock();
         if inbox.over {
+            // In the section that decides it, so that a reboot either keeps the worker or replaces it.
+            inbox.staying[number] = false;
             return true;
         }
         inbox.idle.push(number);
@@ -381,7 +445,9 @@ impl Shared {
     fn park(&self, number: usize, watches: bool) {
         let Worker { parker, timers, .. } = &*self.workers[number];
         let next = timers.next();
-        let timer = (next != NEVER).then(|| self.epoch.checked_add(Duration::from_nanos(next))).flatten();
+        let timer = (next != NEVER)
+            .then(|| self.epoch.checked_add(Duration::from_nanos(next)))
+            .flatten();
         let mut slept = false;
         // USER CODE: the clock. If it panics the worker parks until it is woken, and keeps no time.
         let _outcome = guarded(AssertUnwindSafe(|| {

@@ -7,13 +7,18 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use async_pool::{AsyncFuncPool, AsyncPool, DropPolicy, JoinError, ManualClock, SubmitError, WaitError};
+use async_pool::{
+    AsyncFuncPool, AsyncPool, DropPolicy, JoinError, ManualClock, SubmitError, WaitError,
+};
 use futures_lite::future::block_on;
 
 fn pool(workers: usize, capacity: usize) -> AsyncPool {
-    AsyncPool::builder().workers(workers).capacity(capacity).build().expect("threads can be started")
+    AsyncPool::builder()
+        .workers(workers)
+        .capacity(capacity)
+        .build()
+        .expect("threads can be started")
 }
-
 
 /// Counts live values of a type.
 #[derive(Clone)]
@@ -47,7 +52,12 @@ fn a_handle_returns_the_value_to_a_thread_and_to_a_future() {
     let pool = pool(2, 8);
     assert_eq!(pool.spawn(async { 1 }).unwrap().join().unwrap(), 1);
     assert_eq!(block_on(pool.spawn(async { 2 }).unwrap()).unwrap(), 2);
-    assert_eq!(block_on(pool.spawn_async(async { 3 })).map(|handle| block_on(handle).unwrap()).unwrap(), 3);
+    assert_eq!(
+        block_on(pool.spawn_async(async { 3 }))
+            .map(|handle| block_on(handle).unwrap())
+            .unwrap(),
+        3
+    );
 }
 
 #[testkit::test]
@@ -66,7 +76,10 @@ fn capacity_is_never_exceeded_and_every_task_runs() {
     pool.wait_idle().unwrap();
     assert!(peak.load(SeqCst) <= 3);
     let stats = pool.stats();
-    assert_eq!((stats.completed, stats.submitted, stats.live), (1_000, 1_000, 0));
+    assert_eq!(
+        (stats.completed, stats.submitted, stats.live),
+        (1_000, 1_000, 0)
+    );
     assert!(stats.peak_live <= 3);
 }
 
@@ -75,12 +88,21 @@ fn a_full_pool_refuses_returns_the_future_and_waits_as_asked() {
     let pool = pool(1, 1);
     let stuck = pool.spawn(pending::<()>()).unwrap();
     let refused = pool.try_submit(ready(7)).unwrap_err();
-    let SubmitError::Full(future) = refused else { panic!("the pool is full") };
+    let SubmitError::Full(future) = refused else {
+        panic!("the pool is full")
+    };
     assert_eq!(block_on(future), 7);
-    let late = pool.submit_timeout(ready(()), Duration::from_millis(1)).unwrap_err();
+    let late = pool
+        .submit_timeout(ready(()), Duration::from_millis(1))
+        .unwrap_err();
     assert!(matches!(late, SubmitError::TimedOut(_)));
     let mut waiting = pin!(pool.submit_async(ready(())));
-    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        waiting
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     assert_eq!(pool.stats().waiting, 1);
     stuck.cancel();
     assert!(matches!(stuck.join(), Err(JoinError::Cancelled)));
@@ -95,7 +117,12 @@ fn a_future_that_waits_for_room_starts_without_another_poll_of_its_wait() {
     let first = pool.spawn(pending::<()>()).unwrap();
     let (sender, receiver) = mpsc::channel();
     let mut waiting = pin!(pool.submit_async(async move { sender.send(42).unwrap() }));
-    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        waiting
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     first.cancel();
     assert_eq!(receiver.recv(), Ok(42));
 }
@@ -107,17 +134,30 @@ fn a_dropped_wait_drops_its_future_and_a_dropped_permit_returns_its_room() {
     let permit = pool.reserve().unwrap();
     let guard = live.one();
     let mut waiting = Box::pin(pool.submit_async(async move { drop(guard) }));
-    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        waiting
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     drop(waiting);
     assert_eq!((live.count(), pool.stats().waiting), (0, 0));
 
     let mut reserving = Box::pin(pool.reserve_async());
-    assert!(reserving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        reserving
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     drop(permit);
     assert_eq!(pool.stats().reserved, 1, "the wait was served");
     drop(reserving);
     assert_eq!(pool.stats().reserved, 0);
-    assert_eq!(pool.reserve().unwrap().spawn(async { 5 }).join().unwrap(), 5);
+    assert_eq!(
+        pool.reserve().unwrap().spawn(async { 5 }).join().unwrap(),
+        5
+    );
 }
 
 #[testkit::test]
@@ -130,7 +170,10 @@ fn cancelling_drops_the_future_on_a_worker_and_frees_its_room() {
         async_pool::sleep(Duration::MAX).await;
     });
     let sleeping = sleeping.unwrap();
-    assert!(matches!(block_on(sleeping.cancelled()), Err(JoinError::Cancelled)));
+    assert!(matches!(
+        block_on(sleeping.cancelled()),
+        Err(JoinError::Cancelled)
+    ));
     assert_eq!((live.count(), pool.stats().live), (0, 0));
 
     let guard = live.one();
@@ -153,7 +196,7 @@ fn a_panic_of_a_poll_or_a_drop_is_reported_and_ends_no_worker() {
     }
     let pool = pool(1, 4);
     let panicked = pool.spawn(async { panic!("in poll") }).unwrap().join();
-    assert!(matches!(panicked, Err(JoinError::<>::Panicked(_))));
+    assert!(matches!(panicked, Err(JoinError::Panicked(_))));
     let guard = PanicsInDrop;
     let held = pool.spawn(async move {
         let _guard = guard;
@@ -171,16 +214,26 @@ fn a_blocking_call_on_an_own_worker_is_refused() {
     let pool = pool(1, 1);
     let inner = pool.clone();
     let answers = pool.spawn(async move {
-        let full = inner.submit(async {}).is_err_and(|refused| refused.is_full());
+        let full = inner
+            .submit(async {})
+            .is_err_and(|refused| refused.is_full());
         (full, inner.wait_idle())
     });
-    assert_eq!(answers.unwrap().join().unwrap(), (true, Err(WaitError::WouldDeadlock)));
+    assert_eq!(
+        answers.unwrap().join().unwrap(),
+        (true, Err(WaitError::WouldDeadlock))
+    );
 }
 
 #[testkit::test]
 fn sleeps_end_in_the_order_of_their_times_by_the_pools_clock() {
     let clock = ManualClock::new();
-    let pool = AsyncPool::builder().workers(1).capacity(10).clock(clock.clone()).build().unwrap();
+    let pool = AsyncPool::builder()
+        .workers(1)
+        .capacity(10)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
     let (sender, receiver) = mpsc::channel();
     for seconds in [3, 1, 2] {
         let sender = sender.clone();
@@ -201,7 +254,8 @@ fn sleeps_end_in_the_order_of_their_times_by_the_pools_clock() {
 #[testkit::test]
 fn a_timeout_drops_its_future_and_a_dropped_sleep_leaves_no_timer() {
     let pool = pool(1, 2);
-    let timed_out = pool.spawn(async { async_pool::timeout(Duration::from_millis(1), pending::<()>()).await });
+    let timed_out =
+        pool.spawn(async { async_pool::timeout(Duration::from_millis(1), pending::<()>()).await });
     assert!(timed_out.unwrap().join().unwrap().is_err());
     let in_time = pool.spawn(async { async_pool::timeout(Duration::MAX, async { 3 }).await });
     assert_eq!(in_time.unwrap().join().unwrap(), Ok(3));
@@ -209,22 +263,36 @@ fn a_timeout_drops_its_future_and_a_dropped_sleep_leaves_no_timer() {
 
 #[testkit::test]
 fn release_runs_accepted_tasks_and_refuses_others() {
-    let pool = AsyncPool::builder().workers(2).capacity(1).queue_depth(10).build().unwrap();
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .capacity(1)
+        .queue_depth(10)
+        .build()
+        .unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
     for _ in 0..10 {
         let ran = Arc::clone(&ran);
-        pool.submit(async move { _ = ran.fetch_add(1, SeqCst) }).unwrap();
+        pool.submit(async move { _ = ran.fetch_add(1, SeqCst) })
+            .unwrap();
     }
     assert!(pool.release());
     assert!(!pool.release());
-    assert!(matches!(pool.try_submit(ready(())), Err(SubmitError::Released(_))));
+    assert!(matches!(
+        pool.try_submit(ready(())),
+        Err(SubmitError::Released(_))
+    ));
     pool.wait_released().unwrap();
     assert_eq!(ran.load(SeqCst), 10);
 }
 
 #[testkit::test]
 fn release_now_drops_every_future_and_the_wait_for_the_end_returns() {
-    let pool = AsyncPool::builder().workers(2).capacity(5).queue_depth(5).build().unwrap();
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .capacity(5)
+        .queue_depth(5)
+        .build()
+        .unwrap();
     let live = Live::new();
     let handles: Vec<_> = (0..10)
         .map(|_| {
@@ -250,7 +318,12 @@ fn tune_admits_waiting_callers() {
     let pool = pool(1, 1);
     let _stuck = pool.spawn(pending::<()>()).unwrap();
     let mut second = pin!(pool.spawn_async(async { 2 }));
-    assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        second
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     pool.tune(2).unwrap();
     assert_eq!(block_on(block_on(second).unwrap()).unwrap(), 2);
 }
@@ -268,10 +341,18 @@ fn a_pool_of_one_function_stores_arguments_until_they_start() {
             n
         }
     });
-    let pool = pool.workers(1).capacity(1).queue_depth(1).drop_policy(DropPolicy::Discard).build().unwrap();
+    let pool = pool
+        .workers(1)
+        .capacity(1)
+        .queue_depth(1)
+        .drop_policy(DropPolicy::Discard)
+        .build()
+        .unwrap();
     let stuck = pool.spawn(0).unwrap();
     let next = pool.spawn(2).unwrap();
-    let SubmitError::Full(3) = pool.try_submit(3).unwrap_err() else { panic!("the argument comes back") };
+    let SubmitError::Full(3) = pool.try_submit(3).unwrap_err() else {
+        panic!("the argument comes back")
+    };
     stuck.cancel();
     assert_eq!(next.join().unwrap(), 2);
     assert!(calls.load(SeqCst) <= 2);
@@ -286,14 +367,18 @@ fn timers_of_a_worker_that_is_stuck_in_a_poll_are_fired_by_another() {
     // Both begin on one worker: the sleeper is polled first, then its worker is stuck.
     let inner = pool.clone();
     pool.submit(async move {
-        inner.submit(async move {
-            async_pool::sleep(Duration::from_millis(1)).await;
-            slept.send(()).unwrap();
-        }).unwrap();
-        inner.submit(async move {
-            entered.send(()).unwrap();
-            _ = wait_free.recv(); // Blocks its worker.
-        }).unwrap();
+        inner
+            .submit(async move {
+                async_pool::sleep(Duration::from_millis(1)).await;
+                slept.send(()).unwrap();
+            })
+            .unwrap();
+        inner
+            .submit(async move {
+                entered.send(()).unwrap();
+                _ = wait_free.recv(); // Blocks its worker.
+            })
+            .unwrap();
     })
     .unwrap();
     wait_entered.recv().unwrap();
@@ -309,7 +394,11 @@ fn a_task_that_wakes_itself_does_not_starve_others() {
     let stopped = Arc::clone(&stop);
     let busy = pool.spawn(poll_fn(move |context| {
         context.waker().wake_by_ref();
-        if stopped.load(SeqCst) == 1 { Poll::Ready(()) } else { Poll::Pending }
+        if stopped.load(SeqCst) == 1 {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }));
     pool.spawn(async {}).unwrap().join().unwrap();
     stop.store(1, SeqCst);
@@ -352,4 +441,85 @@ fn many_threads_spawn_wake_and_cancel_without_a_lost_task() {
     let stats = pool.stats();
     assert_eq!(stats.submitted, 8_000);
     assert_eq!(stats.completed + stats.cancelled, 8_000);
+}
+
+#[testkit::test]
+fn tasks_that_spawn_into_their_own_full_pool_and_await_the_child_end() {
+    fn tree(pool: AsyncPool, depth: u32) -> std::pin::Pin<Box<dyn Future<Output = u32> + Send>> {
+        Box::pin(async move {
+            if depth == 0 {
+                return 1;
+            }
+            let mut sum = 0;
+            for _ in 0..2 {
+                let child = pool
+                    .spawn_async(tree(pool.clone(), depth - 1))
+                    .await
+                    .unwrap();
+                sum += child.await.unwrap();
+            }
+            sum
+        })
+    }
+    for (capacity, depth) in [(1, 0), (2, 0), (1, 3), (3, 2)] {
+        let pool = AsyncPool::builder()
+            .workers(2)
+            .capacity(capacity)
+            .queue_depth(depth)
+            .build()
+            .unwrap();
+        assert_eq!(
+            pool.spawn(tree(pool.clone(), 6)).unwrap().join().unwrap(),
+            64
+        );
+        let stats = pool.stats();
+        assert_eq!(
+            (stats.submitted, stats.completed, stats.refused),
+            (127, 127, 0)
+        );
+        assert!(stats.peak_live <= capacity);
+    }
+}
+
+#[testkit::test]
+fn a_rebooted_pool_accepts_tasks_again() {
+    let pool = pool(2, 2);
+    for round in 0..50 {
+        assert_eq!(
+            pool.spawn(async move { round }).unwrap().join().unwrap(),
+            round
+        );
+        pool.release();
+        assert!(pool.try_submit(async {}).is_err());
+        if round % 2 == 0 {
+            pool.wait_released().unwrap();
+        }
+        assert!(pool.reboot().unwrap());
+        assert!(!pool.reboot().unwrap());
+    }
+}
+
+#[testkit::test]
+fn the_panic_hook_sees_each_panic_of_a_task() {
+    let (sender, receiver) = mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let hook = move |panic: &async_pool::TaskPanic<'_>| {
+        sender
+            .lock()
+            .unwrap()
+            .send(panic.message().map(str::to_owned))
+            .unwrap();
+    };
+    let pool = AsyncPool::builder()
+        .workers(1)
+        .panic_hook(hook)
+        .build()
+        .unwrap();
+    assert!(
+        pool.spawn(async { panic!("heard") })
+            .unwrap()
+            .join()
+            .is_err()
+    );
+    assert_eq!(receiver.try_recv(), Ok(Some("heard".to_owned())));
 }
