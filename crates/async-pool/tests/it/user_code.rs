@@ -82,7 +82,7 @@ fn a_worker_survives_a_clock_that_panics_with_a_payload_that_panics() {
         .clock(clock.clone())
         .build()
         .unwrap();
-    let sleeper = pool.spawn(async_pool::sleep(Duration::from_secs(1)));
+    let sleeper = pool.spawn(async { async_pool::sleep(Duration::from_secs(1)).await });
     clock.clock.wait_for_sleepers(1);
     clock.now_panics.store(true, SeqCst);
     assert_eq!(pool.spawn(async { 1 }).unwrap().join().unwrap(), 1);
@@ -145,18 +145,13 @@ fn a_release_returns_from_an_async_submit_whose_future_was_polled_in_place() {
     let (inner, live) = (pool.clone(), Live::new());
     let guard = live.one();
     let parent = pool.spawn(async move {
-        let mut child = Box::pin(async move {
+        let child = async move {
             let _guard = guard;
-            let mut polls = 0;
-            poll_fn(move |_| {
-                polls += 1;
-                if polls < 3 { Poll::Pending } else { Poll::Ready(()) }
-            })
-            .await;
+            for _ in 0..3 {
+                async_pool::yield_now().await;
+            }
             7
-        });
-        // Not boxed any more: the pool has to keep it in its place.
-        let child = async move { (&mut child).await };
+        };
         let mut submit = inner.spawn_async(child);
         assert!(!poll_once(&mut submit), "the parent has all room");
         inner.release();
@@ -191,7 +186,10 @@ fn a_future_that_was_polled_in_place_is_dropped_by_a_release_now() {
     });
     let parent = parent.unwrap().join();
     assert!(
-        matches!(parent, Ok(Err(JoinError::Released)) | Err(JoinError::Released)),
+        matches!(
+            parent,
+            Ok(Err(JoinError::Released)) | Err(JoinError::Released)
+        ),
         "{parent:?}"
     );
     pool.wait_released().unwrap();
@@ -270,7 +268,9 @@ fn a_task_that_the_clock_of_a_parking_worker_wakes_is_run() {
         .clock(clock.clone())
         .build()
         .unwrap();
-    let sleeper = pool.spawn(async_pool::sleep(Duration::from_secs(1))).unwrap();
+    let sleeper = pool
+        .spawn(async { async_pool::sleep(Duration::from_secs(1)).await })
+        .unwrap();
     let (place, mut first) = (Arc::clone(&clock.wakes), true);
     let woken = pool.spawn(poll_fn(move |context| {
         if std::mem::take(&mut first) {
@@ -308,8 +308,10 @@ fn new_tasks_wait_for_no_poll_that_blocks_while_a_worker_is_idle() {
     gate.wait_for_arrivals(2);
     // All are in the inbox before a worker looks. One worker takes the first two, and blocks in the first.
     let (sender, receiver) = mpsc::channel();
-    pool.submit(async move { receiver.recv().unwrap() }).unwrap();
-    pool.submit(async move { sender.send(()).unwrap() }).unwrap();
+    pool.submit(async move { receiver.recv().unwrap() })
+        .unwrap();
+    pool.submit(async move { sender.send(()).unwrap() })
+        .unwrap();
     pool.submit(async {}).unwrap();
     pool.submit(async {}).unwrap();
     gate.open();
