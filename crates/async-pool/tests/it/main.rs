@@ -237,14 +237,17 @@ fn sleeps_end_in_the_order_of_their_times_by_the_pools_clock() {
         .build()
         .unwrap();
     let (sender, receiver) = mpsc::channel();
+    let (begins, begun) = mpsc::channel();
     for seconds in [3, 1, 2] {
-        let sender = sender.clone();
+        let (sender, begins) = (sender.clone(), begins.clone());
         pool.submit(async move {
+            begins.send(()).unwrap();
             async_pool::sleep(Duration::from_secs(seconds)).await;
             sender.send(seconds).unwrap();
         })
         .unwrap();
     }
+    begun.iter().take(3).for_each(drop); // The worker parks only after it has all three timers.
     for expected in 1..=3 {
         clock.wait_for_sleepers(1);
         assert!(receiver.try_recv().is_err(), "nothing ends early");
