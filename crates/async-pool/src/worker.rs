@@ -85,7 +85,7 @@ sync_shim::thread_locals! {
 
 /// Time of the worker's last look at the clock, as in heaps. It may lie back, so a timer that is due by it is due.
 pub(crate) fn last_now() -> u64 {
-    NOW.get()
+    NOW.with(std::cell::Cell::get)
 }
 
 /// Calls `look` with the pool whose worker the calling thread is, and its number.
@@ -330,7 +330,7 @@ impl Shared {
             now = self.since_epoch_down(self.clock.now())
         }))
         .map_err(discard);
-        NOW.set(now);
+        NOW.with(|last| last.set(now));
         now
     }
 

@@ -19,6 +19,7 @@ use std::task::{Context, Poll, Waker};
 
 use async_pool::{AsyncPool, DropPolicy};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
+use sync_shim::model::check;
 
 fn pool(workers: usize, capacity: usize) -> AsyncPool {
     AsyncPool::builder()
