@@ -152,7 +152,7 @@ pub(crate) trait Sink<V>: Send + Sync + 'static {
 /// A task without a handle.
 // As large as a promise: glibc keeps freed blocks of up to 128 bytes in lists of their own, and one thread that allocates
 // what others free pays about 100 ns per task for that.
-pub(crate) struct Nobody([u64; 6]);
+pub(crate) struct Nobody(#[expect(dead_code, reason = "takes up room")] [u64; 6]);
 
 impl<V> Sink<V> for Nobody {
     const IS_WANTED: bool = false;
