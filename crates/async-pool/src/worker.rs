@@ -79,7 +79,7 @@ struct Worker {
 }
 
 sync_shim::thread_locals! {
-    static CURRENT: std::cell::RefCell<Option<(Arc<Shared>, usize)>> = std::cell::RefCell::new(None);
+    static CURRENT: std::cell::RefCell<Option<(Arc<Shared>, u32)>> = std::cell::RefCell::new(None);
     static NOW: std::cell::Cell<u64> = std::cell::Cell::new(0);
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn last_now() -> u64 {
 }
 
 /// Calls `look` with the pool whose worker the calling thread is, and its number.
-pub(crate) fn with_current<T>(look: impl FnOnce(Option<(&Arc<Shared>, usize)>) -> T) -> T {
+pub(crate) fn with_current<T>(look: impl FnOnce(Option<(&Arc<Shared>, u32)>) -> T) -> T {
     let mut look = Some(look);
     let looked = CURRENT.try_with(|current| {
         let current = current.borrow();
@@ -136,8 +136,8 @@ impl Shared {
         })
     }
 
-    pub(crate) fn timers(&self, worker: usize) -> &Timers {
-        &self.workers[worker].timers
+    pub(crate) fn timers(&self, worker: u32) -> &Timers {
+        &self.workers[worker as usize].timers
     }
 
     /// Time of a deadline in a heap, rounded up, so that no timer fires early.
@@ -175,7 +175,7 @@ impl Shared {
     fn own_number(&self) -> Option<usize> {
         with_current(|current| {
             let (shared, number) = current?;
-            std::ptr::eq(&**shared, self).then_some(number)
+            std::ptr::eq(&**shared, self).then_some(number as usize)
         })
     }
 
@@ -458,7 +458,11 @@ struct Entered;
 
 impl Entered {
     fn new(shared: &Arc<Shared>, number: usize) -> Self {
-        let now = Some((Arc::clone(shared), number));
+        // There are fewer workers than that.
+        let now = Some((
+            Arc::clone(shared),
+            u32::try_from(number).unwrap_or(u32::MAX),
+        ));
         CURRENT.with(|current| current.replace(now));
         Self
     }
