@@ -1089,10 +1089,16 @@ impl RoomFuture {
         }
         Poll::Ready(match answer {
             Ok(_) => Ok(()),
-            Err(why) => return self.refused(why, job),
+            Err(why) => {
+                if !self.was_polled {
+                    self.shared.count_refusal();
+                }
+                return self.refused(why, job);
+            }
         })
     }
 
+    /// Returns the task of a refused wait, unless it was polled.
     fn refused(
         &mut self,
         why: fn(()) -> SubmitError,
@@ -1103,7 +1109,7 @@ impl RoomFuture {
                 self.stage = Wait::InPlace(job);
                 Poll::Pending
             }
-            job => Poll::Ready(self.shared.refuse(why, job)),
+            job => Poll::Ready(Err((why, job))),
         }
     }
 

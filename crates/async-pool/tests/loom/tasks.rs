@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use async_pool::{JoinError, yield_now};
-use sync_shim::Mutex;
 use sync_shim::model::spawn;
+use sync_shim::{Condvar, Mutex};
 
 use super::{Count, end, pool};
 
@@ -148,12 +148,8 @@ fn a_steal_racing_a_pop_runs_every_task_once() {
 fn a_task_behind_a_blocking_poll_racing_a_parking_worker_is_run() {
     let pool = pool(2, 2);
     let inner = pool.clone();
-    let outer = pool.spawn(async move { inner.spawn(async { 3 }).unwrap() });
-    // The value is another task of the same worker: a poll that blocks until it has run.
-    let inner = pool.clone();
-    drop(outer);
     let blocks = pool.spawn(async move {
-        let done = Arc::new((Mutex::new(false), sync_shim::Condvar::new()));
+        let done = Arc::new((Mutex::new(false), Condvar::new()));
         let sets = Arc::clone(&done);
         inner
             .submit(async move {
