@@ -10,8 +10,8 @@
 //!    searching. The push is its own worker's, which is awake, or in the inbox, whose lock protects the set.
 //! 2. `searching` is the number of workers that were woken and have not found work or parked again since. One that finds
 //!    work wakes the next if more is queued.
-//! 3. While a worker that has timers or more than one task runs a task and others are idle, one of these is the watcher,
-//!    which sleeps for at most [`WATCH`].
+//! 3. While a worker runs a task, has timers or other tasks, and workers are idle, one of these is the watcher, which
+//!    sleeps for at most [`WATCH`], or is on its way to become it.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -183,6 +183,8 @@ impl Shared {
     pub(crate) fn schedule(&self, job: Job) {
         match self.own_number() {
             Some(worker) => self.push(worker, job),
+            // A forked child has no workers, and a thread of the parent may have held the lock.
+            None if !self.process.is_current() => std::mem::forget(job),
             None => {
                 let mut inbox = self.inbox.lock();
                 inbox.queue.push_back(job);
@@ -198,9 +200,9 @@ impl Shared {
         queue.push_back(job);
         let is_alone = queue.len() == 1;
         drop(queue);
-        // After the push: a worker that parks enters the idle set before its last look at the queues. A task that is alone
-        // is for this worker, but the running poll may not return: then the watcher takes it.
-        if self.idle.load(SeqCst) > 0 && !(is_alone && self.is_watched.load(SeqCst)) {
+        // After the push: a worker that parks enters the idle set before its last look at the queues. One task alone is run
+        // by this worker next, unless the current poll does not return: the watcher sees that.
+        if self.idle.load(SeqCst) > 0 && (!is_alone || !self.is_watched.load(SeqCst)) {
             self.call_for_help();
         }
     }
@@ -317,7 +319,8 @@ impl Shared {
     /// Wakes an idle worker to be the watcher, if this one's timers or tasks might wait for the next poll.
     fn ensure_watched(&self, own: &Worker) {
         let has_idle = self.idle.load(SeqCst) > 0 && !self.is_watched.load(SeqCst);
-        if has_idle && (own.timers.next() != NEVER || !own.queue.lock().is_empty()) {
+        // A push to the queue has seen to it itself.
+        if has_idle && own.timers.next() != NEVER {
             self.call_for_help();
         }
     }

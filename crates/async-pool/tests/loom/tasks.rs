@@ -3,8 +3,9 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
-use async_pool::{JoinError, yield_now};
+use async_pool::{AsyncPool, DropPolicy, JoinError, ManualClock, yield_now};
 use sync_shim::model::spawn;
 use sync_shim::{Condvar, Mutex};
 
@@ -143,10 +144,19 @@ fn a_steal_racing_a_pop_runs_every_task_once() {
     end(&pool);
 }
 
-/// Step S3: a task waits in the queue of a worker that blocks, and another worker parks at that time.
+/// Step W5: a task waits in the queue of a worker that blocks, and the other worker parks at that time. It looks again when
+/// the time of a watcher is over.
 #[testkit::model(preemptions = 2)]
 fn a_task_behind_a_blocking_poll_racing_a_parking_worker_is_run() {
-    let pool = pool(2, 2);
+    const WATCH: Duration = Duration::from_millis(5);
+    let clock = ManualClock::new();
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .capacity(2)
+        .clock(clock.clone())
+        .drop_policy(DropPolicy::Drain)
+        .build()
+        .unwrap();
     let inner = pool.clone();
     let blocks = pool.spawn(async move {
         let done = Arc::new((Mutex::new(false), Condvar::new()));
@@ -157,6 +167,7 @@ fn a_task_behind_a_blocking_poll_racing_a_parking_worker_is_run() {
                 sets.1.notify_all();
             })
             .unwrap();
+        clock.advance(WATCH);
         let mut is_done = done.0.lock();
         while !*is_done {
             done.1.wait(&mut is_done);
