@@ -446,9 +446,11 @@ impl Pair {
             let is_for_permit = matches!(waiting, Waiting::Reserve(_));
             discard(waiting);
             self.model.drop_wait(number, is_for_permit);
+            self.compare("after a wait was dropped");
         }
         while self.permits.pop().is_some() {
             self.model.drop_permit();
+            self.compare("after a permit was dropped");
         }
         self.pool.release_now();
         self.model.release_now();
