@@ -549,3 +549,27 @@ fn a_submit_refused_by_the_wait_queues_bound_returns_its_future() {
     };
     assert_eq!(block_on(future), 3);
 }
+
+#[testkit::test]
+fn a_dropped_sleep_leaves_nothing_of_its_task() {
+    let kept = Arc::new(());
+    let held = Arc::clone(&kept);
+    let pool = AsyncFuncPool::builder(move |begins: mpsc::Sender<()>| {
+        let held = Arc::clone(&held);
+        async move {
+            begins.send(()).unwrap();
+            async_pool::sleep(Duration::from_secs(3_600)).await;
+            drop(held);
+        }
+    });
+    let pool = pool.workers(1).build().unwrap();
+    let (begins, begun) = mpsc::channel();
+    let task = pool.spawn(begins).unwrap();
+    begun.recv().unwrap(); // The same poll sets the timer.
+    task.cancel();
+    assert!(task.join().is_err());
+    pool.release();
+    pool.wait_released().unwrap();
+    drop(pool);
+    assert_eq!(Arc::strong_count(&kept), 1, "a timer keeps the task");
+}

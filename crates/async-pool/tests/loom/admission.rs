@@ -1,9 +1,11 @@
 //! Room: permits, the wait queue, and waits that are given up.
 
+use std::sync::Arc;
+
 use async_pool::{AsyncPool, DropPolicy, SubmitError};
 use sync_shim::model::spawn;
 
-use super::{Count, end, poll, pool};
+use super::{Count, Signal, end, poll, pool};
 
 /// Step A3 against A4: the room of a permit against a future's wait that is dropped. The task runs, or is dropped with its
 /// wait; the room is free.
@@ -137,5 +139,32 @@ fn a_child_polled_in_place_racing_room_for_it_ends_once() {
     assert_eq!(runs.get(), 1);
     pool.wait_idle().unwrap();
     assert_eq!(pool.stats().submitted, 3);
+    end(&pool);
+}
+
+/// The room for a child is handed over while its parent begins to await it: the parent polls the child in place, although
+/// it may see the child before the section that accepts it has ended. All room is held by tasks that wait for the child.
+#[testkit::model(preemptions = 2)]
+fn an_await_racing_the_room_of_its_child_polls_it_in_place() {
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .capacity(2)
+        .queue_depth(1)
+        .drop_policy(DropPolicy::Drain)
+        .build()
+        .unwrap();
+    let (signal, inner) = (Signal::new(), pool.clone());
+    let parent = pool.spawn(async move {
+        inner.submit(async {}).unwrap();
+        let waits = inner.spawn(Arc::clone(&signal).wait()).unwrap();
+        let sets = inner
+            .spawn_async(async move { signal.set() })
+            .await
+            .unwrap();
+        sets.await.unwrap();
+        waits.await.unwrap();
+    });
+    parent.unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
     end(&pool);
 }

@@ -12,12 +12,13 @@ mod life;
 mod tasks;
 mod timers;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use async_pool::{AsyncPool, DropPolicy};
+use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::check;
 
@@ -68,6 +69,38 @@ struct CountsDrop(Count);
 impl Drop for CountsDrop {
     fn drop(&mut self) {
         self.0.add();
+    }
+}
+
+/// A future that is ready once another thread has said so, and the waker that the thread calls.
+struct Signal(Mutex<(bool, Option<Waker>)>);
+
+impl Signal {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new((false, None))))
+    }
+
+    async fn wait(self: Arc<Self>) {
+        poll_fn(|context| {
+            let mut signal = self.0.lock();
+            if signal.0 {
+                return Poll::Ready(());
+            }
+            signal.1 = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn set(&self) {
+        let waker = {
+            let mut signal = self.0.lock();
+            signal.0 = true;
+            signal.1.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 }
 

@@ -1,15 +1,15 @@
 //! Run queues and the state of a task: pushes, wake-ups, cancels, polls on several workers.
 
-use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::task::Waker;
+use std::time::Instant;
 
-use async_pool::{AsyncPool, DropPolicy, JoinError, ManualClock, yield_now};
+use async_pool::{AsyncPool, Clock, DropPolicy, JoinError, ManualClock, yield_now};
 use sync_shim::model::spawn;
-use sync_shim::{Condvar, Mutex};
+use sync_shim::{Alarm, Condvar, Mutex, Parker};
 
-use super::{Count, end, pool};
+use super::{Count, Signal, end, pool};
 
 /// Step W3 against S1: a worker that finds nothing and parks, and a task that arrives.
 #[testkit::model(preemptions = 3)]
@@ -27,38 +27,6 @@ fn a_submit_racing_two_parking_workers_is_run() {
     assert_eq!(pool.spawn(async { 1 }).unwrap().join().unwrap(), 1);
     pool.wait_idle().unwrap();
     end(&pool);
-}
-
-/// A future that is ready once another thread has said so, and the waker that the thread calls.
-struct Signal(Mutex<(bool, Option<Waker>)>);
-
-impl Signal {
-    fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new((false, None))))
-    }
-
-    async fn wait(self: Arc<Self>) {
-        poll_fn(|context| {
-            let mut signal = self.0.lock();
-            if signal.0 {
-                return Poll::Ready(());
-            }
-            signal.1 = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
-
-    fn set(&self) {
-        let waker = {
-            let mut signal = self.0.lock();
-            signal.0 = true;
-            signal.1.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
 }
 
 /// Step T2 against T3: a wake-up during a poll, at its end, and after it. The task is polled again.
@@ -144,16 +112,33 @@ fn a_steal_racing_a_pop_runs_every_task_once() {
     end(&pool);
 }
 
+/// A clock by which every wait ends at once.
+#[derive(Debug)]
+struct Hasty(ManualClock);
+
+impl Clock for Hasty {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, _: &Parker, _: Instant) -> bool {
+        sync_shim::thread::yield_now();
+        false
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        self.0.wake_at(when, waker)
+    }
+}
+
 /// Step W5: a task waits in the queue of a worker that blocks, and the other worker parks at that time. It looks again when
 /// the time of a watcher is over.
 #[testkit::model(preemptions = 2)]
 fn a_task_behind_a_blocking_poll_racing_a_parking_worker_is_run() {
-    const WATCH: Duration = Duration::from_millis(5);
-    let clock = ManualClock::new();
     let pool = AsyncPool::builder()
         .workers(2)
         .capacity(2)
-        .clock(clock.clone())
+        .clock(Hasty(ManualClock::new()))
         .drop_policy(DropPolicy::Drain)
         .build()
         .unwrap();
@@ -167,7 +152,6 @@ fn a_task_behind_a_blocking_poll_racing_a_parking_worker_is_run() {
                 sets.1.notify_all();
             })
             .unwrap();
-        clock.advance(WATCH);
         let mut is_done = done.0.lock();
         while !*is_done {
             done.1.wait(&mut is_done);
