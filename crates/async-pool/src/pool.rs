@@ -1113,6 +1113,27 @@ impl RoomFuture {
         }
     }
 
+    /// Ends the wait in a forked child, where no worker hands room over.
+    fn poll_in_child(&mut self) -> Poll<Result<(), Refused>> {
+        if self.was_polled {
+            return Poll::Pending; // The task cannot be returned.
+        }
+        let job = match std::mem::replace(&mut self.stage, Wait::Over) {
+            Wait::New(job) => job,
+            Wait::Entered(entry, _) => {
+                let abandoned = entry.abandon();
+                // A thread of the parent may hold its lock here.
+                std::mem::forget(entry);
+                match abandoned {
+                    Ok(()) => return Poll::Ready(Ok(())),
+                    Err((_, request)) => task_of(request),
+                }
+            }
+            Wait::InPlace(_) | Wait::Over => return Poll::Pending,
+        };
+        Poll::Ready(Err((SubmitError::Forked, job)))
+    }
+
     fn poll_in_place(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Refused>> {
         let Wait::InPlace(job) = &self.stage else {
             return Poll::Pending;
@@ -1130,6 +1151,9 @@ impl Future for RoomFuture {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        if !this.shared.process.is_current() {
+            return this.poll_in_child();
+        }
         if let Wait::New(job) = &mut this.stage {
             let job = job.take();
             this.stage = Wait::Over;

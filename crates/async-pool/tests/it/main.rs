@@ -1,5 +1,8 @@
 //! Behaviour of pools of futures.
 
+#[cfg(unix)]
+mod forks;
+mod stress;
 mod user_code;
 
 use std::future::{Future, pending, poll_fn, ready};
