@@ -163,7 +163,8 @@ impl Shared {
 
     /// Whether the calling thread is one of the workers, also while its thread-locals are being dropped.
     pub(crate) fn is_own_worker(&self) -> bool {
-        Tag::get().group == self.id
+        // The tag of a task that another pool runs in place on this thread hides ours.
+        Tag::get().group == self.id || self.own_number().is_some()
     }
 
     /// Makes the calling thread one of the workers, until it ends.

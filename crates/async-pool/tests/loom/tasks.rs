@@ -1,11 +1,13 @@
 //! Run queues and the state of a task: pushes, wake-ups, cancels, polls on several workers.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use async_pool::{AsyncPool, Clock, DropPolicy, JoinError, ManualClock, yield_now};
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::model::spawn;
 use sync_shim::{Alarm, Condvar, Mutex, Parker};
 
@@ -53,6 +55,42 @@ fn a_task_that_is_woken_during_a_poll_is_polled_by_one_worker_at_a_time() {
     signal.set();
     task.unwrap().join().unwrap();
     assert_eq!(drops.get(), 1);
+    end(&pool);
+}
+
+/// Two wake-ups by a waker of an earlier poll, so that only the task's state orders the polls of two workers. The cell of
+/// the future checks that it does.
+#[testkit::model(preemptions = 2)]
+fn the_second_of_two_wake_ups_racing_a_poll_is_polled_after_it() {
+    let (pool, slot) = (pool(2, 1), Arc::new((Mutex::new(None), Condvar::new())));
+    let is_set = Arc::new(AtomicBool::new(false));
+    let (leaves, looks) = (Arc::clone(&slot), Arc::clone(&is_set));
+    let mut polls = 0;
+    let task = pool.spawn(poll_fn(move |context| {
+        polls += 1;
+        if polls == 1 {
+            *leaves.0.lock() = Some(context.waker().clone());
+            leaves.1.notify_all();
+        }
+        if looks.load(Relaxed) {
+            Poll::Ready(polls)
+        } else {
+            Poll::Pending
+        }
+    }));
+    let waker: Waker = {
+        let mut slot_of = slot.0.lock();
+        loop {
+            match slot_of.take() {
+                Some(waker) => break waker,
+                None => slot.1.wait(&mut slot_of),
+            }
+        }
+    };
+    waker.wake_by_ref();
+    is_set.store(true, Relaxed);
+    waker.wake();
+    assert!(task.unwrap().join().unwrap() <= 3);
     end(&pool);
 }
 
