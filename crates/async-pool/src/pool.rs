@@ -880,6 +880,9 @@ impl<R> AsyncWorkerPool<R> {
 }
 
 fn release(shared: &Shared) -> bool {
+    if !shared.process.is_current() {
+        return false; // A thread of the parent, which does not exist here, may hold the lock.
+    }
     let mut entries = Vec::new();
     let (was_open, effects) = shared
         .admission
@@ -890,6 +893,9 @@ fn release(shared: &Shared) -> bool {
 }
 
 fn release_now(shared: &Shared) {
+    if !shared.process.is_current() {
+        return;
+    }
     let (mut entries, mut unstarted, mut started) = (Vec::new(), Vec::new(), Vec::new());
     // One section: a reboot comes before all of it, or after.
     let ((), effects) = shared.admission.section(|state, effects| {
@@ -1277,10 +1283,14 @@ impl<R> Permit<R> {
         let pool = self.pool.take().expect("a permit is used once");
         let (job, handle) = task(&pool);
         let shared = pool.shared();
-        let ((), effects) = shared
-            .admission
-            .section(|state, effects| state.use_permit(job, effects));
-        shared.carry_out(effects);
+        if shared.process.is_current() {
+            let ((), effects) = shared
+                .admission
+                .section(|state, effects| state.use_permit(job, effects));
+            shared.carry_out(effects);
+        } else {
+            std::mem::forget(job);
+        }
         handle
     }
 }

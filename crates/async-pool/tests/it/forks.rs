@@ -61,7 +61,7 @@ const CALLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "AsyncWorkerPool::wait_released_timeout" => forked(it.pool.wait_released_timeout(it.later));
     "AsyncWorkerPool::wait_released_async" => forked(ready(it.pool.wait_released_async()));
     "AsyncWorkerPool::reboot" => it.pool.reboot().is_ok_and(|opened| !opened);
-    "AsyncWorkerPool::release" => { _ = it.pool.release(); true };
+    "AsyncWorkerPool::release" => !it.pool.release();
     "AsyncWorkerPool::release_now" => { it.pool.release_now(); true };
     "Permit::submit" => { it.permit.take().expect("it is there").submit(async {}); true };
     "Permit::spawn" => lost(it.permit.take().expect("it is there").spawn(async {}).join());
