@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use async_pool::{AsyncPool, DropPolicy, SubmitError};
+use async_pool::{AsyncPool, DropPolicy, JoinHandle, SubmitError};
+use sync_shim::Mutex;
 use sync_shim::model::spawn;
 
 use super::{Count, Signal, end, poll, pool};
@@ -142,29 +143,30 @@ fn a_child_polled_in_place_racing_room_for_it_ends_once() {
     end(&pool);
 }
 
-/// The room for a child is handed over while its parent begins to await it: the parent polls the child in place, although
-/// it may see the child before the section that accepts it has ended. All room is held by tasks that wait for the child.
-#[testkit::model(preemptions = 2)]
-fn an_await_racing_the_room_of_its_child_polls_it_in_place() {
+/// A waiting spawn is served, and its handle is awaited by the task that has all room, before the section that serves it has
+/// ended: the task polls the other one in place, because it waits until it knows where that is.
+#[testkit::model(preemptions = 3)]
+fn an_await_racing_the_room_of_its_task_polls_it_in_place() {
     let pool = AsyncPool::builder()
-        .workers(2)
-        .capacity(2)
+        .workers(1)
+        .capacity(1)
         .queue_depth(1)
         .drop_policy(DropPolicy::Drain)
         .build()
         .unwrap();
-    let (signal, inner) = (Signal::new(), pool.clone());
-    let parent = pool.spawn(async move {
-        inner.submit(async {}).unwrap();
-        let waits = inner.spawn(Arc::clone(&signal).wait()).unwrap();
-        let sets = inner
-            .spawn_async(async move { signal.set() })
-            .await
-            .unwrap();
-        sets.await.unwrap();
-        waits.await.unwrap();
-    });
-    parent.unwrap().join().unwrap();
+    let (signal, slot) = (Signal::new(), Arc::new(Mutex::new(None)));
+    let permit = pool.try_reserve().unwrap();
+    let (waits, takes) = (Arc::clone(&signal).wait(), Arc::clone(&slot));
+    pool.submit(async move {
+        waits.await;
+        let handle: JoinHandle<u32> = takes.lock().take().unwrap();
+        assert_eq!(handle.await.unwrap(), 6);
+    })
+    .unwrap();
+    let returns = spawn(move || drop(permit));
+    *slot.lock() = Some(pool.spawn(async { 6 }).unwrap());
+    signal.set();
     pool.wait_idle().unwrap();
+    returns.join().unwrap();
     end(&pool);
 }
