@@ -20,12 +20,19 @@
 //! }
 //! ```
 
+mod adapters;
 mod admission;
+mod group;
+mod map;
 mod pool;
 mod task;
 mod timers;
 mod worker;
 
+#[cfg(feature = "tower")]
+pub use adapters::{PoolLayer, PoolService, ResponseFuture, ServiceError};
+pub use group::TaskGroup;
+pub use map::Map;
 pub use pool::{
     AsyncFuncPool, AsyncPool, AsyncWorkerPool, Builder, DEFAULT_NAME, JoinHandle, Permit, Stats,
 };

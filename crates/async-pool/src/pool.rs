@@ -450,7 +450,7 @@ impl Shared {
 
 impl Shared {
     /// Polls a queued task on behalf of the calling one.
-    fn poll_pending(&self, ticket: u64, context: &mut Context<'_>) {
+    pub(crate) fn poll_pending(&self, ticket: u64, context: &mut Context<'_>) {
         let (job, effects) = self
             .admission
             .section(|state, _| state.take_pending(ticket));
@@ -492,8 +492,16 @@ fn task_of(request: Request<Job>) -> Option<Job> {
 
 /// The calls with a task. All four of a kind (plain, `try_`, `_timeout`, `_async`) differ only in how they wait for room.
 impl<R> AsyncWorkerPool<R> {
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
+    }
+
+    /// The same pool, with another way to start tasks.
+    pub(crate) fn with_runner<O>(&self, runner: impl FnOnce(&R) -> O) -> AsyncWorkerPool<O> {
+        AsyncWorkerPool {
+            handle: Arc::clone(&self.handle),
+            runner: runner(&self.runner),
+        }
     }
 
     fn put<T>(&self, task: T, patience: Patience) -> Result<(), SubmitError<T>>
@@ -586,6 +594,21 @@ impl<R> AsyncWorkerPool<R> {
         Answer::new(wait, move |room| {
             room.map_err(|(why, _)| why(()).map(|()| cell.take_back()))
         })
+    }
+
+    /// Submits a future without waiting: in a full pool, it is in the wait queue without a caller. Dropped if the pool is
+    /// released, or if too many callers wait.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn enqueue<T: Send + 'static>(&self, task: T)
+    where
+        R: Starts<T>,
+    {
+        if self.shared().process.is_current() {
+            let cell = Task::new(task, &self.runner, self.shared()).detached();
+            _ = self.shared().ask(&mut Some(cell), |request| {
+                Some(WaiterEntry::of_future(request))
+            });
+        }
     }
 
     /// Like [`submit`](Self::submit), with a handle.
@@ -1166,6 +1189,14 @@ impl<R> Permit<R> {
         })
     }
 
+    /// The same room, for the tasks of another handle of the pool.
+    pub(crate) fn with_pool<O: Clone>(mut self, pool: &AsyncWorkerPool<O>) -> Permit<O> {
+        self.pool = None;
+        Permit {
+            pool: Some(pool.clone()),
+        }
+    }
+
     fn use_for<T>(mut self, task: impl FnOnce(&AsyncWorkerPool<R>) -> (Job, T)) -> T {
         let pool = self.pool.take().expect("a permit is used once");
         let (job, handle) = task(&pool);
@@ -1216,6 +1247,11 @@ impl<V> JoinHandle<V> {
             task,
             cancels_on_drop,
         }
+    }
+
+    /// Ticket of a task that was accepted and has not started.
+    pub(crate) fn ticket(&self) -> Option<u64> {
+        self.task.ticket()
     }
 
     /// Blocks until the task has ended.
