@@ -39,6 +39,8 @@ const RUNNING: u32 = 2;
 const DONE: u32 = 4;
 /// The future is dropped at its next run instead of being polled.
 const CANCELLED: u32 = 8;
+/// No handle exists, so nobody looks at the promise.
+const DETACHED: u32 = 16;
 
 /// How a started task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,21 +163,23 @@ unsafe impl<R: Starts<T>, T: Send> Send for Task<R, T> {}
 impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
     /// Creates a task that no run queue holds yet.
     pub(crate) fn new(task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
+        Self::with_state(SCHEDULED, task, runner, shared)
+    }
+
+    /// Creates a task without a handle.
+    pub(crate) fn detached(task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
+        Self::with_state(SCHEDULED | DETACHED, task, runner, shared)
+    }
+
+    fn with_state(state: u32, task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
         Arc::new(Self {
-            state: AtomicU32::new(SCHEDULED),
+            state: AtomicU32::new(state),
             place: AtomicU64::new(0),
             stage: UnsafeCell::new(Stage::Unstarted(task)),
             promise: Mutex::new(Promise::new()),
             runner: runner.clone(),
             shared: Arc::clone(shared),
         })
-    }
-
-    /// Marks the task as one without a handle.
-    pub(crate) fn detached(self: Arc<Self>) -> Arc<Self> {
-        // No value and no waiter exist yet.
-        let _nothing = self.promise.lock().detach();
-        self
     }
 
     /// Takes the task back out of a cell that was refused.
@@ -235,9 +239,9 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
         .is_ok()
     }
 
-    /// Polls the task, or drops it if it was cancelled or the pool discards all. Returns how it ended, with the outcome laid
-    /// aside. `RUNNING` is set.
-    fn step(&self, context: &mut Context<'_>) -> Option<Ended> {
+    /// Polls the task, or drops it if it was cancelled or the pool discards all. Returns how it ended, and the outcome for
+    /// its handle. `RUNNING` is set.
+    fn step(&self, context: &mut Context<'_>) -> Option<(Ended, Joined<R::Value>)> {
         let is_cancelled = self.state.load(Acquire) & CANCELLED != 0;
         let (ended, outcome) = if is_cancelled || self.shared.is_discarding() {
             let (ended, why) = match is_cancelled {
@@ -268,10 +272,34 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
             }
         };
         self.state.fetch_or(DONE, Release);
-        let unwanted = self.promise.lock().lay_aside(outcome);
+        Some((ended, outcome))
+    }
+
+    /// Drops an outcome that no handle waits for.
+    fn wanted(&self, outcome: Joined<R::Value>) -> Option<Joined<R::Value>> {
+        if self.state.load(Acquire) & DETACHED == 0 {
+            return Some(outcome);
+        }
         // USER CODE: the drop of a value without a handle. A panic is caught.
-        drop_quietly(unwanted);
-        Some(ended)
+        drop_quietly(outcome);
+        None
+    }
+
+    /// Shows the outcome to the handle, if there is one.
+    fn fulfil(&self, outcome: Joined<R::Value>) {
+        let mut promise = self.promise.lock();
+        if promise.is_detached() {
+            drop(promise);
+            // USER CODE: as above.
+            drop_quietly(outcome);
+            return;
+        }
+        promise.fulfil(outcome);
+        let waiter = promise.take_waiter();
+        drop(promise);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
     }
 
     /// Marks the task as scheduled. Returns whether the caller has to put it into a run queue.
@@ -301,7 +329,7 @@ impl<R: Starts<T>, T: Send + 'static> Run for Task<R, T> {
         // had written before they woke the task.
         self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
         let waker = Waker::from(Arc::clone(&self));
-        let Some(ended) = self.step(&mut Context::from_waker(&waker)) else {
+        let Some((ended, outcome)) = self.step(&mut Context::from_waker(&waker)) else {
             // Release, so that the next worker sees the future as this poll has left it.
             let before = self.state.fetch_and(!RUNNING, AcqRel);
             if before & SCHEDULED != 0 {
@@ -310,19 +338,21 @@ impl<R: Starts<T>, T: Send + 'static> Run for Task<R, T> {
             }
             return;
         };
+        let outcome = self.wanted(outcome);
         match self.place() {
             Place::Started(key) => shared.end(key, ended),
             Place::Pending(_) => unreachable!("a section starts a task before a worker gets it"),
         }
-        Run::resolve(&*self);
+        // After the count: room and statistics show the end before the handle does.
+        if let Some(outcome) = outcome {
+            self.fulfil(outcome);
+        }
     }
 
     fn release(&self) {
         self.state.fetch_or(DONE, Release);
         self.drop_stage();
-        let unwanted = self.promise.lock().lay_aside(Err(JoinError::Released));
-        drop_quietly(unwanted);
-        Run::resolve(self);
+        self.fulfil(Err(JoinError::Released));
     }
 
     fn look_again(self: Arc<Self>) {
@@ -344,11 +374,14 @@ impl<R: Starts<T>, T: Send + 'static> Run for Task<R, T> {
     fn run_in_place(&self, context: &mut Context<'_>) -> Option<Ended> {
         // Not scheduled meanwhile: the context is that of another task, so only a cancellation touches the state.
         self.state.fetch_or(RUNNING, AcqRel);
-        let step = self.step(context);
-        if step.is_none() {
+        let Some((ended, outcome)) = self.step(context) else {
             self.state.fetch_and(!RUNNING, AcqRel);
-        }
-        step
+            return None;
+        };
+        let unwanted = self.promise.lock().lay_aside(outcome);
+        // USER CODE: the drop of a value without a handle. A panic is caught.
+        drop_quietly(unwanted);
+        Some(ended)
     }
 
     fn resolve(&self) {
@@ -407,6 +440,7 @@ impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T> {
     }
 
     fn detach(&self) {
+        self.state.fetch_or(DETACHED, Release);
         let unwanted = self.promise.lock().detach();
         // USER CODE: the drop of a value or a waker. A panic is caught.
         drop_quietly(unwanted);

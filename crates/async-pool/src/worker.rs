@@ -79,14 +79,24 @@ struct Worker {
 
 sync_shim::thread_locals! {
     static CURRENT: std::cell::RefCell<Option<(Arc<Shared>, usize)>> = std::cell::RefCell::new(None);
+    static NOW: std::cell::Cell<u64> = std::cell::Cell::new(0);
 }
 
-/// Returns the pool whose worker the calling thread is, and its number.
-pub(crate) fn current() -> Option<(Arc<Shared>, usize)> {
-    CURRENT
-        .try_with(|current| current.borrow().clone())
-        .ok()
-        .flatten()
+/// Time of the worker's last look at the clock, as in heaps. It may lie back, so a timer that is due by it is due.
+pub(crate) fn last_now() -> u64 {
+    NOW.get()
+}
+
+/// Calls `look` with the pool whose worker the calling thread is, and its number.
+pub(crate) fn with_current<T>(look: impl FnOnce(Option<(&Arc<Shared>, usize)>) -> T) -> T {
+    let mut look = Some(look);
+    let looked = CURRENT.try_with(|current| {
+        let current = current.borrow();
+        let look = look.take().expect("it is called once");
+        look(current.as_ref().map(|(shared, number)| (shared, *number)))
+    });
+    // A thread whose thread-locals are being dropped is no worker any more.
+    looked.unwrap_or_else(|_| look.take().expect("it was not called")(None))
 }
 
 impl Shared {
@@ -153,14 +163,10 @@ impl Shared {
     }
 
     fn own_number(&self) -> Option<usize> {
-        let number = |current: &std::cell::RefCell<Option<(Arc<Self>, usize)>>| {
-            let current = current.borrow();
-            current
-                .as_ref()
-                .filter(|(shared, _)| std::ptr::eq(&**shared, self))
-                .map(|(_, number)| *number)
-        };
-        CURRENT.try_with(number).ok().flatten()
+        with_current(|current| {
+            let (shared, number) = current?;
+            std::ptr::eq(&**shared, self).then_some(number)
+        })
     }
 
     /// Puts a task into the calling worker's queue, or into the inbox.
@@ -346,6 +352,7 @@ impl Shared {
         let _outcome = guarded(AssertUnwindSafe(|| {
             now = self.since_epoch_down(self.clock.now())
         }));
+        NOW.set(now);
         now
     }
 
