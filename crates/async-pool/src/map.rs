@@ -217,17 +217,22 @@ where
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<F::Output, JoinError>>> {
+        let next = self.poll_result(context);
+        if let Poll::Ready(Some(_)) = next {
+            // The pool has work while the consumer looks at the result.
+            self.fill(context);
+        }
+        next
+    }
+
+    fn poll_result(&mut self, context: &mut Context<'_>) -> Poll<Option<Joined<F::Output>>> {
         self.fill(context);
         match self.window.poll(context) {
-            Poll::Ready(Some(result)) => {
-                // The pool has work while the consumer looks at the result.
-                self.fill(context);
-                Poll::Ready(Some(result))
-            }
             Poll::Ready(None) if self.produce.is_none() => {
                 Poll::Ready(self.refused.take().map(Err))
             }
-            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+            Poll::Ready(None) => Poll::Pending,
+            next => next,
         }
     }
 
@@ -339,7 +344,7 @@ where
     /// returned by a future.
     pub async fn finish(mut self) -> Result<Result<(), E>, JoinError> {
         let mut first = Ok(Ok(()));
-        while let Some(ended) = self.next().await {
+        while let Some(ended) = poll_fn(|context| self.poll_result(context)).await {
             first = first_failure(first, ended);
             if !matches!(first, Ok(Ok(()))) {
                 self.cancel();

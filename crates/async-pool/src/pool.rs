@@ -607,11 +607,10 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
-        if self.shared().process.is_current() {
-            let cell = Task::new(task, &self.runner, self.shared()).detached();
-            _ = self.shared().ask(&mut Some(cell), |request| {
-                Some(WaiterEntry::of_future(request))
-            });
+        let job: Job = Task::detached(task, &self.runner, self.shared());
+        let mut wait = RoomFuture::new(self.shared(), None);
+        if wait.enter(Some(job)).is_pending() {
+            wait.stage = Wait::Over; // Its drop leaves the future in the wait queue.
         }
     }
 

@@ -1,5 +1,9 @@
 //! Behaviour of pools of futures.
 
+mod adapters;
+mod group;
+mod map;
+
 use std::future::{Future, pending, poll_fn, ready};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
