@@ -107,8 +107,8 @@ pub struct Sleep {
 
 enum Entry {
     None,
-    /// In the heap of this worker, for this time.
-    Heap(Arc<Shared>, usize, EntryId, u64),
+    /// In the heap of this worker.
+    Heap(Arc<Shared>, u32, EntryId),
     /// By the monotonic clock, for this waker.
     Alarm(Waker, Alarm),
 }
@@ -136,7 +136,7 @@ impl Sleep {
         deadline: Instant,
         context: &Context<'_>,
         shared: &Arc<Shared>,
-        worker: usize,
+        worker: u32,
     ) -> Poll<()> {
         let due = shared.since_epoch(deadline);
         // By the time of the round: no clock is read. A time that lies back ends no sleep early.
@@ -144,7 +144,7 @@ impl Sleep {
             self.disarm();
             return Poll::Ready(());
         }
-        if let Entry::Heap(shared, worker, id, _) = &self.entry
+        if let Entry::Heap(shared, worker, id) = &self.entry
             && shared.timers(*worker).is_set(*id, context.waker())
         {
             return Poll::Pending;
@@ -153,7 +153,7 @@ impl Sleep {
         // USER CODE: the waker's clone, with no lock held.
         let waker = context.waker().clone();
         let id = shared.timers(worker).change(|heap| heap.push(waker, due));
-        self.entry = Entry::Heap(Arc::clone(shared), worker, id, due);
+        self.entry = Entry::Heap(Arc::clone(shared), worker, id);
         Poll::Pending
     }
 
@@ -181,8 +181,9 @@ impl Sleep {
 
     fn disarm(&mut self) {
         match std::mem::replace(&mut self.entry, Entry::None) {
-            Entry::Heap(shared, worker, id, due) => {
+            Entry::Heap(shared, worker, id) => {
                 let timers = shared.timers(worker);
+                let due = self.deadline.map_or(NEVER, |when| shared.since_epoch(when));
                 // Without the lock if it was fired: the heap has no timer for that time or an earlier one.
                 if timers.next() <= due {
                     let removed = timers.change(|heap| heap.remove(id));
