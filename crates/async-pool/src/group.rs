@@ -698,6 +698,10 @@ pub(crate) struct Next<V> {
 }
 
 impl<V> Next<V> {
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     fn leave(&mut self) {
         if let Some(event) = self.event.take() {
             event.leave(&mut self.group.state.lock().on_end);

@@ -52,7 +52,8 @@ impl<V: Send + 'static> Window<V> {
     fn len(&self) -> usize {
         match self {
             Self::Ordered(handles) => handles.len(),
-            Self::Unordered(group, _) => group.len(),
+            // A result that is about to be shown was taken from the group.
+            Self::Unordered(group, next) => group.len() + usize::from(next.has_ended()),
         }
     }
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_pool::{
-    AsyncFuncPool, AsyncPool, DropPolicy, JoinError, ManualClock, SubmitError, WaitError,
+    AsyncFuncPool, AsyncPool, Clock, DropPolicy, JoinError, ManualClock, SubmitError, WaitError,
 };
 use futures_lite::future::block_on;
 
@@ -241,8 +241,10 @@ fn sleeps_end_in_the_order_of_their_times_by_the_pools_clock() {
     let (sender, receiver) = mpsc::channel();
     for seconds in [3, 1, 2] {
         let sender = sender.clone();
+        // An instant, because a task may start after the clock has been moved.
+        let due = clock.now() + Duration::from_secs(seconds);
         pool.submit(async move {
-            async_pool::sleep(Duration::from_secs(seconds)).await;
+            async_pool::sleep_until(due).await;
             sender.send(seconds).unwrap();
         })
         .unwrap();
