@@ -183,21 +183,27 @@ impl<V> State<V> {
     }
 }
 
+enum Taken<V> {
+    Ended(JoinHandle<V>),
+    NoneYet,
+    NoneLeft,
+}
+
 impl<V> Group<V> {
-    /// Takes the handle of the next member that has ended: `Some(None)` if no member is left. If there are only running
-    /// members, returns `None` and has `wait` enter the event of an end.
-    fn take(&self, wait: impl FnOnce(&mut Events)) -> Option<Option<JoinHandle<V>>> {
+    /// Takes the handle of the next member that has ended. If there are only running ones, `wait` enters the event of an
+    /// end.
+    fn take(&self, wait: impl FnOnce(&mut Events)) -> Taken<V> {
         let mut state = self.state.lock();
         if let Some(handle) = state.ended.pop_front() {
             state.left -= 1;
-            return Some(Some(handle));
+            return Taken::Ended(handle);
         }
         if state.left == 0 {
-            return Some(None);
+            return Taken::NoneLeft;
         }
         // In the section that found no end, so that the next one is not missed.
         wait(&mut state.on_end);
-        None
+        Taken::NoneYet
     }
 
     /// `Err` in a forked child: with an error at first, then with the end of the group.
@@ -227,6 +233,9 @@ struct Report<V> {
 
 impl<V> Drop for Report<V> {
     fn drop(&mut self) {
+        if !self.group.pool.process.is_current() {
+            return;
+        }
         let mut wakes = WakeList::default();
         self.group
             .state
@@ -252,6 +261,9 @@ impl<V> Spawning<V> {
 
 impl<V> Drop for Spawning<V> {
     fn drop(&mut self) {
+        if !self.group.pool.process.is_current() {
+            return;
+        }
         let party = self.handle.take().map_or(Party::Gone, Party::Holds);
         let mut wakes = WakeList::default();
         self.group.state.lock().settle(self.key, party, &mut wakes);
@@ -265,6 +277,8 @@ struct Member<T, V> {
     task: T,
     report: Report<V>,
 }
+
+type NewMember<T, V> = (Member<T, V>, Spawning<V>);
 
 /// The future of a member. The fields are dropped in this order.
 struct MemberFuture<F, V> {
@@ -397,18 +411,15 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     where
         R: Starts<T, Value = V>,
     {
-        let adopted = self.member(task).map(|(member, spawning)| {
-            let accepted = self.pool.spawn_async(member);
-            async move {
-                spawning.succeed(accepted.await.map_err(task_of)?);
-                Ok(())
-            }
+        let member = self.member(task);
+        let accepted = member.map(|member| {
+            member.map(|(member, spawning)| (self.pool.spawn_async(member), spawning))
         });
         async move {
-            match adopted {
-                Some(adopted) => adopted.await,
-                None => Ok(()),
+            if let Some((accepted, spawning)) = accepted? {
+                spawning.succeed(accepted.await.map_err(task_of)?);
             }
+            Ok(())
         }
     }
 
@@ -423,7 +434,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     where
         R: Starts<T, Value = V>,
     {
-        if let Some((member, spawning)) = self.member(task) {
+        if let Some((member, spawning)) = self.member(task)? {
             spawning.succeed(spawn(&self.pool, member).map_err(task_of)?);
         }
         Ok(())
@@ -434,20 +445,24 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     where
         R: Starts<T, Value = V>,
     {
-        if let Some((member, spawning)) = self.member(task) {
+        // A process with a permit has not forked since.
+        if let Ok(Some((member, spawning))) = self.member(task) {
             let permit = permit.with_pool(&self.pool);
             spawning.succeed(permit.spawn(member));
         }
     }
 
     /// Makes a task a member. Drops it if a failure has cancelled the group.
-    fn member<T>(&self, task: T) -> Option<(Member<T, V>, Spawning<V>)> {
+    fn member<T>(&self, task: T) -> Result<Option<NewMember<T, V>>, SubmitError<T>> {
+        if !self.group.pool.process.is_current() {
+            return Err(SubmitError::Forked(task));
+        }
         let mut state = self.group.state.lock();
         if state.has_failed {
             drop(state);
             // USER CODE: the drop of a task. A panic is caught.
             drop_quietly(task);
-            return None;
+            return Ok(None);
         }
         let key = state.running.insert(Slot {
             party: Party::Spawning,
@@ -512,9 +527,12 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
             let taken = self.group.take(|events| {
                 event.insert(EventWait::of_thread()).enter(events);
             });
-            let Some(event) = event else {
-                return Ok(taken.flatten().map(JoinHandle::join));
-            };
+            match taken {
+                Taken::Ended(handle) => return Ok(Some(handle.join())),
+                Taken::NoneLeft => return Ok(None),
+                Taken::NoneYet => {}
+            }
+            let event = event.expect("the event was entered");
             let is_own_worker = self.group.pool.is_own_worker();
             if !is_own_worker && event.wait_until(&*self.group.pool.clock, deadline) {
                 continue;
@@ -542,7 +560,9 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         if let Err(forked) = self.group.check_fork() {
             return forked.map(Err);
         }
-        let handle = self.group.take(|_| {})??;
+        let Taken::Ended(handle) = self.group.take(|_| {}) else {
+            return None;
+        };
         if handle.is_finished() {
             return Some(handle.join());
         }
@@ -754,9 +774,9 @@ impl<V> Future for Next<V> {
                 event.insert(EventFuture::new()).enter(events);
             });
             match taken {
-                Some(None) => return Poll::Ready(None),
-                Some(ended) => this.ended = ended,
-                None => {}
+                Taken::Ended(handle) => this.ended = Some(handle),
+                Taken::NoneLeft => return Poll::Ready(None),
+                Taken::NoneYet => {}
             }
         }
     }

@@ -98,7 +98,7 @@ impl AsyncPool {
     /// let pool = AsyncPool::builder().capacity(100).build()?;
     /// let mut squares = pool.map(1..=4_u64, 2, |n| async move { n * n });
     /// let mut all = Vec::new();
-    /// while let Some(square) = squares.next().await {
+    /// while let Some(square) = squares.next_async().await {
     ///     all.push(square?);
     /// }
     /// assert_eq!(all, [1, 4, 9, 16]);
@@ -207,13 +207,13 @@ where
     }
 
     /// Returns the next result, or `None` after the last one. Dropping the future loses no result.
-    pub fn next(
+    pub fn next_async(
         &mut self,
     ) -> impl Future<Output = Option<Result<F::Output, JoinError>>> + Send + Unpin {
         poll_fn(|context| self.poll_next(context))
     }
 
-    /// Like [`next`](Self::next), for a future's `poll`.
+    /// Like [`next_async`](Self::next_async), for a future's `poll`.
     pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,

@@ -172,7 +172,7 @@ fn a_dropped_response_cancels_its_request_and_a_panic_is_an_error() {
                 pending::<Result<(), Infallible>>().await
             }
         });
-    let response = block_on(async { service.ready().await.unwrap().call(false) });
+    let response = block_on(service.ready()).unwrap().call(false);
     drop(response);
     pool.wait_idle().unwrap();
     assert_eq!((pool.stats().cancelled, live.count()), (1, 0));

@@ -22,10 +22,10 @@ fn results_come_in_the_order_of_the_items() {
         n
     });
     for n in 0..100 {
-        assert_eq!(block_on(map.next()).unwrap().unwrap(), n);
+        assert_eq!(block_on(map.next_async()).unwrap().unwrap(), n);
     }
-    assert!(block_on(map.next()).is_none());
-    assert!(block_on(map.next()).is_none());
+    assert!(block_on(map.next_async()).is_none());
+    assert!(block_on(map.next_async()).is_none());
 }
 
 #[testkit::test]
@@ -39,13 +39,13 @@ fn an_unordered_map_returns_what_has_ended() {
             blocks
         })
         .unordered();
-    assert!(!block_on(map.next()).unwrap().unwrap());
+    assert!(!block_on(map.next_async()).unwrap().unwrap());
     map.cancel();
     assert!(matches!(
-        block_on(map.next()),
+        block_on(map.next_async()),
         Some(Err(JoinError::Cancelled))
     ));
-    assert!(block_on(map.next()).is_none());
+    assert!(block_on(map.next_async()).is_none());
 }
 
 #[testkit::test]
@@ -77,7 +77,7 @@ fn no_item_is_pulled_without_room_or_beyond_the_limit() {
 fn futures_run_on_while_the_consumer_does_not_poll() {
     let pool = pool(2, 8);
     let mut map = pool.map(0..9, 4, ready).unordered();
-    assert!(block_on(map.next()).is_some());
+    assert!(block_on(map.next_async()).is_some());
     pool.wait_idle().unwrap();
     assert_eq!(pool.stats().completed, 5);
 }
@@ -110,9 +110,9 @@ fn the_first_failure_ends_a_map_after_its_futures_were_dropped() {
 fn a_released_pool_ends_a_map_after_the_results_that_it_has() {
     let pool = pool(1, 8);
     let mut map = pool.map(0..10, 2, ready);
-    assert!(block_on(map.next()).unwrap().is_ok());
+    assert!(block_on(map.next_async()).unwrap().is_ok());
     pool.release();
-    let rest: Vec<_> = std::iter::from_fn(|| block_on(map.next())).collect();
+    let rest: Vec<_> = std::iter::from_fn(|| block_on(map.next_async())).collect();
     assert!(matches!(
         &rest[..],
         [Ok(1), Ok(2), Err(JoinError::Released)]
@@ -134,7 +134,7 @@ fn tasks_that_map_in_their_own_full_pool_end() {
                     });
                     let mut map = if is_ordered { map } else { map.unordered() };
                     let mut sum = 0;
-                    while let Some(n) = map.next().await {
+                    while let Some(n) = map.next_async().await {
                         sum += n.unwrap();
                     }
                     sum
@@ -184,7 +184,7 @@ fn a_panicking_source_or_function_returns_its_room() {
     let mut map = pool.map([1], 4, |_| -> std::future::Ready<()> {
         panic!("no future")
     });
-    let next = std::panic::AssertUnwindSafe(|| block_on(map.next()));
+    let next = std::panic::AssertUnwindSafe(|| block_on(map.next_async()));
     assert!(std::panic::catch_unwind(next).is_err());
     assert_eq!(pool.stats().reserved, 0);
 }
