@@ -476,7 +476,10 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
             failed: true,
         };
         let handle = None;
-        Some((Member { task, report }, Spawning { group, key, handle }))
+        Ok(Some((
+            Member { task, report },
+            Spawning { group, key, handle },
+        )))
     }
 
     /// Returns the number of tasks that have not ended, plus the number of ended tasks that were not taken.
