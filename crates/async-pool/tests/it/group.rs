@@ -192,10 +192,10 @@ fn a_dropped_wait_loses_no_value() {
     let polled = Pin::new(&mut wait).poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
     send.send(3).unwrap();
+    pool.wait_idle().unwrap();
     assert!(matches!(group.next(), Some(Ok(3))));
     assert!(group.next().is_none());
     drop(wait);
-    pool.wait_idle().unwrap();
     assert_eq!(woken.load(SeqCst), 1);
 }
 
