@@ -19,6 +19,7 @@ use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaiterEntry};
 use crate::sister::pool_handle::PoolHandle;
 use crate::task::handle::{JoinHandle, Open, PoolRef};
+use crate::task::options::WaitLimits;
 
 /// Room in a pool, held for one task. Submitting the task cannot fail.
 ///
@@ -125,12 +126,15 @@ impl<R: Runner> Permit<R> {
         JoinHandle::of(handle)
     }
 
-    /// Leaves the room reserved, for a task that will be [passed on](State::pass_on).
-    pub(crate) fn keep(mut self) {
+    /// Leaves the room reserved. The caller uses it as [`PoolHandle`] says.
+    #[doc(hidden)]
+    pub fn keep(mut self) {
         self.room.is_used = true;
     }
 
-    pub(crate) fn use_for(mut self, job: R::Job) {
+    /// Queues a job with this room.
+    #[doc(hidden)]
+    pub fn use_for(mut self, job: R::Job) {
         self.room.is_used = true;
         let core = &self.room.core;
         // In a forked child the job is dropped: no worker would run it, and the lock may be held by a
@@ -172,14 +176,18 @@ impl<R: Runner> fmt::Debug for Permit<R> {
 // Reserving room, in one section, by blocking, or as a future: callers wait in the pool's only wait queue, together with submits (`sched/waiters.rs`).
 
 impl<R: Runner> Core<R> {
-    /// Reserves room, waiting as `on_full` allows, or returns the reason why there is none.
-    pub(crate) fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
+    /// Reserves room, waiting as `on_full` and `limits` allow, or returns the reason why there is none.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        on_full: OnFull,
+        limits: Option<&WaitLimits>,
+    ) -> Result<(), Reason> {
         // Before any lock is taken, because a thread that does not exist in a forked child may hold it.
         self.process().check(Reason::Forked)?;
         if self.refuses_full(on_full) {
             return Err(Reason::Full);
         }
-        let deadline = on_full.deadline();
+        let deadline = WaitLimits::deadline(limits, on_full);
         let asked = WhenFull::asked_by_permit(on_full, self.own_worker());
         let admitted = self.admit_permit(
             |state, why| {
@@ -204,7 +212,8 @@ impl<R: Runner> Core<R> {
             Ok(()) => Ok(()),
             Err(Err(reason)) => Err(reason),
             Err(Ok((entry, ticket, parker))) => {
-                let waited = self.wait_for_room(&entry, ticket, &parker, deadline, None);
+                let token = WaitLimits::token(limits);
+                let waited = self.wait_for_room(&entry, ticket, &parker, deadline, token);
                 waited.map_err(|(reason, _)| reason)
             }
         }

@@ -236,13 +236,13 @@ where
         }
     }
 
-    /// Sets the most items that may be pulled and not fetched: pending and running items, and results
-    /// that were not fetched. At least 1.
+    /// Sets the maximum number of items that were pulled and not yet returned: pending and running
+    /// items, and results that were not fetched. At least 1.
     ///
     /// A larger window keeps the workers busy while the consumer is slow, and takes more memory.
     ///
-    /// The default is 4 per worker, and up to 256 per worker if items take microseconds. It follows the
-    /// size of the pool, of which at most 256 workers count.
+    /// The default is 4 per worker, and up to 256 per worker if items take microseconds, for at most 256
+    /// workers. It follows the size of the pool.
     pub fn window(mut self, items: usize) -> Self {
         self.window = items.max(1);
         self.is_window_set = true;

@@ -1,10 +1,14 @@
-//! How large the workspace is, and how it reads.
+//! Statistics of the size and the prose of the workspace.
 //!
-//! - *Code lines* are lines in `src` that are neither blank nor a comment, up to a file's test module.
-//! - *Imports* are pairs of files of which one names the other by `crate::`. *Rooms* are the files and folders directly
-//!   below `src`, *arrows* the pairs of them with an import, *upward* the arrows to a higher layer of `hygiene.toml`.
-//! - A *why-comment* is a run of `//` lines, or one behind code, that contains one of [`REASONS`].
-//! - The four patterns of plain English are counted per 10,000 words of comments and pages, without code and tables.
+//! - *Code lines* are lines in `src` that are neither blank nor a comment, up to a file's test
+//!   module.
+//! - *Imports* are pairs of files of which one names the other by `crate::`. *Rooms* are the
+//!   files and folders directly below `src`, *arrows* the pairs of rooms with an import, *upward*
+//!   the arrows to a higher layer of `hygiene.toml`.
+//! - A *why-comment* is a run of `//` lines, or a trailing comment, that contains one of
+//!   [`REASONS`].
+//! - The four patterns of plain English are counted per 10,000 words of comments and pages,
+//!   without code and tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +35,7 @@ const REASONS: [&str; 15] = [
     "safe",
     "safety",
 ];
-/// Words behind which `what` or `who` has no noun.
+/// Words after which `what` or `who` has no noun.
 const BEFORE: [&str; 17] = [
     "about", "after", "and", "as", "at", "before", "but", "by", "for", "from", "in", "of", "on",
     "or", "than", "to", "with",
@@ -160,7 +164,7 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// With one decimal, rounded down.
+/// Formats `base * count / all` with one decimal, rounded down.
 fn per(base: usize, count: usize, all: usize) -> String {
     let tenths = (10 * base * count).checked_div(all).unwrap_or_default();
     format!("{}.{}", tenths / 10, tenths % 10)
@@ -170,7 +174,7 @@ fn is_reason(comment: &str) -> bool {
     phrases(&words(comment), &REASONS) > 0
 }
 
-/// How often one of the phrases occurs.
+/// Returns how often the phrases occur.
 fn phrases(words: &[String], phrases: &[&str]) -> usize {
     let text = format!(" {} ", words.join(" "));
     phrases
@@ -291,7 +295,7 @@ fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> String {
     )
 }
 
-/// Whether a line of docs/api is a function whose name says that it brings work into a pool.
+/// Whether a line of docs/api is a function that puts work into a pool, by its name.
 fn puts_in(line: &str) -> bool {
     let signature = line
         .strip_prefix("pub ")
@@ -328,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_to_a_higher_layer_points_upward() {
+    fn an_import_of_a_higher_layer_points_upward() {
         let texts = [
             ("face::a", ""),
             ("sched::b", "use crate::face::a::A;"),
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_known_by_their_own_names() {
+    fn calls_are_counted_by_their_names() {
         assert!(puts_in("pub fn a::Pool<T>::try_submit<F>(&self, f: F)"));
         assert!(puts_in("pub async fn a::spawn(f: F) -> a::Handle"));
         assert!(!puts_in("pub fn a::SubmitError::reason(&self)") && !puts_in("pub mod a::submit"));

@@ -1,4 +1,4 @@
-//! How many jobs start in a span of time, and what becomes of those that may not.
+//! The rate limit, and jobs over it.
 
 use std::future::Future;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -21,7 +21,7 @@ fn limited(time: &Time, store: SimStore, burst: u32) -> DurableQueue<String, Sim
     builder.build().unwrap()
 }
 
-/// Until the pump, which has seen the call that waits, sleeps for so long.
+/// Waits until the pump has seen the waiting call, and sleeps for `span`.
 fn wait_for_sleep(time: &Time, span: Duration) {
     let until = time.clock.now() + span;
     while time.clock.next_due() != Some(until) {
@@ -35,7 +35,7 @@ fn push_now(queue: &DurableQueue<String, SimStore>, jobs: usize) {
 }
 
 #[testkit::test]
-fn jobs_start_no_faster_than_the_rate_lets_them() {
+fn jobs_start_no_faster_than_the_rate() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 3);
     push_now(&queue, 10);
@@ -49,13 +49,13 @@ fn jobs_start_no_faster_than_the_rate_lets_them() {
         time.clock.advance(Duration::from_micros(1));
         assert_eq!(taker.join().unwrap(), 1, "one for each interval");
     }
-    // After a pause it is the burst again, and no more.
+    // After a pause only the burst is available, and no more.
     time.clock.advance(SECOND * 100);
     assert_eq!(queue.take_many(ALL).unwrap().len(), 3);
 }
 
 #[testkit::test]
-fn what_the_rate_does_not_let_start_is_there_for_other_processes() {
+fn jobs_over_the_rate_are_left_to_other_processes() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 2);
     let other = time.queue(queue.store().clone());
@@ -72,9 +72,9 @@ fn what_the_rate_does_not_let_start_is_there_for_other_processes() {
     drop(first);
 }
 
-/// Its token has gone to a job that came in between.
+/// An earlier job has used its token.
 #[testkit::test]
-fn a_claim_ahead_that_may_not_start_at_its_time_is_given_back() {
+fn a_claim_ahead_that_exceeds_the_rate_at_its_due_time_is_released() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 1);
     let other = time.queue(queue.store().clone());
@@ -92,9 +92,9 @@ fn a_claim_ahead_that_may_not_start_at_its_time_is_given_back() {
     assert_eq!(**other.take().unwrap(), *"ahead");
 }
 
-/// Neither claims nor looks: nothing that they could find may start.
+/// Neither claims nor polls, because no job could start.
 #[testkit::test]
-fn while_the_rate_lets_nothing_start_nothing_is_asked_of_the_store() {
+fn while_the_rate_is_exhausted_the_store_is_not_called() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 1);
     push_now(&queue, 3);

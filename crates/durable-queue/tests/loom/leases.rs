@@ -1,4 +1,4 @@
-//! The end of a lease, against a settle, an extension and a renewal.
+//! The end of a lease, racing a settle, an extension and a renewal.
 
 use durable_queue::testing::{Call, Fault};
 use durable_queue::{FIRST_PAUSE, LEASE, SettleError, When};
@@ -6,7 +6,7 @@ use sync_shim::model::check;
 
 use super::{FAULTS, fails, is_error, steal, world, world_built, world_with};
 
-/// A claimer steals the job as its lease ends, and its holder settles it: one of them has it.
+/// Another process claims the job when its lease expires, and the holder settles it: one of them succeeds.
 #[testkit::model(preemptions = 3)]
 fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
     let world = world();
@@ -24,7 +24,7 @@ fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
     world.end();
 }
 
-/// The same for an extension: the party whose answer says that it has the lease has it.
+/// The same for an extension: the party whose response says that it has the lease has it.
 #[testkit::model(preemptions = 3)]
 fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
     let world = world();
@@ -40,7 +40,7 @@ fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
     world.end();
 }
 
-/// The pump renews by itself, as the lease ends: it has it, or the handler is told.
+/// The pump renews the lease when it expires: it has the lease, or the handler is told.
 #[testkit::model(preemptions = 2)]
 fn a_renewal_racing_the_end_of_the_lease_has_one_winner() {
     let world = world_built(|_| Fault::None, |queue| queue);
@@ -63,14 +63,14 @@ fn a_renewal_racing_the_end_of_the_lease_has_one_winner() {
     world.end();
 }
 
-/// Explores a model once with each fault.
+/// Explores a model once per fault.
 fn each_fault(name: &str, bound: Option<usize>, body: fn(Fault)) {
     for fault in FAULTS {
         check(&format!("{name} ({fault:?})"), bound, move || body(fault));
     }
 }
 
-/// The turn that extends the lease fails as it ends. A cancel then takes the job from its holder.
+/// The turn that extends an expiring lease fails. A cancel then takes the job from its holder.
 #[testkit::model(preemptions = 2, check = each_fault)]
 fn an_extension_that_fails_racing_the_end_of_the_lease_has_one_winner(fault: Fault) {
     let world = world_with(fails(Call::Turn, 1, fault));

@@ -1,18 +1,20 @@
 //! Tasks with keys: each key in its order, in one of the pools.
 
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use multi_pool::{MultiKeyed, MultiPool, MultiPoolExt};
+use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
+use pool_util::{Keyed, PoolExt};
 use testkit::{Gate, block_on};
 
 use crate::support::{Journal, multi};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn keyed(pools: usize, capacity: usize, depth: usize) -> MultiKeyed<u64> {
+fn keyed(pools: usize, capacity: usize, depth: usize) -> Keyed<u64, RandomState, MultiPool> {
     let each = Pool::builder().capacity(capacity).queue_depth(depth);
     let pool = MultiPool::builder(each).pools(pools).build().unwrap();
     pool.keyed()
@@ -54,7 +56,7 @@ fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
         let third = keyed.spawn_timeout(key, write(3), long).unwrap();
         let fourth = keyed.spawn_timeout(key, write(4), far).unwrap();
         let fifth = block_on(keyed.spawn_async(key, write(5))).unwrap();
-        assert!(keyed.of(&key).keys() > 0);
+        assert_eq!(keyed.keys(), 1);
         gate.open();
         for handle in [third, fourth, fifth] {
             handle.join().unwrap();
@@ -67,8 +69,10 @@ fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
 #[testkit::test]
 fn a_key_stays_in_its_pool_and_is_refused_there_though_another_has_room() {
     let keyed = keyed(2, 1, 0);
-    let here = |key: &u64| keyed.of(key).pool().name().to_owned();
-    let other = (1..10_000).find(|key| here(key) != here(&0)).unwrap();
+    let here = keyed.member_of(&0);
+    let other = (1..10_000)
+        .find(|key| keyed.member_of(key) != here)
+        .unwrap();
     let gate = Gate::new();
     let held = gate.clone();
     let first = keyed.spawn(0, move || held.wait()).unwrap();
@@ -137,7 +141,7 @@ fn a_limit_holds_for_each_key_in_whichever_pool_it_is() {
             keyed.submit(key, move || gate.wait()).unwrap();
         }
         gates[..2].iter().for_each(|gate| gate.wait_for_arrivals(1));
-        let stats = keyed.of(&key).pool().stats();
+        let stats = keyed.pool().stats_of(keyed.member_of(&key)).unwrap();
         assert_eq!((stats.busy, stats.reserved), (2, 1), "key {key}");
         gates[0].open();
         gates[2].wait_for_arrivals(1);

@@ -39,7 +39,7 @@ pub trait AdmitHandle {
 
 /// Admission: into one pool, or into the member that a multi-pool's strategy picks.
 ///
-/// The provided methods are common to both. Those that are generic over the task are short, because each call site
+/// The provided methods are common to both. Methods that are generic over the task are short, because each call site
 /// of the public calls compiles them anew.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
@@ -139,7 +139,7 @@ pub trait Admit<R: Runner>: Send + Sync + Sized + 'static {
     /// Whether the calling thread is one of the workers.
     fn is_own_worker(&self) -> bool;
 
-    /// Returns all figures.
+    /// Returns a snapshot of the statistics.
     fn stats(self: &Arc<Self>) -> Stats;
 
     /// Returns the sum of a figure over all pools, each read under its own lock.
@@ -476,7 +476,10 @@ where
             return Poll::Pending;
         };
         // Taken only when the inner future is ready: until then the answer's captures keep the pool and the handle alive.
-        let answer = self.answer.take().expect("a future is ready once");
+        let answer = self
+            .answer
+            .take()
+            .expect("the future is not polled after completion");
         Poll::Ready(answer(output))
     }
 }
@@ -550,7 +553,8 @@ impl<R: Runner> Admit<R> for Core<R> {
     }
 
     fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle<R>, SubmitError> {
-        self.reserve(on_full).map_err(|reason| reason.with(()))?;
+        self.reserve(on_full, None)
+            .map_err(|reason| reason.with(()))?;
         Ok(self.pool_handle())
     }
 

@@ -76,7 +76,7 @@ enum Step {
     AwaitStart(EventWait),
 }
 
-/// What a submit does after it has met a full pool.
+/// The next step of a submit that met a full pool.
 enum AtFull<J> {
     GiveBack(Reason, J),
     RunInPlace(J),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub trait Runner: Sealed + Send + Sync + Sized + 'static {
     /// The element type of the queue.
     type Job: Send + 'static;
-    /// What `release_now` returns for an unstarted task.
+    /// The value that `release_now` returns for an unstarted task.
     type Item: Send + 'static;
 
     /// Runs a job on a worker. Does not unwind.

@@ -378,7 +378,7 @@ mod tests {
         let (pool, gate) = held(&clock);
         let counter = CountingWaker::new();
         let waker = counter.waker();
-        let limited = |deadline: Instant| pool.release_async(Some(deadline));
+        let limited = |deadline: Instant| pool.release_timeout_async(deadline);
         let deadline = clock.now() + SECOND;
         let is_clean = |state: &str| {
             assert_eq!(events(&pool), (0, 0), "{state}");

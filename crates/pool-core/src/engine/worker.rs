@@ -392,7 +392,7 @@ fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) 
     go_on(core, |_| started)
 }
 
-/// Step W3: sleeps until notified of work or retired. Whoever does it has counted this worker as searching or leaving.
+/// Step W3: sleeps until notified of work or retired. The notifying section has counted this worker as searching or leaving.
 #[inline(never)]
 fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> WakeReason {
     let mut until = rest.since.and_then(|since| core.config.keep_until(since));

@@ -45,18 +45,13 @@ pub struct WorkerPool<R: Runner, A: Admit<R> = Core<R>>(Arc<Owner<R, A>>);
 /// admission instead, so that they do not delay the end of the pool.
 struct Owner<R: Runner, A: Admit<R>> {
     admit: Arc<A>,
-    /// The handle of the multi-pool that this pool is a member of, and ends with.
-    of: Option<Open>,
     // Of a function, so that the handle is `Send` and `Sync` for every runner.
     runs: PhantomData<fn() -> R>,
 }
 
 impl<R: Runner, A: Admit<R>> Drop for Owner<R, A> {
     fn drop(&mut self) {
-        // The handle of a member must not end the member, because the multi-pool does.
-        if self.of.is_none() {
-            self.admit.end();
-        }
+        self.admit.end();
     }
 }
 
@@ -85,18 +80,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// Creates the first handle.
     #[doc(hidden)]
     pub fn of(admit: Arc<A>) -> Self {
-        Self::in_group(admit, None)
-    }
-
-    fn in_group(admit: Arc<A>, of: Option<Open>) -> Self {
         let runs = PhantomData;
-        Self(Arc::new(Owner { admit, of, runs }))
-    }
-
-    /// Returns a handle of a member of this multi-pool. It keeps the multi-pool open.
-    #[doc(hidden)]
-    pub fn member(&self, member: &PoolHandle<R>) -> WorkerPool<R> {
-        WorkerPool::in_group(Arc::clone(&member.0), Some(self.keep_open()))
+        Self(Arc::new(Owner { admit, runs }))
     }
 
     /// Clones the handle with its type erased.

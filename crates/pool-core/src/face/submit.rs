@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
 
 use sync_shim::Timeout;
 
@@ -280,8 +279,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     }
 
     /// Releases the pool at the first poll, and resolves once it has ended, as
-    /// [`wait_released_async`](Self::wait_released_async) does, or at the deadline by the pool's
-    /// clock.
+    /// [`wait_released_async`](Self::wait_released_async) does.
     ///
     /// For shutdown in an async program. After it, dropping the last handle blocks no thread of the
     /// runtime, even under [`DropPolicy::Join`](crate::DropPolicy::Join), which otherwise blocks
@@ -294,7 +292,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// # runtime.block_on(async {
     /// let pool = Pool::builder().capacity(2).drop_policy(DropPolicy::Join).build()?;
     /// let answer = pool.spawn_async(|| 6 * 7).await?;
-    /// pool.release_async(None).await?; // The runtime's thread runs other futures meanwhile.
+    /// pool.release_async().await?; // The runtime's thread runs other futures meanwhile.
     /// assert_eq!((answer.await?, pool.running()), (42, 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
@@ -302,13 +300,26 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`wait_released_async`](Self::wait_released_async), and
-    /// [`TimedOut`](crate::WaitError::TimedOut), also if the clock has no thread to wake the future
-    /// at the deadline. The pool stays released after an error.
+    /// As [`wait_released_async`](Self::wait_released_async). The pool stays released after an
+    /// error.
     pub fn release_async(
         &self,
-        deadline: Option<Instant>,
     ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
+        Arc::clone(self.admit()).wait_async(Awaited::Release, None)
+    }
+
+    /// Like [`release_async`](Self::release_async), but resolves at the latest after a
+    /// [`Duration`](std::time::Duration) from this call, or at an [`Instant`](std::time::Instant),
+    /// by the pool's clock.
+    ///
+    /// # Errors
+    /// As [`release_async`](Self::release_async), and [`TimedOut`](crate::WaitError::TimedOut),
+    /// also if the clock has no thread to wake the future.
+    pub fn release_timeout_async<T: Into<Timeout>>(
+        &self,
+        timeout: T,
+    ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A, T> {
+        let deadline = self.deadline(timeout);
         Arc::clone(self.admit()).wait_async(Awaited::Release, deadline)
     }
 }

@@ -245,7 +245,7 @@ pub trait OptionsHost {
 
 /// Spawns tasks with options.
 pub trait SpawnWithOptions<T>: OptionsHost {
-    /// What [`TaskBuilder::spawn`] returns: a handle, or an error with the task if the host may reject
+    /// Result of [`TaskBuilder::spawn`]: a handle, or an error with the task if the host may reject
     /// it.
     type Spawned;
     /// See [`TaskBuilder::spawn`].
@@ -254,7 +254,7 @@ pub trait SpawnWithOptions<T>: OptionsHost {
 
 /// Submits tasks with options.
 pub trait SubmitWithOptions<T>: OptionsHost {
-    /// What [`TaskBuilder::submit`] returns.
+    /// Result of [`TaskBuilder::submit`].
     type Submitted;
     /// See [`TaskBuilder::submit`].
     fn submit_with_options(

@@ -1,6 +1,6 @@
 //! Traits common to every kind of pool, for callers that are independent of the kind.
 //!
-//! [`Workers`] has the figures and the lifecycle, [`Submit`] takes tasks of one type, [`Spawn`]
+//! [`Workers`] has the statistics and the lifecycle, [`Submit`] takes tasks of one type, [`Spawn`]
 //! returns handles to their values, [`Reserve`] gives permits. `Pool`, `FuncPool` and the
 //! multi-pools implement all of them.
 //!

@@ -31,7 +31,7 @@ use crate::error::Reason;
 use crate::foreign::drop_quietly;
 use crate::sched::spin::{SUBMIT, spin_until};
 
-/// What a waiting submitter wants.
+/// The request of a waiting submitter.
 #[derive(Debug)]
 pub enum Request<J> {
     /// Admission of this task.

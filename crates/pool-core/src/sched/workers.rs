@@ -20,9 +20,9 @@ pub(crate) struct WorkerCell {
     pub(crate) slot: usize,
     pub(crate) parker: Parker,
     wake_reason: AtomicU8,
-    /// Whether the worker is in the list of those that parked without a timeout. Protected like `wake_reason`.
+    /// Whether the worker is in the list of workers that parked without a timeout. Protected like `wake_reason`.
     untimed: AtomicBool,
-    /// The worker's thread, for whoever joins it after its end.
+    /// The worker's thread, to be joined after its end.
     // A lock of its own, because the starter stores the handle after the thread has begun to run.
     pub(crate) thread: Mutex<Option<JoinHandle>>,
 }

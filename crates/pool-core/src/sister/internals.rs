@@ -45,7 +45,7 @@ pub use crate::sister::pool_handle::PoolHandle;
 pub use crate::sister::pool_handle::{Entered, Queued, ScheduledTask};
 pub use crate::task::cell::SpawnCell;
 pub use crate::task::closures::Ignored;
-pub use crate::task::erased::{Work, job_of};
+pub use crate::task::erased::{Work, job_of, work_of};
 pub use crate::task::handle::{RawHandle, TaskRef};
 pub use crate::task::options::CarriedSpan;
 pub use crate::task::options::Recorded;

@@ -7,20 +7,21 @@ use std::time::Instant;
 
 use sync_shim::{Clock, Process};
 
-use crate::config::Capacity;
+use crate::config::{Capacity, OnFull};
 use crate::engine::core::Core;
 use crate::engine::runner::Runner;
 use crate::engine::wait::{Awaited, WaitFuture};
-use crate::error::{Closed, WaitError};
+use crate::error::{Closed, SubmitError, WaitError};
 use crate::sched::decide::Demand;
 use crate::sched::effects::ReleaseListener;
 use crate::sched::load::Outcome;
-use crate::sched::state::State;
+use crate::sched::state::{Next, State};
 use crate::sched::waiters::WaiterEntry;
 use crate::stats::Stats;
 use crate::task::closures::Closures;
 use crate::task::erased::{Task, Work};
 use crate::task::handle::PoolRef;
+use crate::task::options::WaitLimits;
 use crate::task::run::{Resolve, TaskContext, TaskResult};
 
 /// A pool without an owner: keeps the pool in memory, but not open.
@@ -123,7 +124,7 @@ impl<R: Runner> PoolHandle<R> {
         !self.0.state.lock().open
     }
 
-    /// Returns a snapshot of all figures.
+    /// Returns a snapshot of the statistics.
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }
@@ -177,6 +178,90 @@ impl<R: Runner> PoolHandle<R> {
     pub fn has_worker(&self) -> bool {
         let load_stats = self.0.load_stats.as_ref();
         load_stats.is_some_and(|load_stats| load_stats.has_worker())
+    }
+}
+
+/// Calls for tasks that wait outside the queue, with a permit each, and run one after the other inside one of the
+/// pool's tasks.
+impl<R: Runner> PoolHandle<R> {
+    /// Returns the admission of tasks to this pool.
+    pub fn admit(&self) -> &Arc<Core<R>> {
+        &self.0
+    }
+
+    /// Returns the runner of jobs.
+    pub fn runner(&self) -> &R {
+        &self.0.runner
+    }
+
+    /// Accepts the job if that needs no decision: the pool is busy and has room. Runs no user code, and may be
+    /// called under a lock.
+    ///
+    /// # Errors
+    /// The job.
+    #[inline]
+    pub fn try_enter(&self, job: R::Job) -> Result<(), R::Job> {
+        match self.0.state.credit() {
+            Some(credit) => {
+                // Step S2.
+                let searchers = credit.enter(job);
+                self.0.entered(searchers);
+                Ok(())
+            }
+            None => Err(job),
+        }
+    }
+
+    /// Reserves room if that needs no decision. The caller must use it, as if a [`permit`](Self::permit) had been
+    /// [kept](Permit::keep).
+    #[inline]
+    pub fn try_reserve(&self) -> bool {
+        self.0.state.try_reserve()
+    }
+
+    /// Reserves room as [`WorkerPool::reserve`](crate::WorkerPool::reserve) does, with the limits of a task.
+    ///
+    /// # Errors
+    /// As that call.
+    pub fn reserve_room(
+        &self,
+        on_full: OnFull,
+        limits: Option<&WaitLimits>,
+    ) -> Result<(), SubmitError> {
+        let reserved = self.0.reserve(on_full, limits);
+        reserved.map_err(|reason| reason.with(()))
+    }
+
+    /// Step P2: queues a job with reserved room.
+    pub fn redeem(&self, job: R::Job) {
+        self.0.section(|state, effects| state.redeem(job, effects));
+    }
+
+    /// Step P5: counts the end of a task that ran with reserved room inside another task, and frees the room, if
+    /// that needs no decision. Otherwise does nothing and returns `false`: then the other task must go to the queue
+    /// before it starts anything else. So it must if it `yields` and tasks are queued.
+    #[inline]
+    pub fn try_end_permitted(&self, outcome: Outcome, yields: bool) -> bool {
+        self.0.state.try_end_permitted(outcome, yields)
+    }
+
+    /// Step P6: the same, with a decision, which may run user code.
+    pub fn end_permitted(&self, outcome: Outcome) {
+        self.0
+            .section(|state, effects| state.end_permitted(outcome, effects));
+    }
+
+    /// As step W9: queues a job, in front, with the room of the task that the calling worker runs. That task's outcome
+    /// must be [`Requeued`](Outcome::Requeued).
+    pub fn requeue(&self, job: R::Job) {
+        self.0
+            .section(|state, effects| state.put_off(Next::Run(job), effects));
+    }
+
+    /// Whether a `release_now` drops tasks that have not started. Exact for a job that was queued after it.
+    #[inline]
+    pub fn discards(&self) -> bool {
+        self.0.state.discards()
     }
 }
 

@@ -37,7 +37,7 @@ use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::sched::spin::has_unparked_joiner;
 use crate::task::current::{Frame, Running};
-use crate::task::options::TaskRecord;
+use crate::task::options::{TaskRecord, WaitLimits};
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::run::{Resolver, TaskContext, TaskResult, Unrun};
 
@@ -113,6 +113,9 @@ pub struct SpawnCell<C: ?Sized = dyn Content> {
     /// Whether the handle has asked the task to stop.
     // Relaxed: the token orders everything that must be ordered.
     asked: AtomicBool,
+    /// Whether the task keeps its place: its entry is not in the pool's queue.
+    // Relaxed: written before the handle exists.
+    keeps_place: AtomicBool,
     type_name: fn() -> &'static str,
     /// The options of the task, if it has any.
     record: Option<Box<TaskRecord>>,
@@ -167,7 +170,7 @@ impl AtomicClaim {
     }
 }
 
-/// Who is interested in the end of a task, as known when its outcome arises.
+/// The parties interested in the end of a task, as known when its outcome arises.
 enum Interest {
     /// Nobody: the task is detached.
     None,
@@ -184,6 +187,7 @@ impl SpawnCell {
             claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
             ended: AtomicBool::new(false),
             asked: AtomicBool::new(false),
+            keeps_place: AtomicBool::new(false),
             type_name: B::name,
             record,
             slot: Mutex::new(Slot {
@@ -273,6 +277,11 @@ impl SpawnCell {
         };
         // Only a handle's claim has freed the room, so any other entry must still be counted out.
         self.claim.set(claim) || !self.is_tombstone()
+    }
+
+    /// Returns the limits of the task's wait for room, if it has options.
+    pub fn limits(&self) -> Option<WaitLimits> {
+        self.record().map(TaskRecord::limits)
     }
 
     pub(crate) fn record(&self) -> Option<&TaskRecord> {
@@ -454,6 +463,14 @@ impl SpawnCell {
     /// Returns the claim. `Unclaimed` may be out of date already.
     pub(crate) fn claimed(&self) -> Claim {
         self.claim.get()
+    }
+
+    pub(crate) fn keeps_place(&self) -> bool {
+        self.keeps_place.load(Relaxed)
+    }
+
+    pub(crate) fn keep_place(&self) {
+        self.keeps_place.store(true, Relaxed);
     }
 
     /// Claims the task for the handle. Returns `false` if it was claimed before.

@@ -101,25 +101,6 @@ impl Runner for Closures {
     }
 }
 
-/// A closure without a handle that is part of another task, a key's turn. Its value is dropped as part of the task.
-pub(crate) struct Plain<F>(pub(crate) F);
-
-impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
-    fn run(self, context: &TaskContext) -> TaskResult {
-        context.execute_detached(type_name::<F>, || drop((self.0)()))
-    }
-
-    fn release(self) -> TaskResult {
-        // USER CODE: the drop of a closure that does not run.
-        drop_quietly(self.0);
-        TaskResult::without_handle(Outcome::Released)
-    }
-
-    fn type_name(&self) -> Option<&'static str> {
-        Some(type_name::<F>())
-    }
-}
-
 /// The queue's half of a spawned closure.
 pub(crate) struct Spawned(pub(crate) Arc<SpawnCell>);
 
@@ -155,17 +136,6 @@ impl Work for Spawned {
 
 /// A submitted closure with a record.
 pub(crate) struct Recorded(Arc<RecordedJob<Task>>);
-
-impl Recorded {
-    pub(crate) fn new<B: Body>(body: B, record: TaskRecord) -> Self {
-        Self(RecordedJob::new(Task::closure(body), record))
-    }
-
-    /// Takes the closure of a task that was refused.
-    pub(crate) fn take_back<B: Body>(&self) -> B {
-        task_of(self.0.take())
-    }
-}
 
 impl Work for Recorded {
     fn run(self, context: &TaskContext) -> TaskResult {

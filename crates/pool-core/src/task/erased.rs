@@ -218,8 +218,14 @@ impl Task {
 }
 
 /// Creates the job of a pool of closures that runs `work`.
+#[inline]
 pub fn job_of(work: impl Work) -> Task {
     Task::new(work)
+}
+
+/// Takes the work back out of such a job.
+pub fn work_of<W: Work>(job: Task) -> Option<W> {
+    job.into_inner().ok()
 }
 
 impl Drop for Task {
@@ -418,7 +424,7 @@ mod tests {
         runs_user_code: false,
     };
 
-    /// Holds one reference beside `N` bytes.
+    /// Holds one reference and `N` bytes.
     #[derive(Debug)]
     struct Load<const N: usize>(
         #[expect(dead_code, reason = "held for its reference")] Arc<()>,

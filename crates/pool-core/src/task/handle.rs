@@ -81,7 +81,8 @@ pub struct JoinHandle<R> {
 
 impl<R: Send + 'static> JoinHandle<R> {
     /// Creates the handle of a task whose value is an `R`.
-    pub(crate) fn of(raw: RawHandle) -> Self {
+    #[doc(hidden)]
+    pub fn of(raw: RawHandle) -> Self {
         let of = PhantomData;
         Self { raw, of }
     }
@@ -217,8 +218,18 @@ impl RawHandle {
         Self { task }
     }
 
-    pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
+    /// Returns the task's cell.
+    pub fn cell(&self) -> &Arc<SpawnCell> {
         self.task().cell()
+    }
+
+    /// Declares that the task's entry is not in the pool's queue. A cancel drops the captures, and leaves the entry, its
+    /// room and the count to the holder of the entry. A join does not run the task in place, because tasks before it may
+    /// not have ended.
+    #[must_use]
+    pub fn keep_place(self) -> Self {
+        self.cell().keep_place();
+        self
     }
 
     /// Converts the handle without detaching the task. The caller detaches it or takes the outcome.
@@ -306,9 +317,17 @@ impl TaskRef {
 
     /// Removes the task from the queue and ends it, if it has not started.
     fn withdraw(&self, end: &mut dyn FnMut() -> Outcome) -> bool {
-        // Checked before the section: a task that has started must not cost the pool's lock.
-        let ours = self.cell.claimed() == Claim::Unclaimed
-            && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim_for_handle(), end);
+        let ours = if self.cell.keeps_place() {
+            let ours = self.cell.claim_for_handle();
+            if ours {
+                end();
+            }
+            ours
+        } else {
+            // Checked before the section: a task that has started must not cost the pool's lock.
+            self.cell.claimed() == Claim::Unclaimed
+                && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim_for_handle(), end)
+        };
         if ours {
             self.cell.resolve(); // Step C4, after the end was counted.
         }
@@ -363,7 +382,7 @@ impl TaskRef {
             return true;
         }
         // Asked before the claim: a claimed task must be run, however deep the nesting is.
-        let may_nest = self.pool.may_nest();
+        let may_nest = !self.cell.keeps_place() && self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
                 self.pool.nested(&mut || {

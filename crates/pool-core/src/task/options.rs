@@ -63,7 +63,7 @@ impl WaitLimits {
     }
 
     /// Returns the token's future, for an asynchronous wait.
-    pub(crate) fn cancelled(self) -> Option<Cancelled> {
+    pub fn cancelled(self) -> Option<Cancelled> {
         self.token.map(|token| token.cancelled())
     }
 }
@@ -71,7 +71,7 @@ impl WaitLimits {
 // The submitter's span and subscriber, entered around its task. Without the feature `tracing` everything here is empty.
 
 /// The span and subscriber that were current when a task was submitted, if its pool
-/// [carries](crate::Builder::carry_span) them.
+/// carries them (`Builder::carry_span`).
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct CarriedSpan {
     #[cfg(feature = "tracing")]
@@ -202,7 +202,7 @@ impl TaskRecord {
     }
 
     /// Returns the limits of the task's wait for room, in addition to the call's.
-    pub(crate) fn limits(&self) -> WaitLimits {
+    pub fn limits(&self) -> WaitLimits {
         WaitLimits::new(self.token.clone(), self.start_before)
     }
 

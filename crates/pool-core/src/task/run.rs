@@ -21,7 +21,7 @@ impl Outcome {
     /// Whether the end of the task was counted before its worker's section.
     #[inline]
     pub fn is_settled(self) -> bool {
-        matches!(self, Self::Withdrawn | Self::PassedOn)
+        matches!(self, Self::Withdrawn | Self::Requeued)
     }
 
     /// Returns the outcome of a task whose record forbids its start.
@@ -34,7 +34,7 @@ impl Outcome {
 
     /// Returns the outcome of a task without a handle.
     #[inline]
-    pub(crate) fn of(ran: Result<(), Payload>) -> Self {
+    pub fn of(ran: Result<(), Payload>) -> Self {
         match ran {
             Ok(()) => Self::Completed,
             Err(payload) => {
@@ -58,11 +58,12 @@ pub enum Unrun {
 /// Result of running a task, or of disposing of one.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskResult {
-    pub(crate) outcome: Outcome,
+    /// How it ended.
+    pub outcome: Outcome,
     /// The handle to resolve after the end of the task was counted.
     pub(crate) resolve: Option<Resolver>,
     /// Whether resolving it runs user code.
-    pub(crate) runs_user_code: bool,
+    pub runs_user_code: bool,
 }
 
 impl TaskResult {
@@ -76,7 +77,7 @@ impl TaskResult {
         }
     }
 
-    /// Creates the result of a `ScheduledTask`, whose owner is told of the end by `resolve`.
+    /// Creates the result of a `ScheduledTask`, whose owner is notified of the end by `resolve`.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
         Self::with_resolver(outcome, resolve.map(Resolver::Scheduled))
     }
@@ -88,6 +89,12 @@ impl TaskResult {
             resolve: None,
             runs_user_code: false,
         }
+    }
+
+    /// Resolves the handle, if there is one, after the end was counted. The caller must call the returned waker.
+    #[inline]
+    pub fn resolve_and_take_waker(self) -> Option<Waker> {
+        self.resolve?.resolve_and_take_waker()
     }
 
     /// Resolves the handle as a worker does. For models.

@@ -1,4 +1,4 @@
-//! The machine's monotonic clock.
+//! The system's monotonic clock.
 
 use std::io;
 use std::task::Waker;

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use pool_core::{Builder, Closures, JoinError, Keyed};
+use pool_core::{Builder, Closures, JoinError};
+use pool_util::{Keyed, PoolExt};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::spawn;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use pool_core::{JoinError, JoinHandle, Keyed, Pool, QueueDepth};
+use pool_core::{JoinError, JoinHandle, Pool, QueueDepth};
+use pool_util::{Keyed, PoolExt};
 use testkit::{Gate, waker_fn};
 
 use crate::support::{Journal, end, enter_line, poll_with, queueing};

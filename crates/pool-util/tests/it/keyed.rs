@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
+use std::time::Instant;
 
-use pool_core::{JoinError, Keyed, Pool, QueueDepth, SubmitError, WithinWorker};
+use pool_core::{CancelToken, JoinError, Pool, QueueDepth, SubmitError, WithinWorker};
+use pool_util::{Keyed, PoolExt};
 use testkit::{Gate, waker_fn};
 
 use crate::support::{Journal, end, enter_line, poll, queueing, until};
@@ -417,5 +419,73 @@ fn a_key_that_panics_as_it_is_dropped_hides_no_acceptance() {
     gate.open();
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), [1, 2]);
+    end(&pool);
+}
+
+#[testkit::test]
+fn a_keys_task_with_options_keeps_its_order_and_its_room_until_its_turn() {
+    let (pool, journal) = (queueing(4), Journal::new());
+    let (keyed, stop) = (pool.keyed(), CancelToken::new());
+    let gate = hold(&keyed, 1);
+    let named = keyed.task().name("named");
+    let name = named.spawn((1, || pool_core::current().name().map(str::to_owned)));
+    let cancelled = keyed.task().cancelled_by(&stop);
+    cancelled.submit((1, journal.writer(0))).unwrap();
+    keyed.submit(1, journal.writer(1)).unwrap();
+    let late = keyed.task().start_before(Instant::now());
+    let late = late.spawn((1, || ())).unwrap();
+    stop.cancel();
+    assert_eq!(pool.stats().reserved, 4);
+    let refused = keyed.task().cancelled_by(&stop).try_submit((2, || 7));
+    let refused = refused.unwrap_err();
+    assert!(matches!(&refused, SubmitError::Cancelled((2, _))));
+    assert_eq!((refused.into_task().1(), keyed.keys()), (7, 1));
+    gate.open();
+    assert_eq!(name.unwrap().join().unwrap().as_deref(), Some("named"));
+    assert!(matches!(late.join(), Err(JoinError::Expired)));
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), [1]);
+    let stats = pool.stats();
+    let ends = (stats.completed, stats.cancelled, stats.expired);
+    assert_eq!((ends, stats.reserved), ((3, 1, 1), 0));
+    end(&pool);
+}
+
+fn refused_key<V, K, F>(polled: Poll<Result<V, SubmitError<(K, F)>>>) -> Option<SubmitError<K>> {
+    match polled {
+        Poll::Ready(Err(refused)) => Some(refused.map(|(key, _)| key)),
+        Poll::Ready(Ok(_)) | Poll::Pending => None,
+    }
+}
+
+#[testkit::test]
+fn a_token_ends_the_wait_for_room_of_a_keys_task() {
+    let (pool, stop) = (queueing(0), CancelToken::new());
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, 1);
+    let task = || keyed.task().cancelled_by(&stop);
+    let mut submitted = task().submit_async((2, || ()));
+    let mut spawned = task().spawn_async((2, || ()));
+    assert!(poll(&mut submitted).is_pending() && poll(&mut spawned).is_pending());
+    let mut unpolled = task().submit_async((2, || ()));
+    let waits = {
+        let (keyed, stop) = (keyed.clone(), stop.clone());
+        enter_line(&pool, move |_| {
+            keyed.task().cancelled_by(&stop).submit((2, || ()))
+        })
+    };
+    stop.cancel();
+    let is_cancelled =
+        |refused: Option<SubmitError<u8>>| matches!(refused, Some(SubmitError::Cancelled(2)));
+    assert!(is_cancelled(refused_key(poll(&mut submitted))));
+    assert!(is_cancelled(refused_key(poll(&mut unpolled))));
+    assert!(is_cancelled(refused_key(poll(&mut spawned))));
+    assert!(is_cancelled(refused_key(Poll::Ready(
+        waits.join().unwrap()
+    ))));
+    assert_eq!((pool.waiting(), pool.stats().refused), (0, 4));
+    gate.open();
+    pool.wait_idle().unwrap();
+    assert_eq!((keyed.keys(), pool.stats().reserved), (0, 0));
     end(&pool);
 }

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pool_core::{DropPolicy, JoinError, Pool, QueueDepth, Stats};
+use pool_util::PoolExt;
 use testkit::CountingWaker;
 
 use crate::twin::job::{Board, Id, Verdict};

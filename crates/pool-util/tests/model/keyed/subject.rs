@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use pool_core::{JoinHandle, Keyed, Pool, SubmitError};
+use pool_core::{JoinHandle, Pool, SubmitError};
+use pool_util::Keyed;
 
 use crate::twin::job::{Job, Out};
 
