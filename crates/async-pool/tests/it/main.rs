@@ -1,6 +1,7 @@
 //! Behaviour of pools of futures.
 
 mod adapters;
+mod forks;
 mod group;
 mod map;
 
