@@ -630,7 +630,7 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
     /// let group = pool.group().cancel_on_failure();
     /// group.spawn(async { "no".parse::<u32>() })?;
     /// group.spawn(async { Ok(std::future::pending().await) })?;
-    /// assert!(group.try_wait()?.is_err()); // The second one was cancelled.
+    /// assert!(group.wait_ok()?.is_err()); // The second one was cancelled.
     /// # Ok(())
     /// # }
     /// ```
@@ -651,7 +651,7 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
     ///
     /// # Errors
     /// The error of a task that has panicked, or was cancelled before any other failed.
-    pub fn try_wait(&self) -> Result<Result<(), E>, JoinError> {
+    pub fn wait_ok(&self) -> Result<Result<(), E>, JoinError> {
         let mut first = Ok(Ok(()));
         while let Some(ended) = self.next() {
             first = first_failure(first, ended);
@@ -659,11 +659,11 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
         first
     }
 
-    /// Async version of [`try_wait`](Self::try_wait).
+    /// Async version of [`wait_ok`](Self::wait_ok).
     ///
     /// # Errors
-    /// Those of [`try_wait`](Self::try_wait).
-    pub async fn try_wait_async(&self) -> Result<Result<(), E>, JoinError> {
+    /// Those of [`wait_ok`](Self::wait_ok).
+    pub async fn wait_ok_async(&self) -> Result<Result<(), E>, JoinError> {
         let mut first = Ok(Ok(()));
         while let Some(ended) = self.next_async().await {
             first = first_failure(first, ended);

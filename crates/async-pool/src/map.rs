@@ -239,8 +239,11 @@ where
 
     /// Starts futures while there are items and room.
     fn fill(&mut self, context: &mut Context<'_>) {
-        while self.window.len() < self.limit
-            && let Some(produce) = &mut self.produce
+        if self.produce.is_some() && !self.pool.shared().process.is_current() {
+            self.end(Some(JoinError::Forked));
+        }
+        while let Some(produce) = &mut self.produce
+            && self.window.len() < self.limit
         {
             let room = match &mut self.room {
                 Some(wait) => wait.as_mut().poll(context),

@@ -146,14 +146,14 @@ const GROUPS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     };
     "TaskGroup::wait" => lost(group(it).wait());
     "TaskGroup::wait_async" => lost(now(group(it).wait_async()));
-    "TaskGroup::try_wait" => lost(group(it).try_wait());
-    "TaskGroup::try_wait_async" => lost(now(group(it).try_wait_async()));
+    "TaskGroup::wait_ok" => lost(group(it).wait_ok());
+    "TaskGroup::wait_ok_async" => lost(now(group(it).wait_ok_async()));
     "TaskGroup::drop" => { drop(it.group.take()); true };
-    "AsyncPool::map" => map_lost(&mut it.full.map(0..3, 2, |_| ready(Ok(()))));
-    "AsyncPool::map_stream" => {
+    "AsyncWorkerPool::map" => map_lost(&mut it.full.map(0..3, 2, |_| ready(Ok(()))));
+    "AsyncWorkerPool::map_stream" => {
         map_lost(&mut it.full.map_stream(futures_lite::stream::iter(0..3), 2, |_| ready(Ok(()))))
     };
-    "AsyncPool::for_each_concurrent" => {
+    "AsyncWorkerPool::for_each_concurrent" => {
         lost(now(it.full.for_each_concurrent(0..3, 2, |_| ready(Ok::<_, u8>(())))))
     };
     "Map::next_async" | "Map::poll_next" => map_lost(&mut it.map) && map_lost(&mut it.unordered);
@@ -161,8 +161,9 @@ const GROUPS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
 };
 
 const ADAPTERS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
-    "AsyncPool::spawn_obj" => futures_task::Spawn::spawn_obj(&it.open, Box::pin(ready(())).into()).is_err();
-    "PoolService::poll_ready" | "ResponseFuture::poll" => {
+    // By another crate's trait.
+    "AsyncWorkerPool::try_submit" => futures_task::Spawn::spawn_obj(&it.open, Box::pin(ready(())).into()).is_err();
+    "PoolService::poll_ready" | "PoolService::call" | "ResponseFuture::poll" => {
         let layer = PoolLayer::new(it.full.clone());
         let mut service = layer.layer(service_fn(|_: ()| ready(Ok::<_, Infallible>(()))));
         let is_ready = service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready();
@@ -248,7 +249,7 @@ fn no_call_waits_in_a_forked_child() {
         // The parent's tasks continue.
         gate.open();
         inherited.open.wait_idle_timeout(60 * SECOND).unwrap();
-        inherited.group.take().unwrap().try_wait().unwrap().unwrap();
+        inherited.group.take().unwrap().wait_ok().unwrap().unwrap();
         assert!(testkit::block_on(inherited.submitting).is_ok());
         inherited.permits.clear();
     });

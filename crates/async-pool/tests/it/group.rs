@@ -134,7 +134,7 @@ fn a_failure_cancels_the_others_without_a_consumer() {
     group.spawn(ready(Ok(()))).unwrap();
     assert_eq!(pool.stats().submitted, 4, "later tasks are dropped");
     assert_eq!(group.len(), 4);
-    assert!(matches!(group.try_wait(), Ok(Err("no"))));
+    assert!(matches!(group.wait_ok(), Ok(Err("no"))));
 }
 
 #[testkit::test]
