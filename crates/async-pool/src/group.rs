@@ -795,3 +795,28 @@ impl<V> Drop for Next<V> {
         }
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::future::ready;
+
+    use crate::AsyncPool;
+
+    #[test]
+    fn members_that_were_taken_leave_nothing_in_their_group() {
+        let pool = AsyncPool::builder().workers(1).capacity(1).queue_depth(8);
+        let pool = pool.build().expect("a thread can be started");
+        let group = pool.group();
+        for _ in 0..1_000 {
+            group.spawn(ready(())).expect("the pool is open");
+            group.next().expect("a member").expect("a value");
+        }
+        let state = group.group.state.lock();
+        assert_eq!(
+            (state.running.len(), state.ended.len(), state.left),
+            (0, 0, 0)
+        );
+        assert!(state.queued.len() <= 1 && state.on_end.is_empty());
+        assert!(state.running.capacity() < 16);
+    }
+}
