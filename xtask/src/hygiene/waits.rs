@@ -50,9 +50,11 @@ impl Waits {
                 format!("{name}_timeout"),
                 format!("{name}_async"),
             ];
-            let row = rows
-                .iter()
-                .find(|row| row.len() == 4 && mentions(row[0], &of, &name));
+            // By any of its forms: an async call may have no plain one.
+            let row = rows.iter().find(|row| {
+                let mut cells = row.iter().zip(&forms);
+                row.len() == 4 && cells.any(|(cell, form)| mentions(cell, &of, form))
+            });
             let Some(row) = row else {
                 offences.push(format!("the table of calls that wait lacks `{of}::{name}`"));
                 continue;

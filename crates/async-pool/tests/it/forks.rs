@@ -165,7 +165,7 @@ const ADAPTERS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "AsyncWorkerPool::try_submit" => futures_task::Spawn::spawn_obj(&it.open, Box::pin(ready(())).into()).is_err();
     "PoolService::poll_ready" | "PoolService::call" | "ResponseFuture::poll" => {
         let layer = PoolLayer::new(it.full.clone());
-        let mut service = layer.layer(service_fn(|_: ()| ready(Ok::<_, Infallible>(()))));
+        let mut service = layer.layer(service_fn(|()| ready(Ok::<_, Infallible>(()))));
         let is_ready = service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready();
         let answer = now(service.call(()));
         is_ready && matches!(answer, Err(ServiceError::Refused(SubmitError::Forked(()))))
