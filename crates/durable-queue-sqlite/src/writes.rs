@@ -19,8 +19,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
-use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::Process;
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{ThreadOptions, spawn_thread};
 
 /// Time from the first write after a pause to the first look. Most commits are visible by then.

@@ -142,7 +142,7 @@ pub fn a_forked_child_is_refused<S: Store>(
         }
         drop(store);
     })
-    .expect("the child is refused, and ends");
+    .expect("the child is rejected and ends");
     parents.take().unwrap()
 }
 

@@ -64,7 +64,7 @@ impl Time {
 }
 
 /// Runs `task` on another thread with a handle of the queue.
-pub fn beside<T, S, R>(
+pub fn on_thread<T, S, R>(
     queue: &DurableQueue<T, S>,
     work: impl FnOnce(&DurableQueue<T, S>) -> R + Send + 'static,
 ) -> JoinHandle<R>

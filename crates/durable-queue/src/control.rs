@@ -66,7 +66,7 @@ pub(crate) struct Control {
     round_trip: AtomicU64,
 }
 
-/// What the pump has to do, as found in one section.
+/// The pump's work, as found in one section.
 #[derive(Debug)]
 pub(crate) struct Orders {
     pub(crate) commands: Vec<Command>,

@@ -26,13 +26,13 @@ use crate::shared::Shared;
 /// assert_eq!(lengths.spawn("one function")?.join()?, 12);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
-pub type MultiWorkerPool<R> = WorkerPool<R, Shared<R>>;
+pub type MultiWorkerPool<R> = WorkerPool<R, Shared>;
 
 /// Handle of a [`MultiWorkerPool`] that does not keep it open.
-pub type WeakMultiWorkerPool<R> = WeakWorkerPool<R, Shared<R>>;
+pub type WeakMultiWorkerPool<R> = WeakWorkerPool<R, Shared>;
 
 /// Future of a permit, returned by [`WorkerPool::reserve_async`].
-pub type MultiReserveFuture<R> = ReserveFuture<R, Shared<R>>;
+pub type MultiReserveFuture<R> = ReserveFuture<R, Shared>;
 
 /// Several pools of closures behind one handle.
 ///
@@ -85,7 +85,7 @@ pub type MultiFuncPool<T, R = ()> = MultiWorkerPool<Func<T, R>>;
 pub type WeakMultiFuncPool<T, R = ()> = WeakMultiWorkerPool<Func<T, R>>;
 
 /// Calls that a single pool does not have: the builder, and the statistics of each member.
-pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + Sized {
+pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared> + Sized {
     /// Returns a builder of a multi-pool. `each` has the settings of each member.
     fn builder(each: Builder<R>) -> MultiBuilder<R> {
         MultiBuilder::new(each)
@@ -94,7 +94,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
     /// Returns the members, at least one. They are released, rebooted and tuned together.
     ///
     /// For `scheduled-pool`, and **exempt from semantic versioning**, like [`internals`](pool_core::internals).
-    fn members(&self) -> &[PoolHandle<R>] {
+    fn members(&self) -> &[PoolHandle] {
         &self.admit().members
     }
 
@@ -167,10 +167,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
 
 impl<R: Runner> MultiPoolExt<R> for MultiWorkerPool<R> {}
 
-fn member<R: Runner>(
-    pool: &impl MultiPoolExt<R>,
-    index: usize,
-) -> Result<&PoolHandle<R>, IndexError> {
+fn member<R: Runner>(pool: &impl MultiPoolExt<R>, index: usize) -> Result<&PoolHandle, IndexError> {
     let pools = pool.pools();
     let member = pool.members().get(index);
     member.ok_or(IndexError { index, pools })

@@ -172,7 +172,6 @@ mod task {
     pub(crate) mod closures;
     pub(crate) mod current;
     pub(crate) mod erased;
-    pub(crate) mod func;
     pub(crate) mod handle;
     pub(crate) mod hook;
     pub(crate) mod options;
@@ -228,10 +227,9 @@ pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
 pub use sync_shim::{Clock, ManualClock, Timeout};
-pub use task::closures::Closures;
+pub use task::closures::{Closures, Func};
 pub use task::current::{Current, current};
 pub use task::erased::Task;
-pub use task::func::{Func, FuncJob};
 pub use task::handle::JoinHandle;
 pub use task::hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 pub use task::run::TaskPanic;

@@ -36,11 +36,9 @@ use std::time::Instant;
 
 use pool_core::internals::{
     Admit, AwaitWithOptions, OptionsHost, PoolHandle, SpawnWithOptions, SubmitWithOptions,
-    TaskOptions, WaitLimits,
+    TaskOptions, WaitLimits, closure_of, plain_job,
 };
-use pool_core::{
-    Accepts, Cancelled, Closures, JoinHandle, OnFull, Runner, SubmitError, TaskBuilder, WorkerPool,
-};
+use pool_core::{Cancelled, Closures, JoinHandle, OnFull, SubmitError, TaskBuilder, WorkerPool};
 use sync_shim::Timeout;
 
 use crate::PoolExt;
@@ -336,14 +334,14 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         if let Err(refused) = admit.refuses(on_full) {
             return Err(refused.map(|()| (key, task)));
         }
-        if admit.records_all() {
+        if shard.pool.records_all() {
             return self.submit_recorded(key, task, TaskOptions::default(), on_full);
         }
         let Err((key, task)) = shard.place_closure(hash, key, task) else {
             return Ok(());
         };
-        let placed = self.place_in_room(shard, hash, key, Closures::plain(task), on_full, None);
-        placed.map_err(|refused| refused.map(|(key, job)| (key, task_of(job))))
+        let placed = self.place_in_room(shard, hash, key, plain_job(task), on_full, None);
+        placed.map_err(|refused| refused.map(|(key, job)| (key, closure_of(job))))
     }
 
     /// Submits a task with a record.
@@ -360,14 +358,12 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
     {
         let (hash, shard) = self.place_of(&key);
         let admit = shard.pool.admit();
-        if let Err(refused) = admit.refuses_given(&options, on_full) {
+        if let Err(refused) = admit.refuses_with(Some(&options), on_full) {
             return Err(refused.map(|()| (key, task)));
         }
-        let record = admit.record(options);
-        let limits = record.limits();
-        let job = Closures::recorded(Closures::plain(task), record);
-        let placed = self.place(shard, hash, key, job, on_full, Some(&limits));
-        placed.map_err(|refused| refused.map(|(key, job)| (key, task_of(job))))
+        let (job, limits) = shard.pool.job(task, Some(options));
+        let placed = self.place(shard, hash, key, job, on_full, limits.as_ref());
+        placed.map_err(|refused| refused.map(|(key, job)| (key, closure_of(job))))
     }
 
     fn spawn_with<F, T>(
@@ -384,19 +380,14 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         let (hash, shard) = self.place_of(&key);
         let admit = shard.pool.admit();
         // As in `submit_with`.
-        let refused = match &options {
-            None => admit.refuses(on_full),
-            Some(options) => admit.refuses_given(options, on_full),
-        };
-        if let Err(refused) = refused {
+        if let Err(refused) = admit.refuses_with(options.as_ref(), on_full) {
             return Err(refused.map(|()| (key, task)));
         }
-        let (job, handle) = admit.spawned_job(task, options);
-        let handle = handle.keep_place();
+        let handle = shard.pool.spawned(task, options).keep_place();
         let limits = handle.cell().limits();
-        match self.place(shard, hash, key, job, on_full, limits.as_ref()) {
+        match self.place(shard, hash, key, handle.job(), on_full, limits.as_ref()) {
             Ok(()) => Ok(JoinHandle::of(handle)),
-            Err(refused) => Err(refused.map(|(key, _)| (key, Closures::task_in(handle.cell())))),
+            Err(refused) => Err(refused.map(|(key, _)| (key, handle.into_closure()))),
         }
     }
 
@@ -412,17 +403,11 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
     {
         let (hash, shard) = self.place_of(&key);
         let (shard, open) = (Arc::clone(shard), self.keep_open());
-        let (job, cancelled) = match options {
-            None => (shard.pool.admit().detached_job(task), None),
-            Some(options) => {
-                let record = shard.pool.admit().record(options);
-                let cancelled = record.limits().cancelled();
-                (Closures::recorded(Closures::plain(task), record), cancelled)
-            }
-        };
+        let (job, limits) = shard.pool.job(task, options);
+        let cancelled = limits.and_then(WaitLimits::cancelled);
         async move {
             let placed = place_async(&shard, hash, key, job, cancelled, open).await;
-            placed.map_err(|refused| refused.map(|(key, job)| (key, task_of(job))))
+            placed.map_err(|refused| refused.map(|(key, job)| (key, closure_of(job))))
         }
     }
 
@@ -438,15 +423,13 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
     {
         let (hash, shard) = self.place_of(&key);
         let (shard, open) = (Arc::clone(shard), self.keep_open());
-        let (job, handle) = shard.pool.admit().spawned_job(task, options);
-        let handle = handle.keep_place();
+        let handle = shard.pool.spawned(task, options).keep_place();
+        let job = handle.job();
         let cancelled = handle.cell().limits().and_then(WaitLimits::cancelled);
         async move {
             match place_async(&shard, hash, key, job, cancelled, open).await {
                 Ok(()) => Ok(JoinHandle::of(handle)),
-                Err(refused) => {
-                    Err(refused.map(|(key, _)| (key, Closures::task_in(handle.cell()))))
-                }
+                Err(refused) => Err(refused.map(|(key, _)| (key, handle.into_closure()))),
             }
         }
     }
@@ -559,15 +542,6 @@ async fn place_async<K: Eq + Send + 'static>(
         }
         Err(refused) => Err(refused.map(|()| (key, job))),
     }
-}
-
-/// Takes the closure out of the job of a refused task.
-fn task_of<F, T>(job: Job) -> F
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    Closures::task_of(Closures::unrecorded(job))
 }
 
 impl<K, S, P: PoolExt> OptionsHost for Keyed<K, S, P> {

@@ -298,10 +298,14 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Closures: Accepts<C>,
     {
         if self.group.shared.ends_at_once() {
+            // USER CODE: the drop of a task that the group has cancelled before its submit.
             drop_quietly(task);
             return Ok(());
         }
-        let handle = self.host.admit().spawn_task(task, options, on_full)?;
+        let handle = self
+            .host
+            .admit()
+            .spawn_task::<P::Runner, _>(task, options, on_full)?;
         self.group.shared.adopt(handle.into_raw(), is_submitted);
         Ok(())
     }
@@ -314,9 +318,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         Closures: Accepts<C>,
     {
-        let accepted = Arc::clone(self.host.admit()).spawn_task_async(task, None);
+        let accepted = Arc::clone(self.host.admit()).spawn_task_async::<P::Runner, _>(task, None);
         async move {
             if self.group.shared.ends_at_once() {
+                // USER CODE: the drop of such a task.
                 drop_quietly(accepted);
                 return Ok(());
             }

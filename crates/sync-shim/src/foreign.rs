@@ -72,6 +72,7 @@ pub fn drop_quietly<T>(value: T) -> bool {
 }
 
 /// Calls a waker and drops it. Catches its panic.
+#[inline(never)]
 pub fn wake(waker: Waker) {
     // USER CODE: a waker. A panic ends here, and its payload is dropped with the same care.
     if let Err(payload) = guarded(|| waker.wake()) {
@@ -80,6 +81,7 @@ pub fn wake(waker: Waker) {
 }
 
 /// Drops a payload, whose destructor may panic with another payload, and so on.
+#[inline(never)]
 pub fn discard(mut payload: Payload) {
     for _ in 0..NESTED_PAYLOADS {
         match guarded(|| drop(payload)) {

@@ -1,4 +1,4 @@
-//! What does it cost that the tasks of one key run one after the other?
+//! What does it cost to run the tasks of each key one after the other?
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -18,11 +18,11 @@ const THREADS: u32 = 4;
 
 const KEYED: &str = "anthill keyed";
 const PLAIN: &str = "anthill";
-/// Keys are spread over threads, each with a channel of its own: no key is ever done by two. As many
-/// tasks wait behind a slow one as its thread has, and a thread without a task helps no other.
+/// Keys are distributed over threads with a channel each, so no key has two workers. The tasks
+/// behind a slow task are those of its thread, and an idle thread does not help another.
 const BY_HAND: &str = "channel by key";
-/// Each key has a task of its own, which receives the key's closures from a channel without a bound.
-/// Tasks of keys that are over stay, and nothing bounds the waiting closures.
+/// Each key has an async task, which receives the key's closures from an unbounded channel. The
+/// tasks of unused keys stay, and nothing limits the waiting closures.
 const TOKIO: &str = "tokio task by key";
 
 type Task = Box<dyn FnOnce() + Send>;
@@ -83,7 +83,7 @@ fn spread(run: &Run, keys: u64, producers: u32) -> Outcome {
             let runtime = Builder::new_multi_thread()
                 .worker_threads(THREADS as usize)
                 .build()?;
-            // As many as `Keyed` has, so that submitters meet as rarely at a lock.
+            // As many shards as `Keyed` has, so that submitters contend equally rarely for a lock.
             let shards = [(); 8].map(|()| Mutex::new(HashMap::<u64, UnboundedSender<Task>>::new()));
             let submit = || {
                 let key = key(keys);
@@ -114,7 +114,7 @@ pub fn cases() -> Vec<Case> {
             let case = Case::new(
                 format!("keyed/{keys}/{producers}p"),
                 "Keys",
-                "What does an empty task cost that runs after those of its key, of so many keys?",
+                "What does an empty task cost that runs after earlier tasks of its key, with this many keys?",
                 &[KEYED, PLAIN, BY_HAND, TOKIO],
                 move |run| spread(run, keys, producers),
             );

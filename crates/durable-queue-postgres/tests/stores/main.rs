@@ -9,10 +9,10 @@
 )]
 
 mod announcing;
-mod beside_transactions;
 mod crashing;
 mod encrypting;
 mod failing;
+mod open_transactions;
 mod opening;
 mod outbox;
 mod planning;

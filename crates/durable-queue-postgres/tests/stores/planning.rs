@@ -91,7 +91,7 @@ fn wait_for(database: &Database, name: &str) {
     testkit::watchdog(testkit::LIMIT, || while database.get::<i64>(&left) != 0 {});
 }
 
-/// For looks that find an urgent job, and for those that find none.
+/// For looks that find an urgent job, and for looks that find none.
 #[test]
 fn claims_of_urgent_jobs_do_not_read_other_due_jobs() {
     const CLAIMS: usize = 20;

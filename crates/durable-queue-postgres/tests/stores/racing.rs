@@ -35,7 +35,7 @@ fn address(database: &Database) -> String {
 
 /// Returns the result of a call that waits for `change`, which commits after `look` has inspected the state
 /// during the wait.
-fn beside<R: Send>(
+fn during<R: Send>(
     database: &Database,
     change: &str,
     look: impl FnOnce(),
@@ -88,7 +88,7 @@ fn of(id: JobId, text: &str) -> String {
 }
 
 /// Pushes in a concurrent transaction of the application, which an error would abort.
-fn pushed_beside(database: &Database, change: &str, job: NewJob<'_>) -> Vec<Put> {
+fn pushed_during(database: &Database, change: &str, job: NewJob<'_>) -> Vec<Put> {
     let address = address(database);
     let mut own = Client::connect(&address, NoTls).unwrap();
     let push = |store: &PostgresStore| {
@@ -97,7 +97,7 @@ fn pushed_beside(database: &Database, change: &str, job: NewJob<'_>) -> Vec<Put>
         transaction.commit().unwrap();
         puts
     };
-    beside(database, change, || (), push).unwrap()
+    during(database, change, || (), push).unwrap()
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_push_concurrent_with_the_creation_of_its_queue_succeeds() {
         return;
     };
     let change = "SELECT SCHEMA.queue_of('queue')";
-    let puts = pushed_beside(&database, change, JOB);
+    let puts = pushed_during(&database, change, JOB);
     assert!(matches!(puts[..], [Put::New(_)]), "{puts:?}");
     assert_eq!(count(&database.store), 1);
 }
@@ -118,7 +118,7 @@ fn a_push_finds_the_concurrent_push_of_its_key() {
     };
     database.sql("SELECT SCHEMA.queue_of('queue')");
     let change = "SELECT SCHEMA.push('queue', 'other', NULL, 'key')";
-    let puts = pushed_beside(&database, change, KEYED);
+    let puts = pushed_during(&database, change, KEYED);
     assert!(matches!(puts[..], [Put::Kept(_)]), "{puts:?}");
     assert_eq!(count(&database.store), 1);
 }
@@ -132,7 +132,7 @@ fn a_push_is_committed_before_it_is_announced() {
     database.sql("SELECT SCHEMA.queue_of('queue')");
     let change = "SELECT FROM SCHEMA.queue FOR UPDATE";
     let look = || assert_eq!(count(&database.store), 1);
-    beside(&database, change, look, |store| pushed(store, JOB));
+    during(&database, change, look, |store| pushed(store, JOB));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_cancel_concurrent_with_a_claim_reports_that_a_handler_has_the_job() {
             Which::Id(id)
         };
         let cancel = |store: &PostgresStore| store.cancel("queue", which).unwrap();
-        let cancelled = beside(&database, &of(id, CLAIM), || (), cancel);
+        let cancelled = during(&database, &of(id, CLAIM), || (), cancel);
         assert_eq!((cancelled, count(&database.store)), (Cancelled::Taken, 1));
     }
 }
@@ -163,7 +163,7 @@ fn a_repeating_push_concurrent_with_the_acknowledgement_of_its_run_succeeds() {
     database.store.turn("queue", &[], Some(claim())).unwrap();
     let change = of(id, "DELETE FROM SCHEMA.job WHERE id = OPEN");
     let push = |store: &PostgresStore| store.enqueue("queue", &[REPEATING]).unwrap();
-    let puts = beside(&database, &change, || (), push);
+    let puts = during(&database, &change, || (), push);
     assert!(matches!(puts[..], [Put::New(_)]), "{puts:?}");
     assert_eq!(count(&database.store), 1);
 }
@@ -184,7 +184,7 @@ fn a_dead_letter_deleted_concurrently_with_its_redrive_is_gone() {
     database.store.turn("queue", &[bury], None).unwrap();
     let change = of(id, "SELECT SCHEMA.delete_dead('queue', ARRAY[OPEN])");
     let redrive = |store: &PostgresStore| store.redrive("queue", &[id]).unwrap();
-    let redriven = beside(&database, &change, || (), redrive);
+    let redriven = during(&database, &change, || (), redrive);
     assert_eq!((redriven, count(&database.store)), (0, 0));
 }
 

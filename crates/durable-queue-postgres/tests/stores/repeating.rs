@@ -21,7 +21,7 @@ const KEYED: NewJob<'_> = NewJob {
 /// Settles the running job while `change` is uncommitted, and returns the jobs that have a schedule
 /// afterwards. `waits`: whether the settle waits for the commit. `change` may refer to the jobs `RUNNING` and
 /// `OPEN`.
-fn settled_beside(change: &str, waits: bool) -> Option<Vec<&'static str>> {
+fn settled_during(change: &str, waits: bool) -> Option<Vec<&'static str>> {
     let database = Database::new()?;
     let name = format!("{}_settles", database.schema);
     let address = format!("{}?application_name={name}", database.address);
@@ -83,7 +83,7 @@ fn settled_beside(change: &str, waits: bool) -> Option<Vec<&'static str>> {
 #[test]
 fn an_uncommitted_cancel_ends_the_schedule_of_a_run_settled_meanwhile() {
     let cancel = "SELECT SCHEMA.cancel('queue', RUNNING, NULL)";
-    if let Some(repeating) = settled_beside(cancel, true) {
+    if let Some(repeating) = settled_during(cancel, true) {
         assert!(repeating.is_empty(), "{repeating:?}");
     }
 }
@@ -91,7 +91,7 @@ fn an_uncommitted_cancel_ends_the_schedule_of_a_run_settled_meanwhile() {
 #[test]
 fn a_settle_does_not_wait_for_a_lock_on_the_open_job_of_its_key() {
     let change = "SELECT FROM SCHEMA.job WHERE id = OPEN FOR UPDATE";
-    if let Some(repeating) = settled_beside(change, false) {
+    if let Some(repeating) = settled_during(change, false) {
         assert_eq!(repeating, ["running"]);
     }
 }

@@ -240,7 +240,7 @@ fn jobs_of_the_maximum_size_are_returned_and_larger_ones_are_rejected() {
     assert_eq!(count(store), 0);
 }
 
-/// Whatever its outcome.
+/// For each outcome of a job.
 #[test]
 fn finished_jobs_leave_no_keys() {
     let Some(keys) = Keys::new() else {

@@ -218,7 +218,7 @@ fn answered_calls_are_synced_except_claims_starts_and_extensions() {
     } = file();
     let levels = Levels::of(&folder);
     drop(store);
-    // Whatever the application has set on its own connection.
+    // Independent of the settings of the application's own connection.
     let own = Connection::open(folder.file("jobs")).unwrap();
     own.execute_batch("PRAGMA synchronous = OFF").unwrap();
     for store in [

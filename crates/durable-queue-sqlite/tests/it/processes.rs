@@ -9,7 +9,7 @@ use durable_queue_sqlite::SqliteStore;
 use durable_queue_sqlite::{SqliteOptions, WATCH_EVERY};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::support::{Folder, Time, beside, job};
+use crate::support::{Folder, Time, job, on_thread};
 
 fn open(time: &Time, folder: &Folder) -> SqliteStore {
     options(time).open(folder.file("jobs")).unwrap()
@@ -96,7 +96,7 @@ fn a_push_of_another_process_is_found_by_the_next_poll() {
     let store = options(&time).watch_every(Some(WATCH_EVERY));
     let queue = time.queue(store.open(folder.file("jobs")).unwrap());
     let producer = time.queue(open(&time, &folder));
-    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
     time.clock.wait_for_sleepers(1);
     producer.push(job("from afar"), When::NOW).unwrap();
     time.clock.advance(WATCH_EVERY);
@@ -107,7 +107,7 @@ fn a_push_of_another_process_is_found_by_the_next_poll() {
 fn a_job_of_the_callers_transaction_is_handed_out_after_its_commit() {
     let (time, folder) = (Time::new(), Folder::new());
     let queue = time.queue(open(&time, &folder));
-    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
     time.clock.wait_for_sleepers(1);
     let mut own = Connection::open(folder.file("jobs")).unwrap();
     let mut transaction = own

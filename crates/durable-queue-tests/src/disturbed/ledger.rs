@@ -196,7 +196,7 @@ impl Ledger {
         let known = &mut *self.0.lock().unwrap();
         let job = known.jobs.entry(id).or_default();
         if job.gone.is_none() && job.cancels == 0 {
-            known.fault(format!("job {id} is gone, and no cancel has won"));
+            known.fault(format!("job {id} is gone without a successful cancel"));
         }
     }
 

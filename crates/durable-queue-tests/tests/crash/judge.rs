@@ -55,7 +55,7 @@ impl Verdict {
                     }
                     "acked" => {
                         let before = acked.insert(id, attempt());
-                        assert_eq!(before, None, "{line}: it was done twice");
+                        assert_eq!(before, None, "{line}: acknowledged twice");
                     }
                     "stale" => stale += 1,
                     "unknown" => unknown += 1,

@@ -146,7 +146,7 @@ impl Role for UntilDone {
             pause(10);
         }
         let ticks = queue.list(None, 2).unwrap();
-        assert_eq!(ticks.len(), 1, "the job that repeats is there, and once");
+        assert_eq!(ticks.len(), 1, "the repeating job exists once");
         assert_eq!(ticks[0].key.as_deref(), Some(worker::TICK.as_bytes()));
         assert!(queue.dead(None, 1).unwrap().is_empty());
     }

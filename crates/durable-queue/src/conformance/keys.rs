@@ -186,7 +186,7 @@ pub fn a_job_that_returns_while_its_key_has_an_open_job_stays_separate(fixture: 
         found.sort_unstable();
         assert_eq!(found, [first, second], "{merge:?}");
         let of_first = both.iter().find(|lease| lease.id == first);
-        assert_eq!(of_first.expect("it is there").payload, b"first");
+        assert_eq!(of_first.expect("the job exists").payload, b"first");
         for lease in &both {
             assert_eq!(settle(store, lease, Act::Ack), Verdict::Done);
         }

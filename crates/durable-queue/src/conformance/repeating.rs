@@ -45,7 +45,7 @@ pub fn a_repeating_job_keeps_its_id(fixture: &impl Fixture) {
         assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
         assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Stale, "once");
         let [waiting] = &listed(store)[..] else {
-            panic!("it is there, and once");
+            panic!("the job exists once");
         };
         assert_eq!((waiting.id, waiting.attempts), (id, 0));
         assert_eq!(waiting.schedule.as_deref(), HOURLY);
@@ -275,7 +275,7 @@ pub fn a_job_returns_to_its_key_after_an_earlier_start_of_the_same_turn(fixture:
         assert_eq!(turn(store, &settles, None).verdicts, [Verdict::Done; 2]);
         let state = |id| {
             let found = listed(store).into_iter().find(|job| job.id == id);
-            found.expect("it is there").state
+            found.expect("the job exists").state
         };
         assert_eq!(
             (state(id), state(other)),

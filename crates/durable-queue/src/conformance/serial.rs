@@ -65,7 +65,7 @@ pub fn a_job_that_waited_for_its_key_keeps_its_due_time(fixture: &impl Fixture) 
     let (first, second) = one_runs_and_one_waits(store);
     let listed = store.list(QUEUE, None, 10).expect("a list");
     let listed = listed.iter().find(|job| job.id == second);
-    let before = listed.expect("it is there").clone();
+    let before = listed.expect("the job exists").clone();
     assert!(before.due > before.at);
     fixture.advance(SECOND);
     assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
@@ -452,5 +452,5 @@ pub fn a_pause_and_serial_keys_apply_to_one_queue(fixture: &impl Fixture) {
     store.pause(QUEUE, false).expect("an answer");
     assert_eq!(starts(), [1, 0]);
     push();
-    assert_eq!(starts(), [0, 1], "beside one of its key");
+    assert_eq!(starts(), [0, 1], "another job of its key runs");
 }

@@ -13,7 +13,7 @@ use durable_queue::{
 use durable_queue_sqlite::SqliteStore;
 use sync_shim::{Clock as _, ManualClock};
 
-use crate::support::{Folder, SECOND, Time, beside, job};
+use crate::support::{Folder, SECOND, Time, job, on_thread};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MILLI: Duration = Duration::from_millis(1);
@@ -106,7 +106,7 @@ impl<S: Kept> World<S> {
     /// Takes a job on another thread, and returns it with the store's time at that moment.
     fn taker(&self) -> JoinHandle<(Claimed<String>, StoreTime)> {
         let clock = self.clock.clone();
-        beside(&self.queue, move |queue| {
+        on_thread(&self.queue, move |queue| {
             let taken = queue.take().unwrap();
             let now = clock.now();
             assert!(taken.due() <= now, "it is early");
@@ -352,7 +352,7 @@ fn a_clock_set_back_over_an_unconfirmed_job_fences_off_its_handler_and_it_is_han
 >() {
     let world = World::<S>::new(false);
     world.queue.push(job("job"), HORIZON).unwrap();
-    let taker = beside(&world.queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&world.queue, |queue| queue.take().unwrap());
     world.wait_for_claim();
     world.clock.set_back();
     world.time.advance(HORIZON);
@@ -440,7 +440,7 @@ fn a_clock_set_forward_over_ticks_results_in_one_run_and_then_the_next_tick<S: K
     let (taken, now) = taker.join().unwrap();
     taken.ack().unwrap();
     let [next] = &world.queue.list(None, 10).unwrap()[..] else {
-        panic!("it is there, and once");
+        panic!("the job exists once");
     };
     assert!(is_full_hour(next.at) && next.at > now && next.at.since(now) <= HOUR);
 }

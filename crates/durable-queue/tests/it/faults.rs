@@ -11,7 +11,7 @@ use durable_queue::{CarriedOut, DurableQueue, ErrorKind, FIRST_PAUSE, Retried, W
 use sync_shim::Clock as _;
 use testkit::Rng;
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 /// Moves time whenever the pump sleeps, until `is_over`.
 fn run_clock(time: &Time, is_over: impl Fn() -> bool) {
@@ -103,12 +103,12 @@ fn after_a_response_pauses_start_again_with_the_shortest() {
     };
     let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
     queue.push(job("first"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     run_clock(&time, || taker.is_finished());
     taker.join().unwrap().ack().unwrap();
     left.store(1, Relaxed); // The following calls wake the pump.
     queue.push(job("second"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.clock.wait_for_sleepers(1);
     let next = time.clock.now() + FIRST_PAUSE;
     assert_eq!(time.clock.next_due(), Some(next));
@@ -223,7 +223,7 @@ fn last_error_is_set_until_the_store_answers_again() {
     let store = SimStore::with_faults(time.store.clone(), plan);
     let queue = time.builder(store).on_error(hook).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     for _ in 0..3 {
         time.clock.wait_for_sleepers(1);
         assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Busy);
@@ -246,7 +246,7 @@ fn an_unavailable_store_is_retried_at_least_once_per_second() {
     };
     let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
     queue.push(job("job"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     for tries in 1..=TRIES {
         time.clock.wait_for_sleepers(1);
         assert_eq!(queue.stats().errors, tries);

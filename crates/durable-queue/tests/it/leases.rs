@@ -13,7 +13,7 @@ use durable_queue::{
     ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, StoreClock as _, Token, When,
 };
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 /// Claims due jobs, as another process would.
 fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
@@ -39,7 +39,7 @@ fn a_lease_is_renewed_while_its_handler_runs() {
         let queue = time.queue(time.sim());
         queue.push(job("job"), When::NOW).unwrap();
         let taken = queue.take().unwrap();
-        let taker = is_wanted.then(|| beside(&queue, |queue| queue.take().unwrap()));
+        let taker = is_wanted.then(|| on_thread(&queue, |queue| queue.take().unwrap()));
         for _ in 0..20 {
             time.advance(LEASE / 3 + Duration::from_millis(1));
             time.clock.wait_for_sleepers(1);

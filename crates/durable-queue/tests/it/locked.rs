@@ -4,7 +4,7 @@ use durable_queue::testing::SimStore;
 use durable_queue::{DurableQueue, HORIZON, When};
 use sync_shim::Clock as _;
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -32,14 +32,14 @@ fn a_locked_due_job_is_retried_at_increasing_intervals_until_it_is_unlocked() {
     let queue = time.queue(store.clone());
     let id = queue.push(job("locked"), When::NOW).unwrap();
     store.lock_job("queue", id, true);
-    let taken = beside(&queue, |queue| queue.take().unwrap().ack().unwrap());
+    let taken = on_thread(&queue, |queue| queue.take().unwrap().ack().unwrap());
     let turns = turns_of_a_second(&time, &queue);
     assert!((5..=20).contains(&turns), "{turns} turns");
 
     // Other jobs are not delayed.
     queue.push(job("free"), When::NOW).unwrap();
     taken.join().unwrap();
-    let taken = beside(&queue, |queue| {
+    let taken = on_thread(&queue, |queue| {
         let job = queue.take().unwrap();
         assert_eq!(*job, "locked");
         job.ack().unwrap();
@@ -61,7 +61,7 @@ fn a_job_ahead_that_is_locked_at_its_due_time_starts_when_it_is_unlocked() {
     let store = time.sim();
     let queue = time.queue(store.clone());
     let id = queue.push(job("locked"), HORIZON / 2).unwrap();
-    let taken = beside(&queue, |queue| queue.take().unwrap().ack().unwrap());
+    let taken = on_thread(&queue, |queue| queue.take().unwrap().ack().unwrap());
     // Claimed but not started.
     time.clock.wait_for_sleepers(1);
     store.lock_job("queue", id, true);

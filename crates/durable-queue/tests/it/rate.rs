@@ -11,7 +11,7 @@ use durable_queue::{DurableQueue, HORIZON, When};
 
 use sync_shim::Clock as _;
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 const ALL: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
@@ -41,7 +41,7 @@ fn jobs_start_no_faster_than_the_rate() {
     push_now(&queue, 10);
     assert_eq!(queue.take_many(ALL).unwrap().len(), 3, "the burst");
     for _ in 0..2 {
-        let taker = beside(&queue, |queue| queue.take_many(ALL).unwrap().len());
+        let taker = on_thread(&queue, |queue| queue.take_many(ALL).unwrap().len());
         wait_for_sleep(&time, SECOND);
         time.clock.advance(SECOND - Duration::from_micros(1));
         wait_for_sleep(&time, Duration::from_micros(1));
@@ -79,7 +79,7 @@ fn a_claim_ahead_that_exceeds_the_rate_at_its_due_time_is_released() {
     let queue = limited(&time, time.sim(), 1);
     let other = time.queue(queue.store().clone());
     queue.push(job("ahead"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     wait_for_sleep(&time, HORIZON);
     assert_eq!(queue.list(None, 1).unwrap()[0].state, JobState::Claimed);
     queue.push(job("now"), When::NOW).unwrap();
@@ -99,7 +99,7 @@ fn while_the_rate_is_exhausted_the_store_is_not_called() {
     let queue = limited(&time, time.sim(), 1);
     push_now(&queue, 3);
     let first = queue.take().unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     wait_for_sleep(&time, SECOND);
     let turns = queue.stats().turns;
     for _ in 0..9 {

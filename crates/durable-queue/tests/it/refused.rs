@@ -12,7 +12,7 @@ use durable_queue::{
     When,
 };
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -129,7 +129,7 @@ fn a_rejected_claim_does_not_delay_settles_and_is_retried_after_pauses() {
     let mut held = taken(&queue, 2);
     queue.push(job("next"), When::NOW).unwrap();
     is_bad.store(true, SeqCst);
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     // The claim was rejected. Before that, the pump sleeps as well.
     while queue.last_error().is_none() {
         thread::yield_now();
@@ -236,7 +236,7 @@ fn a_store_that_panics_at_one_settle_carries_out_the_others() {
     assert_eq!(refused.collect::<Vec<_>>(), [false, true, false]);
 }
 
-/// Whatever the error says, the store is the cause, not the settles.
+/// With any error kind, the store is the cause, not the settles.
 #[testkit::test]
 fn a_store_that_carries_out_nothing_is_retried_and_no_settle_is_rejected() {
     let time = Time::new();
@@ -255,7 +255,7 @@ fn a_store_that_carries_out_nothing_is_retried_and_no_settle_is_rejected() {
     queue.push(job("job"), When::NOW).unwrap();
     let taken = queue.take().unwrap();
     fails.store(true, SeqCst);
-    let settled = beside(&queue, move |_| taken.ack());
+    let settled = on_thread(&queue, move |_| taken.ack());
     while !settled.is_finished() {
         if queue.stats().errors > 0 && time.clock.sleepers() > 0 {
             fails.store(false, SeqCst);
@@ -279,14 +279,14 @@ fn a_lost_claim_that_cannot_be_recovered_delays_nothing() {
     });
     let queue = time.queue(store);
     queue.push(job("held"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.advance(FIRST_PAUSE);
     time.clock.wait_for_sleepers(1);
     queue.push(job("other"), When::NOW).unwrap();
     let other = taker.join().unwrap();
     assert_eq!(&**other, "other");
     other.ack().unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.advance(LEASE);
     let held = taker.join().unwrap();
     assert_eq!((&**held, held.attempt()), ("held", 2));
@@ -308,12 +308,12 @@ fn a_rejected_start_delays_no_other_and_its_job_is_handed_out_again() {
     queue
         .push_batch(vec![(job("1"), soon), (job("2"), soon)])
         .unwrap();
-    let taker = beside(&queue, |queue| take_many(queue, 2).pop().unwrap());
+    let taker = on_thread(&queue, |queue| take_many(queue, 2).pop().unwrap());
     time.advance(HORIZON / 2);
     let second = taker.join().unwrap();
     assert_eq!(second.id(), id(2));
     second.ack().unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     for _ in 0..20 {
         if taker.is_finished() {
             break;

@@ -11,7 +11,7 @@ use durable_queue::{
 };
 use jiff::Timestamp;
 
-use crate::support::{LONG, SECOND, Time, beside, job};
+use crate::support::{LONG, SECOND, Time, job, on_thread};
 
 fn at(text: &str) -> StoreTime {
     let time: Timestamp = text.parse().unwrap();
@@ -265,7 +265,7 @@ fn put<S: Store>(queue: &Queue<S>, pattern: &str) -> Put {
 
 fn next<S: Store>(queue: &Queue<S>) -> Duration {
     let [pending] = &queue.list(None, 10).unwrap()[..] else {
-        panic!("it is there, and once");
+        panic!("the job exists once");
     };
     pending.at.since(ManualStoreClock::START)
 }
@@ -340,7 +340,7 @@ fn pushing_while_a_tick_passes_does_not_repeat_the_tick() {
         let id = put(&queue, "@hourly").id();
         time.clock.advance(FIRST - SECOND);
         is_held.store(true, SeqCst);
-        let start = beside(&queue, |queue| put(queue, "@hourly"));
+        let start = on_thread(&queue, |queue| put(queue, "@hourly"));
         at_store.wait();
         time.clock.advance(SECOND);
         let run = queue.take().unwrap();
@@ -425,7 +425,7 @@ fn a_job_whose_schedule_cannot_be_parsed_is_buried() {
     };
     queue.store().enqueue("queue", &[newer]).unwrap();
     time.clock.advance(SECOND);
-    let taker = beside(&queue, |queue| queue.take().unwrap_err().is_shut_down());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap_err().is_shut_down());
     while queue.dead(None, 10).unwrap().is_empty() {
         std::thread::yield_now();
     }

@@ -17,7 +17,7 @@ use durable_queue::{
 };
 use testkit::block_on;
 
-use crate::support::{LONG, SECOND, Time, beside, job};
+use crate::support::{LONG, SECOND, Time, job, on_thread};
 
 #[testkit::test]
 fn a_dropped_job_has_failed_and_is_retried_after_the_back_off() {
@@ -84,7 +84,7 @@ fn a_job_dropped_by_a_panic_has_failed() {
     }));
     assert!(unwound.is_err());
     // The next attempt follows after the back-off.
-    let taker = beside(&queue, |queue| queue.take().unwrap().attempt());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().attempt());
     time.clock.wait_for_sleepers(1);
     while !taker.is_finished() {
         // The taker's request may reach the pump before the failure does.

@@ -13,14 +13,14 @@ use durable_queue::{
 use sync_shim::Clock as _;
 use testkit::Gate;
 
-use crate::support::{LONG, SECOND, Time, beside, job};
+use crate::support::{LONG, SECOND, Time, job, on_thread};
 
 #[testkit::test]
 fn a_shutdown_releases_claimed_jobs_that_have_not_started() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("ahead"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap_err());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap_err());
     time.clock.wait_for_sleepers(1); // It is claimed.
     assert_eq!(queue.shutdown(SECOND), ShutDown::Finished);
     assert!(matches!(taker.join().unwrap(), TakeError::ShutDown));
@@ -42,9 +42,9 @@ fn a_shutdown_releases_the_jobs_of_a_lost_claim() {
     });
     let queue = time.queue(store);
     queue.push(job("held"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap_err());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap_err());
     time.clock.wait_for_sleepers(1); // The pump pauses.
-    let ender = beside(&queue, |queue| queue.shutdown(LEASE / 2));
+    let ender = on_thread(&queue, |queue| queue.shutdown(LEASE / 2));
     assert!(taker.join().unwrap().is_shut_down());
     time.clock.wait_for_sleepers(2); // The pump and the shutdown.
     time.clock.advance(FIRST_PAUSE);
@@ -82,9 +82,9 @@ fn a_shutdown_buries_a_job_without_attempts_that_a_claim_in_progress_returns() {
     queue.store().turn("queue", &[], Some(claim)).unwrap();
     time.clock.advance(LEASE);
     is_slow.store(true, SeqCst);
-    let taker = beside(&queue, |queue| queue.take().unwrap_err());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap_err());
     gate.wait_for_arrivals(1);
-    let ender = beside(&queue, |queue| queue.shutdown(LEASE));
+    let ender = on_thread(&queue, |queue| queue.shutdown(LEASE));
     assert!(taker.join().unwrap().is_shut_down());
     gate.open();
     assert_eq!(ender.join().unwrap(), ShutDown::Finished);
@@ -97,7 +97,7 @@ fn a_shutdown_waits_for_running_handlers() {
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
     let taken = queue.take().unwrap();
-    let ender = beside(&queue, |queue| queue.shutdown(LEASE * 10));
+    let ender = on_thread(&queue, |queue| queue.shutdown(LEASE * 10));
     // The pump renews meanwhile, so there are two sleepers: the pump and the shutdown.
     for _ in 0..6 {
         time.clock.wait_for_sleepers(2);
@@ -115,7 +115,7 @@ fn a_shutdown_waits_no_longer_than_its_timeout() {
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
     let taken = queue.take().unwrap();
-    let ender = beside(&queue, |queue| queue.shutdown(SECOND));
+    let ender = on_thread(&queue, |queue| queue.shutdown(SECOND));
     time.clock.wait_for_sleepers(2);
     time.clock.advance(SECOND);
     assert_eq!(ender.join().unwrap(), ShutDown::TimedOut);
@@ -159,10 +159,10 @@ fn a_later_shutdown_with_an_earlier_deadline_ends_the_wait_of_both() {
     let queue = time.queue(time.sim());
     queue.push(job("held"), When::NOW).unwrap();
     let held = queue.take().unwrap();
-    let patient = beside(&queue, |queue| queue.shutdown(LONG));
+    let patient = on_thread(&queue, |queue| queue.shutdown(LONG));
     time.clock.wait_for_sleepers(2); // One of them is the pump.
     let soon = time.clock.now() + SECOND;
-    let hasty = beside(&queue, move |queue| queue.shutdown(soon));
+    let hasty = on_thread(&queue, move |queue| queue.shutdown(soon));
     time.clock.wait_for_sleepers(3);
     time.clock.advance(SECOND);
     for ender in [patient, hasty] {

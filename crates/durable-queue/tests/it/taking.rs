@@ -10,14 +10,14 @@ use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{Cancelled, HORIZON, Merge, Put, Reset, SAFETY_LOOK, TakeError, When};
 use testkit::{CountingWaker, block_on};
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 #[testkit::test]
 fn a_job_is_handed_out_at_its_due_time_and_not_before() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("later"), SECOND * 10).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.advance(SECOND * 10 - HORIZON);
     time.advance(HORIZON - Duration::from_micros(1));
     time.clock.wait_for_sleepers(1);
@@ -35,7 +35,7 @@ fn a_job_is_handed_out_at_its_due_time_and_not_before() {
 fn a_push_reaches_a_waiting_call() {
     let time = Time::new();
     let queue = time.queue(time.sim());
-    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
     time.clock.wait_for_sleepers(1); // The pump has found no job.
     queue.push(job("now"), When::NOW).unwrap();
     assert_eq!(taker.join().unwrap(), "now");
@@ -46,7 +46,7 @@ fn an_earlier_push_overtakes_a_claim_ahead() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("ahead"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| {
+    let taker = on_thread(&queue, |queue| {
         let taken = queue.take().unwrap();
         let text = taken.clone();
         taken.ack().unwrap();
@@ -67,7 +67,7 @@ fn a_cancel_beats_a_claim_ahead() {
     let queue = time.queue(time.sim());
     let id = queue.push(job("cancelled"), HORIZON).unwrap();
     queue.push(job("kept"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| {
+    let taker = on_thread(&queue, |queue| {
         let most = NonZeroUsize::new(2).unwrap();
         let taken = queue.take_many(most).unwrap();
         taken.iter().map(|job| job.to_string()).collect::<Vec<_>>()
@@ -91,7 +91,7 @@ fn a_reset_to_an_earlier_time_reaches_a_waiting_call() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let id = queue.push(job("moved"), SECOND * 60).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap().id());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().id());
     time.clock.wait_for_sleepers(1);
     assert_eq!(queue.reset(id, When::NOW).unwrap(), Reset::Moved);
     assert_eq!(taker.join().unwrap(), id);
@@ -138,7 +138,7 @@ fn a_call_that_times_out_leaves_nothing_behind() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| queue.take_timeout(HORIZON / 2).unwrap_err());
+    let taker = on_thread(&queue, |queue| queue.take_timeout(HORIZON / 2).unwrap_err());
     time.clock.wait_for_sleepers(2); // The pump, which has claimed it, and the call.
     time.clock.advance(HORIZON / 2);
     assert!(matches!(taker.join().unwrap(), TakeError::TimedOut));
@@ -208,7 +208,7 @@ fn a_paused_queue_hands_out_nothing_until_it_resumes() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("ahead"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
     time.clock.wait_for_sleepers(1);
     queue.pause(true).unwrap();
     time.advance(SECOND);
@@ -243,7 +243,7 @@ fn claims_ahead_do_not_exceed_the_demand_and_the_prefetch() {
     let when = When::After(HORIZON);
     let jobs = (0..9).map(|index| (index.to_string(), when)).collect();
     queue.push_batch(jobs).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.clock.wait_for_sleepers(1);
     let listed = queue.list(None, 10).unwrap();
     let held = listed.iter().filter(|job| job.state == JobState::Claimed);
@@ -252,7 +252,7 @@ fn claims_ahead_do_not_exceed_the_demand_and_the_prefetch() {
     assert_eq!(&**taker.join().unwrap(), "0");
 }
 
-/// Whatever makes a job due earlier: a push, a reset, the end of a pause.
+/// A push, a reset, and the end of a pause make a job due earlier.
 #[testkit::test]
 fn an_unannounced_job_is_found_by_the_safety_look_and_not_before() {
     for lost in [Call::Enqueue, Call::Reset, Call::Pause] {
@@ -273,7 +273,7 @@ fn an_unannounced_job_is_found_by_the_safety_look_and_not_before() {
         if is_paused {
             put(When::NOW);
         }
-        let taker = beside(&queue, |queue| queue.take().unwrap());
+        let taker = on_thread(&queue, |queue| queue.take().unwrap());
         time.clock.wait_for_sleepers(1);
         match (id, is_paused) {
             (Some(id), _) => assert_eq!(queue.reset(id, When::NOW).unwrap(), Reset::Moved),

@@ -9,7 +9,7 @@ use durable_queue::{Cancelled, Claimed, DurableQueue, HORIZON, LEASE, Merge, Put
 use sync_shim::Clock as _;
 use testkit::Gate;
 
-use crate::support::{Time, beside, job};
+use crate::support::{Time, job, on_thread};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -60,7 +60,7 @@ impl World {
             .queue
             .push_keyed("key", job("job"), HORIZON, Merge::Keep);
         assert!(matches!(put, Ok(Put::New(_))));
-        let taker = beside(&self.queue, |queue| queue.take().unwrap());
+        let taker = on_thread(&self.queue, |queue| queue.take().unwrap());
         self.wait_for_claim();
         self.slow.store(true, Relaxed);
         self.time.clock.advance(HORIZON);
@@ -104,7 +104,7 @@ fn a_job_whose_lease_has_expired_is_not_handed_out_without_confirmation() {
     let world = World::new();
     let World { time, queue, .. } = &world;
     queue.push(job("job"), HORIZON).unwrap();
-    let taker = beside(queue, |queue| queue.take().unwrap());
+    let taker = on_thread(queue, |queue| queue.take().unwrap());
     world.wait_for_claim();
     world.slow.store(true, Relaxed);
     time.clock.advance(LEASE * 2);
@@ -120,7 +120,7 @@ fn with_confirmation_no_job_is_handed_out_before_the_store_has_answered() {
     let world = World::new();
     let confirms = world.time.queue(world.queue.store().clone());
     confirms.push(job("job"), HORIZON).unwrap();
-    let taker = beside(&confirms, |queue| queue.take().unwrap().id());
+    let taker = on_thread(&confirms, |queue| queue.take().unwrap().id());
     world.wait_for_claim();
     world.slow.store(true, Relaxed);
     world.time.clock.advance(HORIZON);
@@ -138,7 +138,7 @@ fn a_cancel_reset_or_merge_before_the_due_time_recalls_a_job() {
         queue
             .push_keyed("key", job("first"), HORIZON, Merge::Keep)
             .unwrap();
-        let taker = beside(queue, |queue| queue.take().unwrap());
+        let taker = on_thread(queue, |queue| queue.take().unwrap());
         world.wait_for_claim();
         match by {
             "cancel" => assert!(queue.cancel("key").unwrap().is_gone()),
@@ -213,7 +213,7 @@ fn a_start_whose_response_is_lost_is_repeated_and_counts_once() {
         let store = SimStore::with_faults(time.store.clone(), plan);
         let queue = time.builder(store).confirm(false).build().unwrap();
         queue.push(job("job"), HORIZON).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
+        let taker = on_thread(&queue, |queue| queue.take().unwrap());
         while queue.list(None, 1).unwrap()[0].state != JobState::Claimed {
             std::thread::yield_now();
         }

@@ -9,7 +9,7 @@ use durable_queue::{DurableQueue, FIRST_PAUSE, HORIZON, Merge, Store, When};
 use durable_queue_sqlite::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::support::{Folder, SECOND, Time, beside, job};
+use crate::support::{Folder, SECOND, Time, job, on_thread};
 
 /// One of this many claims ignores urgency. The README says so, too.
 const FAIR: usize = 8;
@@ -86,7 +86,7 @@ fn an_urgent_job_claimed_ahead_waits_without_turns() {
         let time = Time::new();
         let queue = time.builder(time.sim()).confirm(confirm).build().unwrap();
         queue.urgent().push(job("urgent"), HORIZON).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+        let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
         time.clock.wait_for_sleepers(1);
         let turns = queue.stats().turns;
         time.advance(HORIZON - MICRO);
@@ -105,7 +105,7 @@ fn an_urgent_job_does_not_overtake_a_job_that_is_due_before_it() {
     let queue = time.builder(time.sim()).prefetch(10).build().unwrap();
     queue.urgent().push(job("urgent"), HORIZON).unwrap();
     queue.push(job("before"), HORIZON / 2).unwrap();
-    let taker = beside(&queue, |queue| take(queue, 2));
+    let taker = on_thread(&queue, |queue| take(queue, 2));
     time.advance(HORIZON / 2);
     time.advance(HORIZON / 2);
     assert_eq!(taker.join().unwrap(), ["before", "urgent"]);
@@ -144,7 +144,7 @@ fn a_failed_claim_by_time_is_repeated() {
     push_now(&queue.urgent(), &["urgent"; FAIR]);
     assert_eq!(take(&queue, FAIR - 1), ["urgent"; FAIR - 1]);
     fails.store(true, SeqCst);
-    let taker = beside(&queue, |queue| take(queue, 2));
+    let taker = on_thread(&queue, |queue| take(queue, 2));
     time.advance(FIRST_PAUSE);
     assert_eq!(taker.join().unwrap(), ["other", "urgent"]);
 }

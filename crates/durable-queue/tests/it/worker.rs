@@ -309,7 +309,7 @@ fn slow_jobs_are_claimed_one_at_a_time() {
     assert_eq!(most.load(SeqCst), 1);
 }
 
-/// Jobs were short, so many were claimed; then one does not end.
+/// Jobs were short, so batches are large; then one does not end.
 #[testkit::test]
 fn jobs_behind_a_slow_one_are_released() {
     const SLOW: usize = 500;

@@ -14,7 +14,7 @@ fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1); // Both are claimed, and the pump waits for the due time.
-    let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+    let canceller = world.on_thread(move |queue| queue.cancel(id).unwrap());
     world.clock.advance(HORIZON);
     let name = taker.join().unwrap();
     match canceller.join().unwrap() {
@@ -32,7 +32,7 @@ fn a_reset_racing_the_start_of_a_claim_ahead_has_one_winner() {
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1); // One is claimed, and the pump waits for the due time.
-    let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+    let resetter = world.on_thread(move |queue| queue.reset(id, LEASE).unwrap());
     world.clock.advance(HORIZON);
     let name = taker.join().unwrap();
     match resetter.join().unwrap() {
@@ -51,7 +51,7 @@ fn a_merge_racing_the_start_of_a_claim_ahead_has_one_winner() {
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1);
-    let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
+    let pusher = world.on_thread(|queue| push_keyed(queue, 3, LEASE));
     world.clock.advance(HORIZON);
     let name = taker.join().unwrap();
     match pusher.join().unwrap() {
@@ -69,12 +69,12 @@ fn a_cancel_racing_a_start_without_confirmation_loses_nothing() {
     let world = world_without_confirmation();
     let id = world.push(1, HORIZON);
     world.push(2, HORIZON);
-    let taker = world.beside(|queue| {
+    let taker = world.on_thread(|queue| {
         let taken = queue.take().unwrap();
         (taken[0], taken.ack())
     });
     world.clock.wait_for_sleepers(1); // It is claimed, and the pump waits for the due time.
-    let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+    let canceller = world.on_thread(move |queue| queue.cancel(id).unwrap());
     world.clock.advance(HORIZON);
     let (name, acked) = taker.join().unwrap();
     let cancelled = canceller.join().unwrap();
@@ -94,7 +94,7 @@ fn a_reset_racing_a_start_without_confirmation_loses_nothing() {
     world.push(2, HORIZON);
     let taker = world.trier();
     world.clock.wait_for_sleepers(1);
-    let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+    let resetter = world.on_thread(move |queue| queue.reset(id, LEASE).unwrap());
     world.clock.advance(HORIZON);
     let (name, acked) = taker.join().unwrap();
     match (resetter.join().unwrap(), name) {
@@ -113,7 +113,7 @@ fn a_merge_racing_a_start_without_confirmation_loses_nothing() {
     world.push(2, HORIZON);
     let taker = world.trier();
     world.clock.wait_for_sleepers(1);
-    let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
+    let pusher = world.on_thread(|queue| push_keyed(queue, 3, LEASE));
     world.clock.advance(HORIZON);
     let (name, acked) = taker.join().unwrap();
     match (pusher.join().unwrap(), name) {
@@ -154,7 +154,7 @@ fn a_start_that_fails_racing_a_cancel_has_one_winner(fault: Fault) {
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1);
-    let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+    let canceller = world.on_thread(move |queue| queue.cancel(id).unwrap());
     world.clock.advance(HORIZON);
     world.rest_after(fault);
     let name = taker.join().unwrap();
@@ -173,7 +173,7 @@ fn a_start_that_fails_racing_a_reset_has_one_winner(fault: Fault) {
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1);
-    let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+    let resetter = world.on_thread(move |queue| queue.reset(id, LEASE).unwrap());
     world.clock.advance(HORIZON);
     world.rest_after(fault);
     let name = taker.join().unwrap();
@@ -193,7 +193,7 @@ fn a_cancel_that_fails_racing_the_start_of_a_claim_ahead_has_one_winner(fault: F
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1);
-    let canceller = world.beside(move |queue| queue.cancel(id).is_err());
+    let canceller = world.on_thread(move |queue| queue.cancel(id).is_err());
     world.clock.advance(HORIZON);
     let name = taker.join().unwrap();
     assert_eq!(canceller.join().unwrap(), is_error(fault));

@@ -37,7 +37,7 @@ fn a_call_racing_a_worker_with_a_batch_gets_the_rest_of_it_or_does_not_wait_for_
 #[testkit::model(preemptions = 2)]
 fn a_call_that_times_out_racing_its_job_loses_nothing() {
     let world = world();
-    let taker = world.beside(|queue| match queue.take_timeout(HORIZON) {
+    let taker = world.on_thread(|queue| match queue.take_timeout(HORIZON) {
         Ok(taken) => {
             taken.ack().unwrap();
             true
@@ -78,7 +78,7 @@ fn a_dropped_future_racing_its_job_loses_nothing() {
 #[testkit::model(preemptions = 3)]
 fn combined_pushes_are_all_inserted_and_each_gets_its_own_result() {
     let world = world();
-    let push = |name| world.beside(move |queue| queue.push(vec![name], LEASE).unwrap());
+    let push = |name| world.on_thread(move |queue| queue.push(vec![name], LEASE).unwrap());
     let others = [push(1), push(2)];
     let own = (3, world.push(3, LEASE));
     let [one, two] = others.map(|other| other.join().unwrap());

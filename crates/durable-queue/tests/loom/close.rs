@@ -12,7 +12,7 @@ use super::{steal, world};
 fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
     let world = world();
     world.push(1, When::NOW);
-    let taker = world.beside(|queue| match queue.take() {
+    let taker = world.on_thread(|queue| match queue.take() {
         Ok(taken) => {
             taken.ack().unwrap();
             true
@@ -32,7 +32,7 @@ fn a_close_racing_a_call_ends_it_while_a_handler_runs() {
     let world = world();
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
-    let taker = world.beside(|queue| queue.take().unwrap_err().is_shut_down());
+    let taker = world.on_thread(|queue| queue.take().unwrap_err().is_shut_down());
     world.queue.close();
     assert!(taker.join().unwrap());
     taken.ack().unwrap();
@@ -46,7 +46,7 @@ fn an_ack_racing_the_end_of_the_pump_is_answered() {
     let world = world();
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
-    let ender = world.beside(|queue| queue.shutdown(Duration::ZERO));
+    let ender = world.on_thread(|queue| queue.shutdown(Duration::ZERO));
     let acked = taken.ack();
     let ended = ender.join().unwrap();
     match acked {
@@ -66,7 +66,7 @@ fn an_ack_with_a_take_racing_a_shutdown_is_carried_out() {
     world.push(1, When::NOW);
     world.push(2, When::NOW);
     let done = world.queue.take_many(NonZeroUsize::MIN).unwrap();
-    let ender = world.beside(|queue| queue.shutdown(LEASE));
+    let ender = world.on_thread(|queue| queue.shutdown(LEASE));
     let taken = world.queue.ack_and_take_many(done, NonZeroUsize::MIN);
     let expected = match taken {
         Ok(taken) => {

@@ -13,7 +13,7 @@ fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
     world.clock.advance(LEASE);
-    let thief = world.beside(|queue| steal(queue.store()));
+    let thief = world.on_thread(|queue| steal(queue.store()));
     let acked = taken.ack();
     let stolen = thief.join().unwrap();
     match acked {
@@ -31,7 +31,7 @@ fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
     world.clock.advance(LEASE);
-    let thief = world.beside(|queue| steal(queue.store()));
+    let thief = world.on_thread(|queue| steal(queue.store()));
     let extended = taken.extend(LEASE).is_ok();
     let stolen = thief.join().unwrap();
     assert_eq!(stolen, usize::from(!extended));
@@ -49,7 +49,7 @@ fn a_renewal_racing_the_end_of_the_lease_has_one_winner() {
     world.clock.wait_for_sleepers(1); // Until the renewal.
     let thief = {
         let clock = world.clock.clone();
-        world.beside(move |queue| {
+        world.on_thread(move |queue| {
             clock.advance(LEASE);
             steal(queue.store())
         })
@@ -79,7 +79,7 @@ fn an_extension_that_fails_racing_the_end_of_the_lease_has_one_winner(fault: Fau
     world.clock.advance(LEASE);
     let canceller = {
         let clock = world.clock.clone();
-        world.beside(move |queue| {
+        world.on_thread(move |queue| {
             let cancelled = queue.cancel(id).unwrap();
             if is_error(fault) {
                 clock.wait_for_sleepers(1); // The pump, after the error.

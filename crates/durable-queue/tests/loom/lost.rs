@@ -28,7 +28,7 @@ fn a_failed_recovery_of_a_claim_racing_a_push_loses_nothing(fault: Fault) {
         fault => fault,
     });
     world.push(1, When::NOW);
-    let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
+    let taker = world.on_thread(|queue| [take_and_ack(queue), take_and_ack(queue)]);
     world.push(2, When::NOW);
     world.rest_after(Fault::After);
     if is_error(fault) {
@@ -53,7 +53,7 @@ fn a_claim_whose_response_is_lost_racing_a_push_loses_nothing() {
     };
     let world = world_with(plan);
     world.push(1, When::NOW);
-    let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
+    let taker = world.on_thread(|queue| [take_and_ack(queue), take_and_ack(queue)]);
     world.push(2, When::NOW);
     world.clock.wait_for_sleepers(1); // The pump pauses after the error.
     world.clock.advance(FIRST_PAUSE);
@@ -82,7 +82,7 @@ fn an_ack_whose_response_is_lost_racing_a_shutdown_is_not_stale() {
     let world = world_with(plan);
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
-    let ender = world.beside(|queue| queue.shutdown(LEASE));
+    let ender = world.on_thread(|queue| queue.shutdown(LEASE));
     let mover = {
         let clock = world.clock.clone();
         spawn(move || {

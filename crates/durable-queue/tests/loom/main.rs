@@ -100,7 +100,7 @@ impl World {
     }
 
     /// Runs a task on another thread with a handle of the queue.
-    fn beside<R: Send + 'static>(
+    fn on_thread<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Queue) -> R + Send + 'static,
     ) -> JoinHandle<R> {
@@ -110,12 +110,12 @@ impl World {
 
     /// Takes a job on another thread, acknowledges it, and returns its payload.
     fn taker(&self) -> JoinHandle<u8> {
-        self.beside(take_and_ack)
+        self.on_thread(take_and_ack)
     }
 
     /// Like `taker`, also returns whether the lease was lost.
     fn trier(&self) -> JoinHandle<(u8, Result<(), SettleError>)> {
-        self.beside(|queue| {
+        self.on_thread(|queue| {
             let taken = queue.take().unwrap();
             (taken[0], taken.ack())
         })

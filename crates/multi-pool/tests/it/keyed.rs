@@ -1,4 +1,4 @@
-//! Tasks with keys: each key in its order, in one of the pools.
+//! Keyed tasks: each key runs in order, in one of the pools.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn keyed(pools: usize, capacity: usize, depth: usize) -> Keyed<u64, RandomState,
 }
 
 #[testkit::test]
-fn the_tasks_of_a_key_run_in_order_whichever_pool_it_is_in() {
+fn tasks_of_a_key_run_in_order_in_every_pool() {
     let keyed = keyed(3, 2, 1_000);
     let journal = Journal::new();
     for number in 0..50 {
@@ -41,7 +41,7 @@ fn the_tasks_of_a_key_run_in_order_whichever_pool_it_is_in() {
 }
 
 #[testkit::test]
-fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
+fn every_call_with_a_key_goes_to_its_pool_and_keeps_the_order() {
     let (keyed, journal) = (keyed(3, 2, 1_000), Journal::new());
     let (long, far) = (SECOND * 60, Instant::now() + SECOND * 60);
     for key in 0..20 {
@@ -67,7 +67,7 @@ fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
 }
 
 #[testkit::test]
-fn a_key_stays_in_its_pool_and_is_refused_there_though_another_has_room() {
+fn a_task_is_refused_by_the_full_pool_of_its_key_although_another_has_room() {
     let keyed = keyed(2, 1, 0);
     let here = keyed.member_of(&0);
     let other = (1..10_000)
@@ -97,7 +97,7 @@ fn a_key_stays_in_its_pool_and_is_refused_there_though_another_has_room() {
 }
 
 #[testkit::test]
-fn what_is_keyed_keeps_the_multi_pool_open_and_its_drop_ends_it() {
+fn a_keyed_handle_keeps_the_multi_pool_open_and_its_drop_ends_it() {
     let each = Pool::builder()
         .capacity(1)
         .queue_depth(10)
@@ -122,7 +122,7 @@ fn what_is_keyed_keeps_the_multi_pool_open_and_its_drop_ends_it() {
 }
 
 #[testkit::test]
-fn a_released_multi_pool_gives_key_and_task_back() {
+fn a_released_multi_pool_returns_key_and_task() {
     let pool = multi(2, 1);
     let keyed = pool.keyed();
     pool.release();
@@ -133,7 +133,7 @@ fn a_released_multi_pool_gives_key_and_task_back() {
 }
 
 #[testkit::test]
-fn a_limit_holds_for_each_key_in_whichever_pool_it_is() {
+fn the_limit_holds_for_each_key_in_every_pool() {
     let keyed = keyed(3, 3, 1_000).limit(2);
     for key in 0..20 {
         let gates = [(); 3].map(|()| Gate::new());

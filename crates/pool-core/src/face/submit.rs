@@ -15,7 +15,7 @@ use crate::task::handle::JoinHandle;
 
 /// Submitting tasks. A [`Pool`](crate::Pool) takes closures, a [`FuncPool`](crate::FuncPool) its
 /// function's arguments; see [`Accepts`].
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Submits a task without a handle. Waits while the pool is full.
     ///
     /// The worker drops the value of the closure or function as a part of the task. A closure or an
@@ -51,7 +51,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().submit_task(task, self.on_full())
+        self.admit().submit_task::<R, _>(task, self.on_full())
     }
 
     /// Like [`submit`](Self::submit), but returns [`Full`](SubmitError::Full) at a full pool. Never
@@ -77,7 +77,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().submit_task(task, OnFull::Refuse)
+        self.admit().submit_task::<R, _>(task, OnFull::Refuse)
     }
 
     /// Like [`submit`](Self::submit), but waits for at most a duration, or until an instant. The limit
@@ -107,7 +107,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         R: Accepts<T>,
     {
         let deadline = self.deadline(timeout);
-        self.admit().submit_task(task, OnFull::Wait(deadline))
+        self.admit()
+            .submit_task::<R, _>(task, OnFull::Wait(deadline))
     }
 
     /// Async version of [`submit`](Self::submit): resolves once the task is accepted.
@@ -138,7 +139,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.admit()).submit_task_async(task, None)
+        Arc::clone(self.admit()).submit_task_async::<R, _>(task, None)
     }
 
     /// Submits a task and returns a handle to its value. Waits as [`submit`](Self::submit) does.
@@ -164,7 +165,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().spawn_task(task, None, self.on_full())
+        self.admit().spawn_task::<R, _>(task, None, self.on_full())
     }
 
     /// Like [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
@@ -187,7 +188,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().spawn_task(task, None, OnFull::Refuse)
+        self.admit().spawn_task::<R, _>(task, None, OnFull::Refuse)
     }
 
     /// Like [`spawn`](Self::spawn), but waits for at most a duration, or until an instant, as
@@ -204,7 +205,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         R: Accepts<T>,
     {
         let deadline = self.deadline(timeout);
-        self.admit().spawn_task(task, None, OnFull::Wait(deadline))
+        self.admit()
+            .spawn_task::<R, _>(task, None, OnFull::Wait(deadline))
     }
 
     /// Async version of [`spawn`](Self::spawn): resolves to the handle once the task is accepted;
@@ -231,7 +233,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.admit()).spawn_task_async(task, None)
+        Arc::clone(self.admit()).spawn_task_async::<R, _>(task, None)
     }
 }
 
@@ -242,7 +244,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
 /// before it, may still run destructors of thread-locals; [`Stats::ending`](crate::Stats::ending)
 /// counts the threads not yet joined. The futures can be awaited on any thread, but a task that
 /// blocks on one holds its own worker, and so waits for itself.
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Async version of [`wait_idle`](Self::wait_idle). Resolves once there has been an instant
     /// after its first poll at which no task was in flight.
     ///

@@ -33,7 +33,7 @@ use crate::sched::effects::{Effects, ReleaseListener};
 use crate::sched::event::Events;
 use crate::sched::load::{Counts, LoadStats, Outcome};
 use crate::sched::queue::{Block, TaskQueue};
-use crate::sched::ready::{Inlet, Levels, ReadyQueue};
+use crate::sched::ready::{Inlet, OtherLevels, ReadyQueue};
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
 use crate::sched::workers::{Ending, IdleSet, Slots, WorkerCell};
 
@@ -561,7 +561,11 @@ impl<J> State<J> {
         }
         // Called after the section, because a listener is another crate's code and may take locks of its own.
         for listener in self.release_listeners.drain(..) {
-            effects.push_released(listener);
+            effects.call_later(move || {
+                if let Some(listener) = listener.upgrade() {
+                    listener.released();
+                }
+            });
         }
         // A parked worker would sleep for ever otherwise: nothing is submitted any more that would wake it.
         self.dismiss_idle(effects);
@@ -747,7 +751,10 @@ impl<J> State<J> {
 
 impl<J> State<J> {
     /// Creates the state of a new pool, with `levels` if tasks have priorities.
-    pub(crate) fn new(config: &Config, levels: Option<Levels<J>>) -> Result<Self, TryReserveError> {
+    pub(crate) fn new(
+        config: &Config,
+        levels: Option<Box<dyn OtherLevels<J>>>,
+    ) -> Result<Self, TryReserveError> {
         Ok(Self {
             number: 0,
             open: true,
@@ -791,7 +798,7 @@ impl<J> State<J> {
             fast_path: false,
             load_stats: None,
             gated: config.thread_gate.is_some(),
-            hooked: config.has_entry_code(),
+            hooked: config.has_entry_code,
         })
     }
 }

@@ -15,7 +15,9 @@ use crate::error::JoinError;
 use crate::sched::load::Outcome;
 use crate::sched::spin::look_before_join;
 use crate::task::cell::{Claim, SpawnCell, Stored};
+use crate::task::closures::Spawned;
 use crate::task::current::Frame;
+use crate::task::erased::Task;
 use crate::task::promise::{self, Joined, Promised};
 use crate::task::run::TaskContext;
 
@@ -230,6 +232,23 @@ impl RawHandle {
     pub fn keep_place(self) -> Self {
         self.cell().keep_place();
         self
+    }
+
+    /// Takes the closure of a task that was refused.
+    ///
+    /// # Panics
+    /// If the closure is not an `F`.
+    pub fn into_closure<F, T>(self) -> F
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.cell().take_back()
+    }
+
+    /// Creates the task's entry in a queue.
+    pub fn job(&self) -> Task {
+        Task::new(Spawned(Arc::clone(self.cell())))
     }
 
     /// Converts the handle without detaching the task. The caller detaches it or takes the outcome.

@@ -34,6 +34,13 @@ pub struct TaskOptions {
     pub priority: Priority,
 }
 
+impl TaskOptions {
+    /// Whether one of the tokens is cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.tokens.iter().any(CancelToken::is_cancelled)
+    }
+}
+
 /// Limits of a task's wait for room in addition to the call's.
 #[derive(Debug)]
 pub struct WaitLimits {
@@ -228,22 +235,17 @@ impl TaskRecord {
     }
 }
 
-/// A task that is represented by its record.
-pub(crate) trait HasRecord: Send + Sync + 'static {
-    fn record(&self) -> &TaskRecord;
-}
-
-impl<T: HasRecord> Running for T {
+impl Running for Recorded {
     fn name(&self) -> Option<&str> {
-        self.record().name.as_deref()
+        self.0.name.as_deref()
     }
 
     fn is_cancelled(&self) -> bool {
-        self.record().is_cancelled()
+        self.0.is_cancelled()
     }
 
     fn cancel_with_task(&self, token: &CancelToken) {
-        self.record().cancel_with_task(token);
+        self.0.cancel_with_task(token);
     }
 }
 
@@ -310,11 +312,5 @@ impl Recorded {
         let ran = self.0.execute(type_name, context, task);
         drop(frame);
         ran
-    }
-}
-
-impl HasRecord for Recorded {
-    fn record(&self) -> &TaskRecord {
-        &self.0
     }
 }

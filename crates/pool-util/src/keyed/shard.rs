@@ -7,14 +7,14 @@
 
 use std::any::type_name;
 use std::collections::VecDeque;
-use std::mem::{self, ManuallyDrop};
+use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 
 use pool_core::internals::{
-    Outcome, PoolHandle, TaskContext, TaskResult, Unrun, Work, job_of, work_of,
+    Outcome, PoolHandle, TaskContext, TaskResult, Work, job_of, plain_job, work_of,
 };
-use pool_core::{Accepts, Closures, Permit, Runner};
+use pool_core::{Closures, Permit, Task};
 use sync_shim::foreign::{drop_quietly, wake};
 use sync_shim::{Mutex, MutexGuard};
 
@@ -25,7 +25,7 @@ use super::lanes::{Found, KeyHash, LaneId, Lanes};
 const TURN: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 
 /// The job of a task that waits in a lane.
-pub(super) type Job = <Closures as Runner>::Job;
+pub(super) type Job = Task;
 
 /// The lanes of some keys, all on one pool.
 pub(super) struct Shard<K> {
@@ -73,7 +73,7 @@ impl<K: Eq + Send + 'static> Shard<K> {
         let mut lanes = self.lanes.lock();
         if let Some(lane) = lanes.find(hash, &key) {
             let mut task = Some(task);
-            let job = || Closures::plain(task.take().expect("it is placed once"));
+            let job = || plain_job(task.take().expect("it is placed once"));
             let joined = self.join(lane, job);
             drop(lanes);
             return match task {
@@ -203,7 +203,6 @@ impl<K: Eq + Send + 'static> Shard<K> {
         lane: LaneId,
         mut ended: TaskResult,
         mut taken: VecDeque<Job>,
-        context: &TaskContext,
     ) -> TaskResult {
         for done in 1.. {
             settle(&mut ended);
@@ -224,13 +223,9 @@ impl<K: Eq + Send + 'static> Shard<K> {
             if let Some(waker) = ended.resolve_and_take_waker() {
                 return self.put_off(lane, taken, waker);
             }
-            ended = self.run(self.next(lane, &mut taken), context);
+            ended = self.pool.run(self.next(lane, &mut taken));
         }
         ended
-    }
-
-    fn run(&self, job: Job, context: &TaskContext) -> TaskResult {
-        self.pool.runner().run(ManuallyDrop::new(job), context)
     }
 
     /// Step K3: takes all tasks waiting in the lane, or closes the lane if there are none.
@@ -296,10 +291,7 @@ impl<K: Eq + Send + 'static> Shard<K> {
 
     /// Drops a task.
     fn release(&self, job: Job) -> TaskResult {
-        let runner = self.pool.runner();
-        // Fails for a task that its handle has cancelled before; `settle` counts it as cancelled.
-        runner.seize(&job, Unrun::Released);
-        let (mut result, _) = runner.release(job);
+        let mut result = self.pool.drop_unrun(job);
         settle(&mut result);
         result
     }
@@ -332,7 +324,7 @@ where
         let Plain(task) = self.first;
         let ran = context.execute(type_name::<F>(), || drop(task()));
         let ended = TaskResult::without_handle(Outcome::of(ran));
-        self.shard.go_on(self.lane, ended, VecDeque::new(), context)
+        self.shard.go_on(self.lane, ended, VecDeque::new())
     }
 
     fn release(self) -> TaskResult {
@@ -344,16 +336,15 @@ where
 }
 
 impl<K: Eq + Send + 'static> Work for Turn<K, Taken> {
-    fn run(mut self, context: &TaskContext) -> TaskResult {
+    fn run(mut self, _: &TaskContext) -> TaskResult {
         // A `release_now` may have run while the turn was neither queued nor running.
         if self.shard.pool.discards() {
             return self.release();
         }
         let taken = &mut self.first.0;
         let first = self.shard.next(self.lane, taken);
-        let ended = self.shard.run(first, context);
-        self.shard
-            .go_on(self.lane, ended, mem::take(taken), context)
+        let ended = self.shard.pool.run(first);
+        self.shard.go_on(self.lane, ended, mem::take(taken))
     }
 
     fn release(mut self) -> TaskResult {

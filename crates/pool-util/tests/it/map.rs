@@ -705,16 +705,16 @@ fn a_cancelled_mapping_returns_ready_results_without_waiting_for_running_items()
 #[testkit::test]
 fn ready_results_are_returned_without_waiting() {
     let pool = pool(1);
-    let gate = Gate::new();
-    let held = gate.clone();
-    let map = move |n| {
-        if n == 2 {
-            held.wait();
-        }
+    let (first, gate) = (Gate::new(), Gate::new());
+    let gates = [Some(first.clone()), None, Some(gate.clone())];
+    let map = move |n: usize| {
+        gates[n].iter().for_each(Gate::wait);
         n
     };
-    // The source ends when item 2 runs. By then 0 and 1 have ended, and are fetched together.
+    // No item ends before all are pulled: `next` would return with the first result. The source ends when item 2
+    // runs. By then 0 and 1 have ended, and are fetched together.
     let end = std::iter::from_fn(|| {
+        first.open();
         gate.wait_for_arrivals(1);
         None
     });

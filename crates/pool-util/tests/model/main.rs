@@ -1,6 +1,6 @@
-//! Random programs of keyed tasks, with a single-threaded model of the keys beside them.
+//! Random programs of keyed tasks, compared with a single-threaded model of the keys.
 //!
-//! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
+//! `PROPTEST_CASES` sets the number of programs, `ANTHILL_SEED` the seed.
 #![cfg(not(anthill_loom))]
 
 mod keyed;
@@ -16,6 +16,6 @@ use keyed::program::{HEAD, LONGEST, STEP, decode};
 use testkit::walk_programs;
 
 #[test]
-fn tasks_with_keys_keep_order_room_and_workers_after_each_step_of_any_program() {
+fn keyed_tasks_keep_order_room_and_workers_in_random_programs() {
     walk_programs::<HEAD, STEP, _, _>(0, LONGEST, decode, keyed::walk);
 }

@@ -44,7 +44,7 @@ struct Known {
     given_back: BTreeSet<JobId>,
     /// Leases that were to last have expired.
     leases_ended: bool,
-    /// Jobs that repeat, and those that must not any more.
+    /// Jobs that repeat, and jobs whose schedule has ended.
     repeating: BTreeSet<String>,
     may_not_repeat: BTreeSet<String>,
     /// Repeating jobs that may have been cancelled by a call without a response.
@@ -155,7 +155,9 @@ impl Ledger {
             let push = known.pushes.get_mut(&number).unwrap();
             push.refused = true;
             if !push.jobs.is_empty() {
-                known.fault(format!("{number} was begun, and is said to be refused"));
+                known.fault(format!(
+                    "{number} was started, but its push was reported as rejected"
+                ));
             }
         });
     }
@@ -184,20 +186,20 @@ impl Ledger {
                 known.fault(format!("{name} was early"));
             }
             if !known.times(&lineage).allow(due) {
-                known.fault(format!(
-                    "{name} had a time that nobody had asked for: {due:?}"
-                ));
+                known.fault(format!("{name} had an unrequested due time: {due:?}"));
             }
             known.is_job_of(number, id, self.is_doubled());
             let is_of_one_life = !Self::repeats(&lineage);
             let lasting = !known.leases_ended;
             let gone = known.pushes[&number].gone.filter(|_| !self.is_doubled());
-            let is_beside = |(other, job): (&JobId, &Job)| {
+            let is_rival = |(other, job): (&JobId, &Job)| {
                 *other != id && job.lineage == lineage && job.holder.is_some()
             };
             let is_serial = self.serial_keys && job.key().is_some() && lasts && lasting;
-            if is_serial && known.jobs.iter().any(is_beside) {
-                known.fault(format!("{name} was begun beside another of its key"));
+            if is_serial && known.jobs.iter().any(is_rival) {
+                known.fault(format!(
+                    "{name} was started while another job of its key ran"
+                ));
             }
             let job = known.jobs.get_mut(&id).unwrap();
             let is_of_one_life = is_of_one_life && !job.redriven;
@@ -206,7 +208,7 @@ impl Ledger {
             job.holder = lasts.then_some(start);
             // A party whose lease has expired may see its start late.
             if holder.is_some() && lasts && lasting {
-                known.fault(format!("{name} was begun beside another"));
+                known.fault(format!("{name} was started while another holder had it"));
             }
             if is_of_one_life && acked.is_some_and(|before| before < attempt) {
                 known.fault(format!("{name} came after it was acknowledged"));

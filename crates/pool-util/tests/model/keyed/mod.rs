@@ -1,8 +1,8 @@
-//! Tasks with keys on a pool, and what must hold of them after each step of a random program.
+//! Keyed tasks on a pool, and their invariants after each step of a random program.
 //!
-//! Which of several keys a worker comes to first is the pool's affair: it may go on to the next task
-//! of its key, or leave that to the queue. So the model looks who runs, and says whether that may be;
-//! how many run, it says itself.
+//! Which key a worker serves next is unspecified: it may continue with its key, or leave the key's
+//! next task to the queue. So the model observes which tasks run and checks that they may. It
+//! predicts how many run.
 
 pub(crate) mod program;
 mod subject;
