@@ -1,12 +1,12 @@
 //! Groups of tasks that are awaited or cancelled together.
 //!
 //! A member is an ordinary task whose future carries a [`Report`]. The group learns of its end when the report is
-//! dropped, right after the future, on the worker: no waker and no allocation per member, and none of the members is
-//! polled by the group's owner.
+//! dropped on the worker, right after the future. So a member costs no waker and no further allocation, and the owner of
+//! the group polls no member.
 //!
 //! # Invariants
 //! 1. The slot of a member is freed by the later of two parties: the report, and the call that spawned the task, which
-//!    brings the handle or gives up. So a key is not used again while a report has it.
+//!    stores the handle or gives up. So a key is not used again while a report has it.
 //! 2. No user code runs under the group's lock: it moves handles, and cancels tasks, which only schedules them.
 
 use std::any::Any;
@@ -101,7 +101,7 @@ enum Party<V> {
 }
 
 impl<V> State<V> {
-    /// Records what the spawning call brings.
+    /// Records the handle of the spawning call, or that the call gave up.
     fn settle(&mut self, key: usize, party: Party<V>, wakes: &mut WakeList) {
         let ticket = match &party {
             Party::Holds(handle) => {
@@ -224,7 +224,7 @@ impl<V> Group<V> {
     }
 }
 
-/// Tells the group of the end of a member when it is dropped.
+/// Reports the end of a member to its group when dropped.
 struct Report<V> {
     group: Arc<Group<V>>,
     key: usize,
@@ -246,7 +246,7 @@ impl<V> Drop for Report<V> {
     }
 }
 
-/// The call that spawns a member.
+/// A call that is spawning a member. Dropped without a handle, it gives up.
 struct Spawning<V> {
     group: Arc<Group<V>>,
     key: usize,

@@ -1,6 +1,7 @@
 //! Maps over the items of an iterator or a stream: bounded, ordered or as completed.
 //!
-//! A map owns no task. Its consumer pulls items and takes results. In between, the futures run on the pool.
+//! A map has no task of its own: its consumer pulls the items and takes the results. The futures run on the pool, also
+//! while the consumer does not poll the map.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,7 +37,7 @@ pub struct Map<'a, F: Future<Output: Send + 'static>> {
     refused: Option<JoinError>,
 }
 
-/// The futures that were started and whose results were not taken.
+/// The futures that were started, up to the taking of their results.
 enum Window<V: Send + 'static> {
     Ordered(VecDeque<JoinHandle<V>>),
     Unordered(TaskGroup<V>, Next<V>),
@@ -44,7 +45,7 @@ enum Window<V: Send + 'static> {
 
 enum Room<V> {
     Permit(Permit<Futures>),
-    /// Room for a future that is in the pool by now, with its handle in an ordered map.
+    /// The future was submitted with the wait. An ordered map needs its handle.
     Used(Option<JoinHandle<V>>),
 }
 
@@ -87,8 +88,8 @@ impl AsyncPool {
     ///
     /// The consumer of the results pulls the items, and only when there is room for the next one. So an item waits in
     /// its source while the pool is full, or while `limit` futures run or have results that were not taken. The futures
-    /// themselves do not wait for the consumer: they run on the pool's workers while it is busy elsewhere. A map holds
-    /// at most one place in the pool that it does not use, for a consumer that was slow to ask again.
+    /// themselves do not wait for the consumer: they run on the pool's workers while it is busy elsewhere. A map that
+    /// is not polled may hold one place of the pool that it does not use.
     ///
     /// ```
     /// use async_pool::AsyncPool;
@@ -220,7 +221,7 @@ where
     ) -> Poll<Option<Result<F::Output, JoinError>>> {
         let next = self.poll_result(context);
         if let Poll::Ready(Some(_)) = next {
-            // The pool has work while the consumer looks at the result.
+            // So that the pool has work while the consumer handles the result.
             self.fill(context);
         }
         next
@@ -265,7 +266,7 @@ where
             };
             self.room = None;
             match room {
-                // Without an item the room goes back, so that nobody holds it who waits for something else.
+                // Without an item the permit is dropped: a map holds no room while it waits for its source.
                 Ok(Room::Permit(permit)) => match produce(context) {
                     Poll::Ready(Some(future)) => self.window.spawn(permit, future),
                     Poll::Ready(None) => self.end(None),
