@@ -59,6 +59,9 @@ mod tower {
     /// `poll_ready` reserves room. In a full pool it waits, or, after [`refuse`](Self::refuse), lets the next call fail
     /// at once, without a look at the request. A response that is dropped cancels its request.
     ///
+    /// The callers of the service, such as the connections of a server, run elsewhere or in a pool of their own: if they
+    /// held all room, their requests would wait for ever.
+    ///
     /// ```
     /// use async_pool::{AsyncPool, PoolLayer};
     /// use tower::{ServiceExt, service_fn};
