@@ -88,6 +88,7 @@ impl Waits {
             let limited = name.strip_suffix("_async");
             let name = limited.unwrap_or(name);
             let name = name.strip_suffix("_timeout").or(limited)?;
+            // A task builder's part of a call is hidden, too.
             let is_hidden = of.starts_with("internals::");
             let is_meant = !is_hidden && !self.except.iter().any(|it| it == of);
             is_meant.then(|| (of.to_owned(), name.to_owned()))
