@@ -677,6 +677,16 @@ impl<R> AsyncWorkerPool<R> {
 
     /// Reserves room for one task. Blocks while the pool is full.
     ///
+    /// ```
+    /// use async_pool::AsyncPool;
+    ///
+    /// let pool = AsyncPool::builder().capacity(1).build()?;
+    /// let permit = pool.reserve()?; // Room first, then, for example, a message is taken from a queue.
+    /// assert!(pool.try_submit(async {}).is_err());
+    /// assert_eq!(permit.spawn(async { "message" }).join()?, "message");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`submit`](Self::submit).
     pub fn reserve(&self) -> Result<Permit<R>, SubmitError>
@@ -1304,6 +1314,19 @@ impl<V> JoinHandle<V> {
     }
 
     /// [Cancels](Self::cancel) the task and waits until its future has been dropped and its room is free.
+    ///
+    /// ```
+    /// use async_pool::{AsyncPool, JoinError};
+    ///
+    /// # futures_lite::future::block_on(async {
+    /// let pool = AsyncPool::builder().capacity(1).build()?;
+    /// let task = pool.spawn(std::future::pending::<()>())?;
+    /// assert!(matches!(task.cancelled().await, Err(JoinError::Cancelled)));
+    /// assert_eq!(pool.stats().live, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`JoinError::Cancelled`]; the value if the task was ready before.
