@@ -71,6 +71,8 @@ pub(crate) struct State {
     live: Slab<Job>,
     /// Tasks by ticket, so that one can be taken out.
     pending: TicketList<Job>,
+    /// Number of tasks that a `release_now` took out of `pending` and whose futures it has not dropped yet.
+    dropping: usize,
     pub(crate) reserved: usize,
     waiting: WaitQueue<Job>,
     pub(crate) counts: Counts,
@@ -79,12 +81,16 @@ pub(crate) struct State {
     pub(crate) on_end: Events,
     /// Workers that have not ended.
     pub(crate) workers: usize,
+    /// Which workers have not decided to end.
+    staying: Vec<bool>,
+    /// Number of reboots that are starting workers.
+    reboots: usize,
 }
 
 pub(crate) struct Admission(Mutex<State>);
 
 impl Admission {
-    pub(crate) fn new(capacity: usize, depth: usize, max_waiting: usize) -> Self {
+    pub(crate) fn new(capacity: usize, depth: usize, max_waiting: usize, workers: usize) -> Self {
         Self(Mutex::new(State {
             capacity,
             depth,
@@ -92,6 +98,7 @@ impl Admission {
             open: true,
             live: Slab::new(),
             pending: TicketList::new(),
+            dropping: 0,
             reserved: 0,
             waiting: WaitQueue::new(),
             counts: Counts::default(),
@@ -99,6 +106,8 @@ impl Admission {
             on_idle: Events::new(),
             on_end: Events::new(),
             workers: 0,
+            staying: vec![false; workers],
+            reboots: 0,
         }))
     }
 
@@ -123,11 +132,11 @@ impl State {
     }
 
     pub(crate) fn pending(&self) -> usize {
-        self.pending.len()
+        self.pending.len() + self.dropping
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.live.len() + self.pending.len()
+        self.live() + self.pending()
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -277,7 +286,57 @@ impl State {
     /// Whether nothing is left for the workers of a released pool.
     pub(crate) fn is_over(&self) -> bool {
         // A permit of a released pool may still bring a task.
-        !self.open && self.in_flight() == 0 && self.reserved == 0
+        !self.open && self.reboots == 0 && self.in_flight() == 0 && self.reserved == 0
+    }
+
+    /// Whether this worker ends. In one section, so that a reboot either keeps a worker or replaces it.
+    pub(crate) fn may_end(&mut self, worker: usize) -> bool {
+        let ends = self.is_over();
+        self.staying[worker] &= !ends;
+        ends
+    }
+
+    /// Counts the workers that have decided to end as workers again. The caller starts them.
+    pub(crate) fn replace_workers(&mut self) -> Vec<usize> {
+        let gone = self.staying.iter_mut().enumerate();
+        let gone =
+            gone.filter_map(|(number, stays)| (!std::mem::replace(stays, true)).then_some(number));
+        let gone: Vec<usize> = gone.collect();
+        self.workers += gone.len();
+        gone
+    }
+
+    /// Counts a worker that could not be started.
+    pub(crate) fn lose_worker(&mut self, number: usize, effects: &mut Effects) {
+        self.staying[number] = false;
+        self.leave_worker(effects);
+    }
+
+    /// Counts a worker out.
+    pub(crate) fn leave_worker(&mut self, effects: &mut Effects) {
+        self.workers -= 1;
+        if self.workers == 0 {
+            self.on_end.set_all(&mut effects.wakes);
+        }
+    }
+
+    /// Begins a reboot, unless the pool is open. Returns the workers to start.
+    pub(crate) fn begin_reboot(&mut self) -> Option<Vec<usize>> {
+        if self.open {
+            return None;
+        }
+        // Workers that have not decided to end stay until the reboot has opened the pool.
+        self.reboots += 1;
+        Some(self.replace_workers())
+    }
+
+    /// Opens the pool if it has a worker. Returns `false` if it has none, or another reboot was faster.
+    pub(crate) fn end_reboot(&mut self, effects: &mut Effects) -> bool {
+        self.reboots -= 1;
+        let opens = !self.open && self.staying.contains(&true);
+        self.open |= opens;
+        self.settle(effects);
+        opens
     }
 
     /// Releases the pool: returns the requests of all waiting callers. Returns `false` if that was done before.
@@ -299,15 +358,16 @@ impl State {
     }
 
     /// Takes the tasks that have not started, and lists the others.
-    pub(crate) fn discard_all(
-        &mut self,
-        unstarted: &mut Vec<Job>,
-        started: &mut Vec<Job>,
-        effects: &mut Effects,
-    ) {
+    pub(crate) fn discard_all(&mut self, unstarted: &mut Vec<Job>, started: &mut Vec<Job>) {
         unstarted.extend(self.pending.take_all());
-        self.counts.released += unstarted.len() as u64;
+        self.dropping += unstarted.len();
         started.extend(self.live.iter().map(|(_, job)| Arc::clone(job)));
-        self.settle(effects);
+    }
+
+    /// Counts a task that was taken by `discard_all`, after its future was dropped.
+    pub(crate) fn discarded(&mut self, ended: Ended, effects: &mut Effects) {
+        self.dropping -= 1;
+        self.count(ended);
+        self.refill(effects);
     }
 }

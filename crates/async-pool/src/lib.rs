@@ -99,9 +99,11 @@ pub use map::Map;
 pub use pool::{
     AsyncFuncPool, AsyncPool, AsyncWorkerPool, Builder, DEFAULT_NAME, JoinHandle, Permit, Stats,
 };
+#[cfg(not(anthill_loom))]
+pub use pool_core::MonotonicClock;
 pub use pool_core::{
-    BuildError, Capacity, Clock, DropPolicy, JoinError, ManualClock, MonotonicClock, QueueDepth,
-    SubmitError, TaskPanic, Timeout, TuneError, WaitError,
+    BuildError, Capacity, Clock, DropPolicy, JoinError, ManualClock, QueueDepth, SubmitError,
+    TaskPanic, Timeout, TuneError, WaitError,
 };
 pub use task::{Func, Futures, Starts};
 pub use timers::{Elapsed, Interval, Sleep, interval, sleep, sleep_until, timeout, yield_now};

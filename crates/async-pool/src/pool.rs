@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,15 +13,16 @@ use pool_core::internals::{
     EventFuture, EventWait, Events, Joined, Request, TaskContext, WaiterEntry, join, poll,
 };
 use pool_core::{
-    BuildError, Capacity, Clock, DropPolicy, JoinError, MonotonicClock, QueueDepth, SubmitError,
-    TaskPanic, Timeout, TuneError, WaitError,
+    BuildError, Capacity, Clock, DropPolicy, JoinError, QueueDepth, SubmitError, TaskPanic,
+    Timeout, TuneError, WaitError,
 };
-use sync_shim::foreign::{drop_quietly, guarded};
+use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::thread::{JoinHandle as Thread, ThreadOptions, available_parallelism, spawn_thread};
 use sync_shim::{Mutex, Parker};
 
 use crate::admission::{Admission, Admitted, Job, State};
 use crate::task::{Func, Futures, Joins, Run, Starts, Task};
+use crate::timers::outside;
 use crate::worker::Shared;
 
 type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
@@ -95,7 +97,7 @@ impl<R> Builder<R> {
             depth: QueueDepth::Limited(0),
             max_waiting: usize::MAX,
             drop_policy: DropPolicy::default(),
-            clock: Arc::new(MonotonicClock),
+            clock: Arc::new(outside()),
             wrap: None,
             panic_hook: None,
         }
@@ -198,7 +200,7 @@ impl<R> Builder<R> {
         let name: Arc<str> = self.name.into();
         let context =
             TaskContext::of_pool(Arc::clone(&name), Arc::clone(&self.clock), self.panic_hook);
-        let admission = Admission::new(capacity, depth, self.max_waiting);
+        let admission = Admission::new(capacity, depth, self.max_waiting, self.workers);
         let shared = Shared::new(admission, context, self.clock, self.workers);
         let handle = Arc::new(Handle {
             shared,
@@ -207,7 +209,13 @@ impl<R> Builder<R> {
             threads: Mutex::new(Vec::new()),
             wrap: self.wrap,
         });
-        handle.start_workers().map_err(BuildError::NoThread)?;
+        let (workers, _nothing) = handle
+            .shared
+            .admission
+            .section(|state, _| state.replace_workers());
+        handle
+            .start_workers(workers)
+            .map_err(BuildError::NoThread)?;
         Ok(AsyncWorkerPool {
             handle,
             runner: self.runner,
@@ -220,15 +228,19 @@ fn limit_of(capacity: Capacity) -> usize {
 }
 
 impl Handle {
-    /// Starts the workers that are missing.
-    fn start_workers(&self) -> io::Result<()> {
+    /// Starts workers that are counted already, so that a wait for the end does not overlook them.
+    fn start_workers(&self, workers: Vec<usize>) -> io::Result<()> {
         let mut started = Ok(());
-        for number in self.shared.keep_workers() {
+        for number in workers {
             if started.is_ok() {
                 started = self.start_worker(number);
             }
             if started.is_err() {
-                self.shared.lose_worker(number);
+                let ((), effects) = self
+                    .shared
+                    .admission
+                    .section(|state, effects| state.lose_worker(number, effects));
+                self.shared.carry_out(effects);
             }
         }
         started
@@ -237,15 +249,13 @@ impl Handle {
     fn start_worker(&self, number: usize) -> io::Result<()> {
         let wrap = self.wrap.clone();
         let shared = Arc::clone(&self.shared);
-        // Counted before the thread exists, so that a wait for the end does not overlook it.
-        let ((), effects) = shared.admission.section(|state, _| state.workers += 1);
-        shared.carry_out(effects);
         let name = format!("{}-{number}", self.name);
         let options = ThreadOptions {
             name: Some(&name),
             ..ThreadOptions::default()
         };
         let body = move || {
+            shared.mark_thread();
             let mut has_run = false;
             let mut run = || {
                 if !std::mem::replace(&mut has_run, true) {
@@ -254,32 +264,22 @@ impl Handle {
             };
             if let Some(wrap) = wrap {
                 // USER CODE: `around_worker`. A panic is caught.
-                let _outcome = guarded(std::panic::AssertUnwindSafe(|| wrap(&mut run)));
+                let _outcome =
+                    guarded(std::panic::AssertUnwindSafe(|| wrap(&mut run))).map_err(discard);
                 drop_quietly(wrap);
             }
             run();
             leave(&shared);
         };
-        let started = spawn_thread(options, body);
-        match started {
-            Ok(thread) => self.threads.lock().push(thread),
-            Err(refused) => {
-                leave(&self.shared);
-                return Err(refused);
-            }
-        }
+        let thread = spawn_thread(options, body)?;
+        self.threads.lock().push(thread);
         Ok(())
     }
 }
 
 /// Counts a worker out.
 fn leave(shared: &Shared) {
-    let ((), effects) = shared.admission.section(|state, effects| {
-        state.workers -= 1;
-        if state.workers == 0 {
-            state.on_end.set_all(&mut effects.wakes);
-        }
-    });
+    let ((), effects) = shared.admission.section(State::leave_worker);
     shared.carry_out(effects);
 }
 
@@ -288,14 +288,14 @@ impl Drop for Handle {
         if !self.shared.process.is_current() {
             return;
         }
-        release(&self.shared);
         match self.drop_policy {
+            DropPolicy::Discard => release_now(&self.shared),
             DropPolicy::Join if !self.shared.is_own_worker() => {
+                release(&self.shared);
                 _ = wait(&self.shared, Awaited::End, None);
                 join_threads(&self.threads);
             }
-            DropPolicy::Discard => discard_all(&self.shared),
-            _ => {}
+            _ => _ = release(&self.shared),
         }
     }
 }
@@ -371,7 +371,9 @@ impl Shared {
         match self.ask(&mut job, Some(&entry)) {
             Err(why) => self.refuse(why, job),
             Ok(None) => Ok(()),
-            Ok(Some(ticket)) => self.wait_for_room(&entry, ticket, &parker, deadline),
+            Ok(Some(ticket)) => {
+                self.wait_for_room(&entry, ticket, &parker, deadline, job.is_none())
+            }
         }
     }
 
@@ -415,8 +417,15 @@ impl Shared {
         ticket: u64,
         parker: &Parker,
         deadline: Option<Instant>,
+        is_for_permit: bool,
     ) -> Result<(), Refused> {
-        match entry.wait(parker, &*self.clock, deadline, None) {
+        // USER CODE: `Clock::park_until`.
+        let waited = guarded(|| entry.wait(parker, &*self.clock, deadline, None));
+        let outcome = waited.unwrap_or_else(|payload| {
+            self.leave(entry, ticket, is_for_permit);
+            resume_unwind(payload)
+        });
+        match outcome {
             Some(Ok(_)) => Ok(()),
             Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
             None => match self.give_up(entry, ticket) {
@@ -428,6 +437,17 @@ impl Shared {
                 },
             },
         }
+    }
+
+    /// Gives up the wait of a caller that is gone, with all that it has got.
+    fn leave(&self, entry: &WaiterEntry<Job>, ticket: u64, is_for_permit: bool) {
+        let request = self.give_up(entry, ticket);
+        if is_for_permit && request.is_none() && matches!(entry.outcome(), Some(Ok(_))) {
+            let ((), effects) = self.admission.section(State::return_permit);
+            self.carry_out(effects);
+        }
+        // USER CODE: the drop of a task. A panic is caught.
+        drop_quietly(request);
     }
 
     /// Takes the request of a caller that gives up. `None` if it was served before.
@@ -791,8 +811,7 @@ impl<R> AsyncWorkerPool<R> {
     /// Stops accepting tasks, and drops all futures: those that have not started at once, the others at their next
     /// suspension, by a worker. Their handles end with [`JoinError::Released`].
     pub fn release_now(&self) {
-        release(self.shared());
-        discard_all(self.shared());
+        release_now(self.shared());
     }
 
     /// Opens a released pool again, with its settings. Workers that have ended are started again. Waits for the end go on:
@@ -804,19 +823,22 @@ impl<R> AsyncWorkerPool<R> {
     /// If the operating system refuses a thread. The pool stays released if it has no worker then.
     pub fn reboot(&self) -> io::Result<bool> {
         let shared = self.shared();
-        if !shared.process.is_current() || !self.is_released() {
+        if !shared.process.is_current() {
             return Ok(false);
         }
-        let started = self.handle.start_workers();
-        let (opened, effects) = shared.admission.section(|state, _| {
-            let opens = state.workers > 0 && !state.open;
-            state.open |= opens;
+        let (workers, _nothing) = shared.admission.section(|state, _| state.begin_reboot());
+        let Some(workers) = workers else {
+            return Ok(false);
+        };
+        let started = self.handle.start_workers(workers);
+        let (opened, effects) = shared.admission.section(|state, effects| {
+            let opens = state.end_reboot(effects);
+            if opens {
+                shared.go_on();
+            }
             opens
         });
         shared.carry_out(effects);
-        if opened {
-            shared.stop_discarding();
-        }
         started.map(|()| opened)
     }
 
@@ -895,22 +917,38 @@ fn release(shared: &Shared) -> bool {
         .admission
         .section(|state, effects| state.release(&mut entries, effects));
     shared.carry_out(effects);
+    drop_entries(entries);
+    was_open
+}
+
+fn release_now(shared: &Shared) {
+    let (mut entries, mut unstarted, mut started) = (Vec::new(), Vec::new(), Vec::new());
+    // One section: a reboot comes before all of it, or after.
+    let ((), effects) = shared.admission.section(|state, effects| {
+        state.discard_all(&mut unstarted, &mut started);
+        state.release(&mut entries, effects);
+        shared.discard();
+    });
+    shared.carry_out(effects);
+    started.into_iter().for_each(Run::discard);
+    for job in unstarted {
+        let ended = job.release();
+        let ((), effects) = shared
+            .admission
+            .section(|state, effects| state.discarded(ended, effects));
+        shared.carry_out(effects);
+        job.resolve();
+        // USER CODE: the drop of a task, whose future is gone: of its function. A panic is caught.
+        drop_quietly(job);
+    }
+    drop_entries(entries);
+}
+
+fn drop_entries(entries: Vec<Arc<WaiterEntry<Job>>>) {
     // USER CODE: the drop of tasks whose waits were dropped. A panic is caught.
     entries
         .into_iter()
         .for_each(|entry| _ = drop_quietly(entry));
-    was_open
-}
-
-fn discard_all(shared: &Shared) {
-    shared.discard();
-    let (mut unstarted, mut started) = (Vec::new(), Vec::new());
-    let ((), effects) = shared
-        .admission
-        .section(|state, effects| state.discard_all(&mut unstarted, &mut started, effects));
-    unstarted.iter().for_each(|job| job.release());
-    started.into_iter().for_each(Run::look_again);
-    shared.carry_out(effects);
 }
 
 #[derive(Clone, Copy)]
@@ -1041,6 +1079,8 @@ impl Drop for WaitFuture {
 struct RoomFuture {
     shared: Arc<Shared>,
     is_for_permit: bool,
+    /// Whether the task has been polled in place. It is not refused any more, because it cannot be returned.
+    was_polled: bool,
     stage: Wait,
 }
 
@@ -1048,6 +1088,8 @@ enum Wait {
     /// Not polled yet.
     New(Option<Job>),
     Entered(Arc<WaiterEntry<Job>>, u64),
+    /// A task that was polled in place and then refused: it goes on as a part of the task that waits.
+    InPlace(Job),
     Over,
 }
 
@@ -1056,6 +1098,7 @@ impl RoomFuture {
         Self {
             shared: Arc::clone(shared),
             is_for_permit: job.is_none(),
+            was_polled: false,
             stage: Wait::New(job),
         }
     }
@@ -1078,8 +1121,60 @@ impl RoomFuture {
         }
         Poll::Ready(match answer {
             Ok(_) => Ok(()),
-            Err(why) => self.shared.refuse(why, job),
+            Err(why) => {
+                if !self.was_polled {
+                    self.shared.count_refusal();
+                }
+                return self.refused(why, job);
+            }
         })
+    }
+
+    /// Returns the task of a refused wait, unless it was polled.
+    fn refused(
+        &mut self,
+        why: fn(()) -> SubmitError,
+        job: Option<Job>,
+    ) -> Poll<Result<(), Refused>> {
+        match job {
+            Some(job) if self.was_polled => {
+                self.stage = Wait::InPlace(job);
+                Poll::Pending
+            }
+            job => Poll::Ready(Err((why, job))),
+        }
+    }
+
+    /// Ends the wait in a forked child, where no worker hands room over.
+    fn poll_in_child(&mut self) -> Poll<Result<(), Refused>> {
+        if self.was_polled {
+            return Poll::Pending; // The task cannot be returned.
+        }
+        let job = match std::mem::replace(&mut self.stage, Wait::Over) {
+            Wait::New(job) => job,
+            Wait::Entered(entry, _) => {
+                let abandoned = entry.abandon();
+                // A thread of the parent may hold its lock here.
+                std::mem::forget(entry);
+                match abandoned {
+                    Ok(()) => return Poll::Ready(Ok(())),
+                    Err((_, request)) => task_of(request),
+                }
+            }
+            Wait::InPlace(_) | Wait::Over => return Poll::Pending,
+        };
+        Poll::Ready(Err((SubmitError::Forked, job)))
+    }
+
+    fn poll_in_place(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+        let Wait::InPlace(job) = &self.stage else {
+            return Poll::Pending;
+        };
+        if !self.shared.poll_waiting(job, context) {
+            return Poll::Pending;
+        }
+        self.stage = Wait::Over;
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -1088,6 +1183,9 @@ impl Future for RoomFuture {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        if !this.shared.process.is_current() {
+            return this.poll_in_child();
+        }
         if let Wait::New(job) = &mut this.stage {
             let job = job.take();
             this.stage = Wait::Over;
@@ -1105,41 +1203,41 @@ impl Future for RoomFuture {
             if this.shared.poll_waiting(&job, context) {
                 return Poll::Ready(Ok(()));
             }
+            this.was_polled = true;
             // At the back of the wait queue.
             if let Poll::Ready(answer) = this.enter(Some(job)) {
                 return Poll::Ready(answer);
             }
         }
         let Wait::Entered(entry, _) = &this.stage else {
-            return Poll::Pending;
+            return this.poll_in_place(context);
         };
         let Some(outcome) = entry.poll(context.waker()) else {
             return Poll::Pending;
         };
         this.stage = Wait::Over;
-        Poll::Ready(match outcome {
-            Ok(_) => Ok(()),
-            Err((_, request)) => Err((SubmitError::Released, task_of(request))),
-        })
+        match outcome {
+            Ok(_) => Poll::Ready(Ok(())),
+            Err((_, request)) => match this.refused(SubmitError::Released, task_of(request)) {
+                Poll::Ready(refused) => Poll::Ready(refused),
+                Poll::Pending => this.poll_in_place(context),
+            },
+        }
     }
 }
 
 impl Drop for RoomFuture {
     fn drop(&mut self) {
-        let Wait::Entered(entry, ticket) = std::mem::replace(&mut self.stage, Wait::Over) else {
-            return;
-        };
+        let stage = std::mem::replace(&mut self.stage, Wait::Over);
         if !self.shared.process.is_current() {
-            std::mem::forget(entry);
+            std::mem::forget(stage);
             return;
         }
-        let request = self.shared.give_up(&entry, ticket);
-        if self.is_for_permit && request.is_none() && matches!(entry.outcome(), Some(Ok(_))) {
-            let ((), effects) = self.shared.admission.section(State::return_permit);
-            self.shared.carry_out(effects);
+        if let Wait::Entered(entry, ticket) = &stage {
+            self.shared.leave(entry, *ticket, self.is_for_permit);
         }
         // USER CODE: the drop of a task, and of a waker. A panic is caught.
-        drop_quietly((request, entry));
+        drop_quietly(stage);
     }
 }
 

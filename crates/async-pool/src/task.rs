@@ -39,6 +39,10 @@ const RUNNING: u32 = 2;
 const DONE: u32 = 4;
 /// The future is dropped at its next run instead of being polled.
 const CANCELLED: u32 = 8;
+/// As `CANCELLED`, by a `release_now`.
+const RELEASED: u32 = 16;
+/// Place of a task that no section has accepted, or whose section has not ended.
+const UNPLACED: u64 = u64::MAX;
 
 /// How a started task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,10 +127,11 @@ pub(crate) enum Place {
 pub(crate) trait Run: Send + Sync {
     /// Polls the task once, or drops it, on a worker. Does not unwind.
     fn run(self: Arc<Self>, shared: &Arc<Shared>);
-    /// Ends an accepted task that has not started, and resolves its handle. Does not unwind.
-    fn release(&self);
-    /// Has a worker look at the task: it drops the future if that was cancelled or the pool discards all.
-    fn look_again(self: Arc<Self>);
+    /// Drops an accepted task that has not started. The caller counts that and then [resolves](Self::resolve) the task.
+    /// Does not unwind.
+    fn release(&self) -> Ended;
+    /// Has a worker drop the future of a started task.
+    fn discard(self: Arc<Self>);
     /// Says where the task is. Called in sections of the admission.
     fn set_place(&self, place: Place);
     /// Polls a task that no queue holds, on behalf of another task. Returns how it ended if it is ready; the caller counts
@@ -240,7 +245,7 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
     fn with_sink(sink: S, task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
         Arc::new(Self {
             state: AtomicU32::new(SCHEDULED),
-            place: AtomicU64::new(0),
+            place: AtomicU64::new(UNPLACED),
             stage: UnsafeCell::new(Stage::Unstarted(task)),
             sink,
             runner: runner.clone(),
@@ -250,14 +255,19 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
 
     /// Takes the task back out of a cell that was refused.
     pub(crate) fn take_back(&self) -> T {
-        // SAFETY: the task was not accepted, so its caller is the only one to touch it (invariant 2).
-        let stage = self
-            .stage
-            .with_mut(|stage| unsafe { std::mem::replace(&mut *stage, Stage::Gone) });
-        match stage {
-            Stage::Unstarted(task) => task,
-            Stage::Started(_) | Stage::Gone => unreachable!("a refused task has not been started"),
-        }
+        self.stage.with_mut(|stage| {
+            // SAFETY: the task was not accepted, so its caller is the only one to touch it (invariant 2).
+            let stage = unsafe { &mut *stage };
+            // Looked at first: a future that was polled must not be moved (invariant 4).
+            assert!(
+                matches!(stage, Stage::Unstarted(_)),
+                "a refused task has not been started"
+            );
+            match std::mem::replace(stage, Stage::Gone) {
+                Stage::Unstarted(task) => task,
+                Stage::Started(_) | Stage::Gone => unreachable!("it was just looked at"),
+            }
+        })
     }
 
     /// Polls the future once. `None` if it is pending.
@@ -308,35 +318,37 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
     /// Polls the task, or drops it if it was cancelled or the pool discards all. Returns how it ended, and the outcome for
     /// its handle. `RUNNING` is set.
     fn step(&self, context: &mut Context<'_>) -> Option<(Ended, Joined<R::Value>)> {
-        let is_cancelled = self.state.load(Acquire) & CANCELLED != 0;
-        let (ended, outcome) = if is_cancelled || self.shared.is_discarding() {
-            let (ended, why) = match is_cancelled {
-                true => (Ended::Cancelled, JoinError::Cancelled),
-                false => (Ended::Released, JoinError::Released),
-            };
-            let is_dropped = self.drop_stage();
-            (if is_dropped { ended } else { Ended::Panicked }, Err(why))
-        } else {
-            let polled = self.poll(context)?;
-            let is_dropped = self.drop_stage();
-            match polled {
-                // A panic of the destructor is the task's, but its value is there.
-                Ok(value) => (
-                    if is_dropped {
-                        Ended::Completed
-                    } else {
-                        Ended::Panicked
-                    },
-                    Ok(value),
-                ),
-                Err(payload) => {
-                    self.shared
-                        .context
-                        .report_unnamed(type_name::<T>(), &*payload);
-                    (Ended::Panicked, Err(self.shared.context.panicked(payload)))
+        let state = self.state.load(Acquire);
+        let is_cancelled = state & CANCELLED != 0;
+        let (ended, outcome) =
+            if is_cancelled || state & RELEASED != 0 || self.shared.is_discarding() {
+                let (ended, why) = match is_cancelled {
+                    true => (Ended::Cancelled, JoinError::Cancelled),
+                    false => (Ended::Released, JoinError::Released),
+                };
+                let is_dropped = self.drop_stage();
+                (if is_dropped { ended } else { Ended::Panicked }, Err(why))
+            } else {
+                let polled = self.poll(context)?;
+                let is_dropped = self.drop_stage();
+                match polled {
+                    // A panic of the destructor is the task's, but its value is there.
+                    Ok(value) => (
+                        if is_dropped {
+                            Ended::Completed
+                        } else {
+                            Ended::Panicked
+                        },
+                        Ok(value),
+                    ),
+                    Err(payload) => {
+                        self.shared
+                            .context
+                            .report_unnamed(type_name::<T>(), &*payload);
+                        (Ended::Panicked, Err(self.shared.context.panicked(payload)))
+                    }
                 }
-            }
-        };
+            };
         self.state.fetch_or(DONE, Release);
         Some((ended, outcome))
     }
@@ -348,11 +360,22 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
         before & (SCHEDULED | RUNNING | DONE) == 0
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> Option<Place> {
         match self.place.load(Relaxed) {
-            word if word & 1 == 1 => Place::Pending(word >> 1),
+            UNPLACED => None,
+            word if word & 1 == 1 => Some(Place::Pending(word >> 1)),
             // Made of a `usize`.
-            word => Place::Started(usize::try_from(word >> 1).unwrap_or(usize::MAX)),
+            word => Some(Place::Started(
+                usize::try_from(word >> 1).unwrap_or(usize::MAX),
+            )),
+        }
+    }
+
+    /// Has a worker look at the task.
+    fn look_again(self: Arc<Self>, flags: u32) {
+        if self.schedules(flags) {
+            let shared = Arc::clone(&self.shared);
+            shared.schedule(self);
         }
     }
 }
@@ -363,7 +386,9 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
         // had written before they woke the task.
         self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
         let waker = Waker::from(Arc::clone(&self));
-        let Some((ended, outcome)) = self.step(&mut Context::from_waker(&waker)) else {
+        let step = self.step(&mut Context::from_waker(&waker));
+        drop(waker); // Not the last reference.
+        let Some((ended, outcome)) = step else {
             // Release, so that the next worker sees the future as this poll has left it.
             let before = self.state.fetch_and(!RUNNING, AcqRel);
             if before & SCHEDULED != 0 {
@@ -381,26 +406,30 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
                 .for_each(|outcome| self.sink.fulfil(outcome));
         }
         match self.place() {
-            Place::Started(key) => shared.end(key, ended),
-            Place::Pending(_) => unreachable!("a section starts a task before a worker gets it"),
+            Some(Place::Started(key)) => shared.end(key, ended),
+            _ => unreachable!("a section starts a task before a worker gets it"),
         }
         // After the count: room and statistics show the end before the handle does.
         if let Some(outcome) = outcome {
             self.sink.fulfil(outcome);
         }
+        // USER CODE: the drop of a task, whose future and value are gone: of its function. A panic is caught.
+        drop_quietly(self);
     }
 
-    fn release(&self) {
+    fn release(&self) -> Ended {
         self.state.fetch_or(DONE, Release);
-        self.drop_stage();
-        self.sink.fulfil(Err(JoinError::Released));
+        let is_dropped = self.drop_stage();
+        self.sink.lay_aside(Err(JoinError::Released));
+        if is_dropped {
+            Ended::Released
+        } else {
+            Ended::Panicked
+        }
     }
 
-    fn look_again(self: Arc<Self>) {
-        if self.schedules(0) {
-            let shared = Arc::clone(&self.shared);
-            shared.schedule(self);
-        }
+    fn discard(self: Arc<Self>) {
+        self.look_again(RELEASED);
     }
 
     fn set_place(&self, place: Place) {
@@ -430,7 +459,7 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
 
 impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Wake for Task<R, T, S> {
     fn wake(self: Arc<Self>) {
-        self.look_again();
+        self.look_again(0);
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
@@ -463,10 +492,7 @@ impl<R: Starts<T>, T: Send + 'static> Promised<R::Value> for Task<R, T, Handled<
 
 impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T, Handled<R::Value>> {
     fn cancel(self: Arc<Self>) {
-        if self.schedules(CANCELLED) {
-            let shared = Arc::clone(&self.shared);
-            shared.schedule(self);
-        }
+        self.look_again(CANCELLED);
     }
 
     fn detach(&self) {
@@ -480,9 +506,13 @@ impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T, Handled<R::
     }
 
     fn ticket(&self) -> Option<u64> {
+        if self.place().is_none() {
+            // The handle exists, so a section has accepted the task. After it the place is known.
+            self.shared.admission.look(|_| ());
+        }
         match self.place() {
-            Place::Pending(ticket) => Some(ticket),
-            Place::Started(_) => None,
+            Some(Place::Pending(ticket)) => Some(ticket),
+            _ => None,
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use delay_queue::{DelayHeap, EntryId};
-use pool_core::{Clock, MonotonicClock, Timeout};
+use pool_core::{Clock, Timeout};
 use sync_shim::atomic::{AtomicU64, Ordering::SeqCst};
 use sync_shim::foreign::{drop_quietly, wake};
 use sync_shim::{Alarm, Mutex};
@@ -21,6 +21,18 @@ use crate::worker::{Shared, last_now, with_current};
 
 /// No timer.
 pub(crate) const NEVER: u64 = u64::MAX;
+/// The clock of timers outside of pools, and the default of pools.
+#[cfg(not(anthill_loom))]
+pub(crate) fn outside() -> pool_core::MonotonicClock {
+    pool_core::MonotonicClock
+}
+
+/// In a model no time passes.
+#[cfg(anthill_loom)]
+pub(crate) fn outside() -> pool_core::ManualClock {
+    pool_core::ManualClock::new()
+}
+
 /// How many timers a worker fires in a row.
 const MOST_FIRED: usize = 64;
 
@@ -118,7 +130,7 @@ impl Sleep {
         // USER CODE: `Clock::now`. A panic is the caller's.
         let deadline = with_current(|current| match current {
             Some((shared, _)) => timeout.deadline(&*shared.clock),
-            None => timeout.deadline(&MonotonicClock),
+            None => timeout.deadline(&outside()),
         });
         Self {
             deadline,
@@ -158,7 +170,7 @@ impl Sleep {
     }
 
     fn poll_elsewhere(&mut self, deadline: Instant, context: &Context<'_>) -> Poll<()> {
-        if MonotonicClock.now() >= deadline {
+        if outside().now() >= deadline {
             self.disarm();
             return Poll::Ready(());
         }
@@ -168,7 +180,7 @@ impl Sleep {
         }
         // USER CODE: the waker's clone.
         let waker = context.waker().clone();
-        self.entry = match MonotonicClock.wake_at(deadline, waker.clone()) {
+        self.entry = match outside().wake_at(deadline, waker.clone()) {
             Ok(alarm) => Entry::Alarm(waker, alarm),
             // Without an alarm thread the only way to keep the time is to look again at once.
             Err(_) => {

@@ -26,7 +26,8 @@ use sync_shim::atomic::{
     AtomicBool, AtomicUsize,
     Ordering::{Acquire, Release, SeqCst},
 };
-use sync_shim::foreign::{drop_quietly, guarded};
+use sync_shim::foreign::{discard, drop_quietly, guarded};
+use sync_shim::thread::Tag;
 use sync_shim::{Mutex, Parker, Process};
 
 use crate::admission::{Admission, Effects, Job};
@@ -57,6 +58,10 @@ pub(crate) struct Shared {
     is_watched: AtomicBool,
     workers: Box<[CachePadded<Worker>]>,
     discarding: AtomicBool,
+    /// Whether a released pool may have come to its end. A worker decides that under the admission's lock.
+    over: AtomicBool,
+    /// Tag of the pool's worker threads.
+    id: u64,
 }
 
 struct Inbox {
@@ -65,10 +70,6 @@ struct Inbox {
     idle: Vec<usize>,
     watcher: Option<usize>,
     searching: usize,
-    /// No task is left in a released pool: workers end.
-    over: bool,
-    /// Which workers have not decided to end.
-    staying: Vec<bool>,
 }
 
 struct Worker {
@@ -84,7 +85,7 @@ sync_shim::thread_locals! {
 
 /// Time of the worker's last look at the clock, as in heaps. It may lie back, so a timer that is due by it is due.
 pub(crate) fn last_now() -> u64 {
-    NOW.get()
+    NOW.with(std::cell::Cell::get)
 }
 
 /// Calls `look` with the pool whose worker the calling thread is, and its number.
@@ -117,8 +118,6 @@ impl Shared {
                 idle: Vec::with_capacity(workers),
                 watcher: None,
                 searching: 0,
-                over: false,
-                staying: vec![false; workers],
             })),
             idle: CachePadded::new(AtomicUsize::new(0)),
             is_watched: AtomicBool::new(false),
@@ -132,6 +131,8 @@ impl Shared {
                 })
                 .collect(),
             discarding: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            id: sync_shim::unique_id(),
         })
     }
 
@@ -149,17 +150,27 @@ impl Shared {
         self.discarding.load(Acquire)
     }
 
+    /// Has workers drop all futures. Called in the section that releases the pool.
     pub(crate) fn discard(&self) {
         self.discarding.store(true, Release);
     }
 
-    pub(crate) fn stop_discarding(&self) {
+    /// Lets workers go on. Called in the section that opens the pool again.
+    pub(crate) fn go_on(&self) {
         self.discarding.store(false, Release);
+        self.over.store(false, Release);
     }
 
-    /// Whether the calling thread is one of the workers.
+    /// Whether the calling thread is one of the workers, also while its thread-locals are being dropped.
     pub(crate) fn is_own_worker(&self) -> bool {
-        self.own_number().is_some()
+        // The tag of a task that another pool runs in place on this thread hides ours.
+        Tag::get().group == self.id || self.own_number().is_some()
+    }
+
+    /// Makes the calling thread one of the workers, until it ends.
+    pub(crate) fn mark_thread(&self) {
+        let (group, depth) = (self.id, 0);
+        Tag { group, depth }.set();
     }
 
     fn own_number(&self) -> Option<usize> {
@@ -253,43 +264,19 @@ impl Shared {
 
     /// Has all workers see that nothing is left.
     pub(crate) fn end_workers(&self) {
-        let mut inbox = self.inbox.lock();
-        inbox.over = true;
-        drop(inbox);
+        self.over.store(true, Release);
+        // The token of a worker that is about to park has it look at `over` before it sleeps.
         self.workers
             .iter()
             .for_each(|worker| worker.parker.unpark());
-    }
-
-    /// Keeps the workers of a released pool that have not decided to end. Returns the numbers of the others, which the caller
-    /// has to start.
-    pub(crate) fn keep_workers(&self) -> Vec<usize> {
-        let mut inbox = self.inbox.lock();
-        inbox.over = false;
-        let gone = inbox
-            .staying
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, stays)| !**stays);
-        gone.map(|(number, stays)| {
-            *stays = true;
-            number
-        })
-        .collect()
-    }
-
-    /// Reports a worker that could not be started.
-    pub(crate) fn lose_worker(&self, number: usize) {
-        self.inbox.lock().staying[number] = false;
     }
 
     /// The whole life of a worker. Returns when the pool has ended.
     pub(crate) fn work(self: &Arc<Self>, number: usize) {
         let _entered = Entered::new(self, number);
         let mut due = Vec::new();
-        let mut batch = VecDeque::new();
         loop {
-            if self.round(number, &mut due, &mut batch) || self.search(number, &mut due) {
+            if self.round(number, &mut due) || self.search(number, &mut due) {
                 continue;
             }
             if self.rest(number) {
@@ -299,18 +286,17 @@ impl Shared {
     }
 
     /// Fires due timers, takes new tasks and runs local ones, each up to a bound. Returns whether there was any work.
-    fn round(
-        self: &Arc<Self>,
-        number: usize,
-        due: &mut Vec<Waker>,
-        batch: &mut VecDeque<Job>,
-    ) -> bool {
+    fn round(self: &Arc<Self>, number: usize, due: &mut Vec<Waker>) -> bool {
         let own = &self.workers[number];
         let fired = own.timers.next() != NEVER && own.timers.fire(self.now(), due);
         let mut inbox = self.inbox.lock();
         let new = inbox.queue.len().min(MOST_NEW);
         let share = new.div_ceil(self.workers.len());
-        batch.extend(inbox.queue.drain(..share));
+        if share > 0 {
+            // To the back, so that neither new tasks nor local ones wait for a whole round of the other. No task is kept
+            // where the other workers do not see it: a poll may not return.
+            own.queue.lock().extend(inbox.queue.drain(..share));
+        }
         // Each worker that finds work wakes the next, so that a burst wakes as many as it needs.
         let woken = if inbox.queue.is_empty() {
             None
@@ -320,22 +306,13 @@ impl Shared {
         drop(inbox);
         self.unpark(woken);
         let mut ran = 0;
-        // New tasks and local ones alternate, so that neither kind waits for a whole round of the other.
         while ran < MOST_LOCAL {
-            let local = own.queue.lock().pop_front();
-            let new = batch.pop_front();
-            if local.is_none() && new.is_none() {
+            let Some(job) = own.queue.lock().pop_front() else {
                 break;
-            }
-            for job in [new, local].into_iter().flatten() {
-                self.ensure_watched(own);
-                job.run(self);
-                ran += 1;
-            }
-        }
-        // Left over only if the bound was met: behind the local tasks.
-        if !batch.is_empty() {
-            own.queue.lock().extend(batch.drain(..));
+            };
+            self.ensure_watched(own);
+            job.run(self);
+            ran += 1;
         }
         fired || ran > 0
     }
@@ -355,8 +332,9 @@ impl Shared {
         // USER CODE: `Clock::now`. If it panics no timer is due.
         let _outcome = guarded(AssertUnwindSafe(|| {
             now = self.since_epoch_down(self.clock.now())
-        }));
-        NOW.set(now);
+        }))
+        .map_err(discard);
+        NOW.with(|last| last.set(now));
         now
     }
 
@@ -412,12 +390,13 @@ impl Shared {
 
     /// Parks until there is work. Returns `true` if the pool has ended.
     fn rest(self: &Arc<Self>, number: usize) -> bool {
-        let mut inbox = self.inbox.lock();
-        if inbox.over {
-            // In the section that decides it, so that a reboot either keeps the worker or replaces it.
-            inbox.staying[number] = false;
-            return true;
+        if self.over.load(Acquire) {
+            let (ends, _nothing) = self.admission.section(|state, _| state.may_end(number));
+            if ends {
+                return true;
+            }
         }
+        let mut inbox = self.inbox.lock();
         inbox.idle.push(number);
         self.idle.store(inbox.idle.len(), SeqCst);
         // After it has entered the set, so that a push that this look misses finds the worker there.
@@ -460,14 +439,18 @@ impl Shared {
             .then(|| self.epoch.checked_add(Duration::from_nanos(next)))
             .flatten();
         let mut slept = false;
-        // USER CODE: the clock. If it panics the worker parks until it is woken, and keeps no time.
+        // A task that the clock wakes must not go into this worker's queue, at which nobody looks now.
+        let own = CURRENT.with(|current| current.take());
+        // USER CODE: the clock. If it panics the worker looks again.
         let _outcome = guarded(AssertUnwindSafe(|| {
             let watch = watches.then(|| self.clock.after(WATCH)).flatten();
             if let Some(when) = [timer, watch].into_iter().flatten().min() {
                 slept = true;
                 self.clock.park_until(parker, when);
             }
-        }));
+        }))
+        .map_err(discard);
+        CURRENT.with(|current| current.replace(own));
         if !slept {
             parker.park();
         }

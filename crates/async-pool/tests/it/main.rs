@@ -1,9 +1,12 @@
 //! Behaviour of pools of futures.
 
 mod adapters;
+#[cfg(unix)]
 mod forks;
 mod group;
 mod map;
+mod stress;
+mod user_code;
 
 use std::future::{Future, pending, poll_fn, ready};
 use std::pin::pin;
@@ -13,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_pool::{
-    AsyncFuncPool, AsyncPool, Clock, DropPolicy, JoinError, ManualClock, SubmitError, WaitError,
+    AsyncFuncPool, AsyncPool, DropPolicy, JoinError, ManualClock, SubmitError, WaitError,
 };
 use futures_lite::future::block_on;
 
@@ -240,16 +243,17 @@ fn sleeps_end_in_the_order_of_their_times_by_the_pools_clock() {
         .build()
         .unwrap();
     let (sender, receiver) = mpsc::channel();
+    let (begins, begun) = mpsc::channel();
     for seconds in [3, 1, 2] {
-        let sender = sender.clone();
-        // An instant, because a task may start after the clock has been moved.
-        let due = clock.now() + Duration::from_secs(seconds);
+        let (sender, begins) = (sender.clone(), begins.clone());
         pool.submit(async move {
-            async_pool::sleep_until(due).await;
+            begins.send(()).unwrap();
+            async_pool::sleep(Duration::from_secs(seconds)).await;
             sender.send(seconds).unwrap();
         })
         .unwrap();
     }
+    begun.iter().take(3).for_each(drop); // The worker parks only after it has all three timers.
     for expected in 1..=3 {
         clock.wait_for_sleepers(1);
         assert!(receiver.try_recv().is_err(), "nothing ends early");

@@ -295,8 +295,8 @@ impl<J> WaiterEntry<J> {
         outcome
     }
 
-    /// Ends the wait of an owner in a forked child.
-    pub(crate) fn abandon(&self) -> WaitResult<Request<J>> {
+    /// Ends the wait of an owner in a forked child. `Ok` if the request was served, or is just leaving the entry.
+    pub fn abandon(&self) -> WaitResult<Request<J>> {
         // A thread of the parent may have held the lock during the fork and does not exist here, so blocking on it would
         // never end. If it did, the request was just leaving the wait queue there.
         let Some(mut inner) = self.inner.try_lock() else {
