@@ -92,7 +92,8 @@ pub(super) fn calls(name: &str, list: &str) -> Result<Calls> {
 
 /// Parses a function in a line of a list: its path without the crate, its prelude and generics, and
 /// the text of its result. `None` for other items, and for other crates' types and blanket
-/// implementations, because those of the trait count.
+/// implementations, because those of the trait count. `None` for the hidden methods that
+/// `TaskBuilder` calls, because its own methods count.
 fn call<'l>(name: &str, line: &'l str) -> Result<Option<(String, &'l str)>> {
     let Some(at) = line.find("fn ").filter(|_| line.starts_with("pub ")) else {
         return Ok(None);
@@ -101,7 +102,9 @@ fn call<'l>(name: &str, line: &'l str) -> Result<Option<(String, &'l str)>> {
         .with_context(|| format!("docs/api/{name}.txt: no function: {line}"))?;
     let result = rest.rsplit_once(" -> ").map_or("", |(_, result)| result);
     let own = format!("{}::", name.replace('-', "_"));
-    Ok(path.strip_prefix(&own).map(|call| {
+    let is_hidden = path.contains("_with_options");
+    let call = path.strip_prefix(&own).filter(|_| !is_hidden);
+    Ok(call.map(|call| {
         (
             call.strip_prefix("prelude::").unwrap_or(call).to_owned(),
             result,

@@ -50,9 +50,11 @@ impl Waits {
                 format!("{name}_timeout"),
                 format!("{name}_async"),
             ];
-            let row = rows
-                .iter()
-                .find(|row| row.len() == 4 && mentions(row[0], &of, &name));
+            // By any of its forms: an async call may have no plain one.
+            let row = rows.iter().find(|row| {
+                let mut cells = row.iter().zip(&forms);
+                row.len() == 4 && cells.any(|(cell, form)| mentions(cell, &of, form))
+            });
             let Some(row) = row else {
                 offences.push(format!("the table of calls that wait lacks `{of}::{name}`"));
                 continue;
@@ -86,6 +88,7 @@ impl Waits {
             let limited = name.strip_suffix("_async");
             let name = limited.unwrap_or(name);
             let name = name.strip_suffix("_timeout").or(limited)?;
+            // A task builder's part of a call is hidden, too.
             let is_hidden = of.starts_with("internals::");
             let is_meant = !is_hidden && !self.except.iter().any(|it| it == of);
             is_meant.then(|| (of.to_owned(), name.to_owned()))

@@ -1,7 +1,10 @@
 //! Behaviour of pools of futures.
 
+mod adapters;
 #[cfg(unix)]
 mod forks;
+mod group;
+mod map;
 mod stress;
 mod user_code;
 

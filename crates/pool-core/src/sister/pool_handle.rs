@@ -141,10 +141,9 @@ impl PoolHandle {
 }
 
 impl PoolHandle {
-    /// Returns the pool.
-    #[doc(hidden)]
-    pub fn core(&self) -> &Core {
-        &self.0
+    /// See [`Admit::recorded`](crate::internals::Admit::recorded).
+    pub fn recorded(&self, job: Task) -> Task {
+        self.0.recorded(job)
     }
 }
 
