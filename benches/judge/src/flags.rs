@@ -12,7 +12,7 @@ xflags::xflags! {
         repeated --peer name: String
         /// Leave out the rows with a spinning process per core.
         optional --alone
-        /// How often each case runs on each pool (default 7; stores 5, slopes and call sites 3, --quick 3).
+        /// How often each case runs on each pool (default 7; stores and futures 5, slopes and call sites 3, --quick 3).
         optional --rounds rounds: usize
         /// Our durable stores and their peers instead (benches/stores), on real servers, which are started and
         /// stopped.
@@ -22,6 +22,9 @@ xflags::xflags! {
         /// What each call of our durable stores costs next to more and more jobs, keys and queues instead: the
         /// table of docs/benchmarks/stores.md, which is written anew, unless --quick, --only or --peer is given.
         optional --slopes
+        /// `async-pool` and executors of futures (benches/futures) instead: docs/benchmarks/futures.md, whose tables are
+        /// written anew, unless --quick, --only or --peer is given.
+        optional --futures
         /// What a call site costs to compile instead, ours and the peers': processor time and machine code.
         optional --sites
         /// Draw the charts of docs/benchmarks from charts.tsv instead.

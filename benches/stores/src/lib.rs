@@ -18,15 +18,11 @@ mod contender;
 mod job;
 mod place;
 
-use std::process;
-
-use measure::case::{self, Case, Run};
+use measure::case::{self, Case};
 
 pub use contender::{Can, Contender, Fault, Handler, Outcome, Queue, Workers};
 pub use job::{Job, micros, now};
 pub use place::{Needs, POSTGRES, Place};
-
-const USAGE: &str = "list | run [--quick] CASE POOL";
 
 /// The whole of a program that has these.
 pub fn main(contenders: &[Contender]) {
@@ -35,30 +31,7 @@ pub fn main(contenders: &[Contender]) {
 
 /// The same, with cases of the program's own.
 pub fn main_with(contenders: &[Contender], more: Vec<Case>) {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (flags, words): (Vec<&str>, Vec<&str>) = arguments
-        .iter()
-        .map(String::as_str)
-        .partition(|word| word.starts_with("--"));
     let mut cases = cases::all(contenders);
     cases.extend(more);
-    let done = match (&words[..], &flags[..]) {
-        (["list"], []) => case::list(&cases),
-        (["run", case, pool], [] | ["--quick"]) => {
-            let run = Run {
-                case: (*case).to_owned(),
-                pool: (*pool).to_owned(),
-                quick: !flags.is_empty(),
-                oversubscribed: false,
-            };
-            case::run(&cases, &run)
-        }
-        _ => Err(format!("usage: {USAGE}").into()),
-    };
-    if let Err(error) = done {
-        eprintln!("{error}");
-        process::exit(1);
-    }
-    // Runtimes of peers are not taken down: it is no part of any question.
-    process::exit(0);
+    case::main(&cases);
 }
