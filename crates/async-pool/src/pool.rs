@@ -356,52 +356,54 @@ impl Shared {
         if !self.process.is_current() {
             return Err((SubmitError::Forked, job));
         }
-        let may_wait = matches!(patience, Patience::Until(_)) && !self.is_own_worker();
-        let parker = may_wait.then(Parker::of_thread);
-        let place = self.ask(&mut job, |request| {
-            let parker = parker.as_ref()?;
-            Some(WaiterEntry::of_thread(request, (**parker).clone()))
-        });
-        match (place, &parker, patience) {
-            (Err(why), ..) => Err((why, job)),
-            (Ok(Some((entry, ticket))), Some(parker), Patience::Until(deadline)) => {
-                self.wait_for_room(&entry, ticket, parker, deadline)
-            }
-            (Ok(_), ..) => Ok(()),
+        let why = match self.ask(&mut job, None) {
+            Ok(_) => return Ok(()),
+            Err(why) => why,
+        };
+        let Patience::Until(deadline) = patience else {
+            return self.refuse(why, job);
+        };
+        if !why(()).is_full() || self.is_own_worker() {
+            return self.refuse(why, job);
+        }
+        let parker = Parker::of_thread();
+        let entry = WaiterEntry::of_thread(request_of(&job), (*parker).clone());
+        match self.ask(&mut job, Some(&entry)) {
+            Err(why) => self.refuse(why, job),
+            Ok(None) => Ok(()),
+            Ok(Some(ticket)) => self.wait_for_room(&entry, ticket, &parker, deadline),
         }
     }
 
-    /// Admits a task, or reserves room if there is none. At a full pool, enqueues the entry that `wait` makes of the
-    /// request, if it makes one. A job that was not accepted and does not wait stays in `job`.
+    fn refuse(&self, why: fn(()) -> SubmitError, job: Option<Job>) -> Result<(), Refused> {
+        self.count_refusal();
+        Err((why, job))
+    }
+
+    /// Admits a task, or reserves room if there is none. At a full pool, enqueues the entry of the request, if there is one,
+    /// and returns its ticket. A job that was refused stays in `job`.
     fn ask(
         &self,
         job: &mut Option<Job>,
-        wait: impl FnOnce(Request<Job>) -> Option<Arc<WaiterEntry<Job>>>,
-    ) -> Result<Option<(Arc<WaiterEntry<Job>>, u64)>, fn(()) -> SubmitError> {
+        entry: Option<&Arc<WaiterEntry<Job>>>,
+    ) -> Result<Option<u64>, fn(()) -> SubmitError> {
         let is_permit = job.is_none();
-        let request = || {
-            job.as_ref()
-                .map_or(Request::Permit, |job| Request::Task(Arc::clone(job)))
-        };
-        let entry = wait(request());
         let (answer, effects) = self.admission.section(|state, effects| {
             let admitted = if is_permit {
                 state.reserve()
             } else {
                 state.admit(job, effects)
             };
-            let why: fn(()) -> SubmitError = match (admitted, entry) {
-                (Admitted::Accepted, _) => return Ok(None),
-                (Admitted::Released, _) => SubmitError::Released,
-                (Admitted::Full, None) => SubmitError::Full,
+            match (admitted, entry) {
+                (Admitted::Accepted, _) => Ok(None),
+                (Admitted::Released, _) => Err(SubmitError::Released as fn(()) -> SubmitError),
                 // In the section that found the pool full: otherwise room freed in between would wake nobody.
-                (Admitted::Full, Some(entry)) => match state.enqueue(&entry) {
-                    Some(ticket) => return Ok(Some((entry, ticket))),
-                    None => SubmitError::Full,
+                (Admitted::Full, Some(entry)) => match state.enqueue(entry) {
+                    Some(ticket) => Ok(Some(ticket)),
+                    None => Err(SubmitError::Full as _),
                 },
-            };
-            state.counts.refused += 1;
-            Err(why)
+                (Admitted::Full, None) => Err(SubmitError::Full as _),
+            }
         });
         self.carry_out(effects);
         answer
@@ -418,10 +420,7 @@ impl Shared {
             Some(Ok(_)) => Ok(()),
             Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
             None => match self.give_up(entry, ticket) {
-                Some(request) => {
-                    self.count_refusal();
-                    Err((SubmitError::TimedOut, task_of(request)))
-                }
+                Some(request) => self.refuse(SubmitError::TimedOut, task_of(request)),
                 // Served, or returned by a release, in the last moment.
                 None => match entry.outcome() {
                     Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
@@ -483,6 +482,11 @@ impl Shared {
     }
 }
 
+fn request_of(job: &Option<Job>) -> Request<Job> {
+    job.as_ref()
+        .map_or(Request::Permit, |job| Request::Task(Arc::clone(job)))
+}
+
 fn task_of(request: Request<Job>) -> Option<Job> {
     match request {
         Request::Task(job) => Some(job),
@@ -501,7 +505,7 @@ impl<R> AsyncWorkerPool<R> {
         R: Starts<T>,
         T: Send + 'static,
     {
-        let cell = Task::new(task, &self.runner, self.shared()).detached();
+        let cell = Task::detached(task, &self.runner, self.shared());
         let admitted = self
             .shared()
             .admit(Some(Arc::clone(&cell) as Job), patience);
@@ -581,7 +585,7 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
-        let cell = Task::new(task, &self.runner, self.shared()).detached();
+        let cell = Task::detached(task, &self.runner, self.shared());
         let wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
         Answer::new(wait, move |room| {
             room.map_err(|(why, _)| why(()).map(|()| cell.take_back()))
@@ -1028,17 +1032,22 @@ impl RoomFuture {
         if !self.shared.process.is_current() {
             return Poll::Ready(Err((SubmitError::Forked, job)));
         }
-        match self
-            .shared
-            .ask(&mut job, |request| Some(WaiterEntry::of_future(request)))
+        // Only now, because most polls find room.
+        let mut answer = self.shared.ask(&mut job, None);
+        if let Err(why) = answer
+            && why(()).is_full()
         {
-            Err(why) => Poll::Ready(Err((why, job))),
-            Ok(None) => Poll::Ready(Ok(())),
-            Ok(Some((entry, ticket))) => {
+            let entry = WaiterEntry::of_future(request_of(&job));
+            answer = self.shared.ask(&mut job, Some(&entry));
+            if let Ok(Some(ticket)) = answer {
                 self.stage = Wait::Entered(entry, ticket);
-                Poll::Pending
+                return Poll::Pending;
             }
         }
+        Poll::Ready(match answer {
+            Ok(_) => Ok(()),
+            Err(why) => self.shared.refuse(why, job),
+        })
     }
 }
 
@@ -1150,7 +1159,7 @@ impl<R> Permit<R> {
         R: Starts<T>,
     {
         self.use_for(|pool| {
-            let cell = Task::new(task, &pool.runner, pool.shared()).detached();
+            let cell = Task::detached(task, &pool.runner, pool.shared());
             (cell, ())
         });
     }

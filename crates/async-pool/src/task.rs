@@ -136,12 +136,76 @@ pub(crate) trait Run: Send + Sync {
     fn resolve(&self);
 }
 
-pub(crate) struct Task<R: Starts<T>, T> {
+/// Where the outcome of a task goes.
+pub(crate) trait Sink<V>: Send + Sync + 'static {
+    /// Whether an outcome is wanted at all. If not it is dropped as a part of the task.
+    const IS_WANTED: bool;
+
+    /// Stores the outcome and shows it to the handle, if there is one. The end of the task was counted.
+    fn fulfil(&self, outcome: Joined<V>);
+    /// Stores the outcome until [`resolve`](Self::resolve).
+    fn lay_aside(&self, outcome: Joined<V>);
+    /// Shows the outcome that was laid aside.
+    fn resolve(&self);
+}
+
+/// A task without a handle.
+// As large as a promise: glibc keeps freed blocks of up to 128 bytes in lists of their own, and one thread that allocates
+// what others free pays about 100 ns per task for that.
+pub(crate) struct Nobody(#[expect(dead_code, reason = "takes up room")] [u64; 6]);
+
+impl<V> Sink<V> for Nobody {
+    const IS_WANTED: bool = false;
+
+    fn fulfil(&self, outcome: Joined<V>) {
+        // USER CODE: the drop of a value without a handle. A panic is caught.
+        drop_quietly(outcome);
+    }
+
+    fn lay_aside(&self, outcome: Joined<V>) {
+        self.fulfil(outcome);
+    }
+
+    fn resolve(&self) {}
+}
+
+/// A task with a handle, which may have been dropped.
+pub(crate) struct Handled<V>(Mutex<Promise<V>>);
+
+impl<V: Send + 'static> Sink<V> for Handled<V> {
+    const IS_WANTED: bool = true;
+
+    fn fulfil(&self, outcome: Joined<V>) {
+        self.lay_aside(outcome);
+        self.resolve();
+    }
+
+    fn lay_aside(&self, outcome: Joined<V>) {
+        let unwanted = self.0.lock().lay_aside(outcome);
+        // USER CODE: the drop of a value without a handle. A panic is caught.
+        drop_quietly(unwanted);
+    }
+
+    fn resolve(&self) {
+        let mut promise = self.0.lock();
+        let waiter = if promise.keep() {
+            promise.take_waiter()
+        } else {
+            None
+        };
+        drop(promise);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+}
+
+pub(crate) struct Task<R: Starts<T>, T, S> {
     state: AtomicU32,
     /// Twice the key, or twice the ticket plus one.
     place: AtomicU64,
     stage: UnsafeCell<Stage<R, T>>,
-    promise: Mutex<Promise<R::Value>>,
+    sink: S,
     runner: R,
     shared: Arc<Shared>,
 }
@@ -154,28 +218,34 @@ enum Stage<R: Starts<T>, T> {
 
 // SAFETY: the only field that is not `Sync` is `stage`, which one thread at a time touches (invariant 2). It holds a `T`
 // or an `R::Future`, which are `Send`: the bound on `T` is here, that on the future in `Starts`.
-unsafe impl<R: Starts<T>, T: Send> Sync for Task<R, T> {}
+unsafe impl<R: Starts<T>, T: Send, S: Sync> Sync for Task<R, T, S> {}
 // SAFETY: as above.
-unsafe impl<R: Starts<T>, T: Send> Send for Task<R, T> {}
+unsafe impl<R: Starts<T>, T: Send, S: Send> Send for Task<R, T, S> {}
 
-impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
-    /// Creates a task that no run queue holds yet.
+impl<R: Starts<T>, T: Send + 'static> Task<R, T, Nobody> {
+    /// Creates a task without a handle. No run queue holds it yet.
+    pub(crate) fn detached(task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
+        Self::with_sink(Nobody([0; 6]), task, runner, shared)
+    }
+}
+
+impl<R: Starts<T>, T: Send + 'static> Task<R, T, Handled<R::Value>> {
+    /// Creates a task with a handle. No run queue holds it yet.
     pub(crate) fn new(task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
+        Self::with_sink(Handled(Mutex::new(Promise::new())), task, runner, shared)
+    }
+}
+
+impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
+    fn with_sink(sink: S, task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
         Arc::new(Self {
             state: AtomicU32::new(SCHEDULED),
             place: AtomicU64::new(0),
             stage: UnsafeCell::new(Stage::Unstarted(task)),
-            promise: Mutex::new(Promise::new()),
+            sink,
             runner: runner.clone(),
             shared: Arc::clone(shared),
         })
-    }
-
-    /// Marks the task as one without a handle.
-    pub(crate) fn detached(self: Arc<Self>) -> Arc<Self> {
-        // No value and no waiter exist yet.
-        let _nothing = self.promise.lock().detach();
-        self
     }
 
     /// Takes the task back out of a cell that was refused.
@@ -235,9 +305,9 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
         .is_ok()
     }
 
-    /// Polls the task, or drops it if it was cancelled or the pool discards all. Returns how it ended, with the outcome laid
-    /// aside. `RUNNING` is set.
-    fn step(&self, context: &mut Context<'_>) -> Option<Ended> {
+    /// Polls the task, or drops it if it was cancelled or the pool discards all. Returns how it ended, and the outcome for
+    /// its handle. `RUNNING` is set.
+    fn step(&self, context: &mut Context<'_>) -> Option<(Ended, Joined<R::Value>)> {
         let is_cancelled = self.state.load(Acquire) & CANCELLED != 0;
         let (ended, outcome) = if is_cancelled || self.shared.is_discarding() {
             let (ended, why) = match is_cancelled {
@@ -268,10 +338,7 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
             }
         };
         self.state.fetch_or(DONE, Release);
-        let unwanted = self.promise.lock().lay_aside(outcome);
-        // USER CODE: the drop of a value without a handle. A panic is caught.
-        drop_quietly(unwanted);
-        Some(ended)
+        Some((ended, outcome))
     }
 
     /// Marks the task as scheduled. Returns whether the caller has to put it into a run queue.
@@ -288,20 +355,15 @@ impl<R: Starts<T>, T: Send + 'static> Task<R, T> {
             word => Place::Started(usize::try_from(word >> 1).unwrap_or(usize::MAX)),
         }
     }
-
-    /// Whether the future was dropped and the outcome is visible.
-    fn is_finished(&self) -> bool {
-        self.promise.lock().is_kept()
-    }
 }
 
-impl<R: Starts<T>, T: Send + 'static> Run for Task<R, T> {
+impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
     fn run(self: Arc<Self>, shared: &Arc<Shared>) {
         // Clears the one and sets the other. Acquire, to see what the last worker has left in the stage, and what wakers
         // had written before they woke the task.
         self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
         let waker = Waker::from(Arc::clone(&self));
-        let Some(ended) = self.step(&mut Context::from_waker(&waker)) else {
+        let Some((ended, outcome)) = self.step(&mut Context::from_waker(&waker)) else {
             // Release, so that the next worker sees the future as this poll has left it.
             let before = self.state.fetch_and(!RUNNING, AcqRel);
             if before & SCHEDULED != 0 {
@@ -310,19 +372,28 @@ impl<R: Starts<T>, T: Send + 'static> Run for Task<R, T> {
             }
             return;
         };
+        let mut outcome = Some(outcome);
+        if !S::IS_WANTED {
+            // Part of the task, like the drop of its future.
+            outcome
+                .take()
+                .into_iter()
+                .for_each(|outcome| self.sink.fulfil(outcome));
+        }
         match self.place() {
             Place::Started(key) => shared.end(key, ended),
             Place::Pending(_) => unreachable!("a section starts a task before a worker gets it"),
         }
-        Run::resolve(&*self);
+        // After the count: room and statistics show the end before the handle does.
+        if let Some(outcome) = outcome {
+            self.sink.fulfil(outcome);
+        }
     }
 
     fn release(&self) {
         self.state.fetch_or(DONE, Release);
         self.drop_stage();
-        let unwanted = self.promise.lock().lay_aside(Err(JoinError::Released));
-        drop_quietly(unwanted);
-        Run::resolve(self);
+        self.sink.fulfil(Err(JoinError::Released));
     }
 
     fn look_again(self: Arc<Self>) {
@@ -344,28 +415,20 @@ impl<R: Starts<T>, T: Send + 'static> Run for Task<R, T> {
     fn run_in_place(&self, context: &mut Context<'_>) -> Option<Ended> {
         // Not scheduled meanwhile: the context is that of another task, so only a cancellation touches the state.
         self.state.fetch_or(RUNNING, AcqRel);
-        let step = self.step(context);
-        if step.is_none() {
+        let Some((ended, outcome)) = self.step(context) else {
             self.state.fetch_and(!RUNNING, AcqRel);
-        }
-        step
+            return None;
+        };
+        self.sink.lay_aside(outcome);
+        Some(ended)
     }
 
     fn resolve(&self) {
-        let mut promise = self.promise.lock();
-        let waiter = if promise.keep() {
-            promise.take_waiter()
-        } else {
-            None
-        };
-        drop(promise);
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
+        self.sink.resolve();
     }
 }
 
-impl<R: Starts<T>, T: Send + 'static> Wake for Task<R, T> {
+impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Wake for Task<R, T, S> {
     fn wake(self: Arc<Self>) {
         self.look_again();
     }
@@ -389,16 +452,16 @@ pub(crate) trait Joins<V>: Promised<V> + Send + Sync {
     fn shared(&self) -> &Arc<Shared>;
 }
 
-impl<R: Starts<T>, T: Send + 'static> Promised<R::Value> for Task<R, T> {
+impl<R: Starts<T>, T: Send + 'static> Promised<R::Value> for Task<R, T, Handled<R::Value>> {
     fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<R::Value>> {
-        let (value, unneeded) = self.promise.lock().take_or_wait(waiter);
+        let (value, unneeded) = self.sink.0.lock().take_or_wait(waiter);
         // USER CODE: the drop of a waker. A panic must not cost the caller the value.
         drop_quietly(unneeded);
         value
     }
 }
 
-impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T> {
+impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T, Handled<R::Value>> {
     fn cancel(self: Arc<Self>) {
         if self.schedules(CANCELLED) {
             let shared = Arc::clone(&self.shared);
@@ -407,13 +470,13 @@ impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T> {
     }
 
     fn detach(&self) {
-        let unwanted = self.promise.lock().detach();
+        let unwanted = self.sink.0.lock().detach();
         // USER CODE: the drop of a value or a waker. A panic is caught.
         drop_quietly(unwanted);
     }
 
     fn is_finished(&self) -> bool {
-        Task::is_finished(self)
+        self.sink.0.lock().is_kept()
     }
 
     fn ticket(&self) -> Option<u64> {

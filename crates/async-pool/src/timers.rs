@@ -17,7 +17,7 @@ use sync_shim::atomic::{AtomicU64, Ordering::SeqCst};
 use sync_shim::foreign::{drop_quietly, wake};
 use sync_shim::{Alarm, Mutex};
 
-use crate::worker::{Shared, current};
+use crate::worker::{Shared, last_now, with_current};
 
 /// No timer.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -53,6 +53,12 @@ impl Timers {
             self.next.store(next, SeqCst);
         }
         result
+    }
+
+    /// Whether the timer has not been fired, and is for this waker.
+    fn is_set(&self, id: EntryId, waker: &Waker) -> bool {
+        let heap = self.heap.lock();
+        heap.get(id).is_some_and(|set| set.will_wake(waker))
     }
 
     /// Wakes the tasks of due timers, a bounded number. Returns whether there were any.
@@ -102,18 +108,18 @@ pub struct Sleep {
 enum Entry {
     None,
     /// In the heap of this worker.
-    Heap(Arc<Shared>, usize, EntryId),
+    Heap(Arc<Shared>, u32, EntryId),
     /// By the monotonic clock, for this waker.
     Alarm(Waker, Alarm),
 }
 
 impl Sleep {
     fn new(timeout: Timeout) -> Self {
-        let deadline = match current() {
-            // USER CODE: `Clock::now`. A panic is the caller's.
+        // USER CODE: `Clock::now`. A panic is the caller's.
+        let deadline = with_current(|current| match current {
             Some((shared, _)) => timeout.deadline(&*shared.clock),
             None => timeout.deadline(&MonotonicClock),
-        };
+        });
         Self {
             deadline,
             entry: Entry::None,
@@ -125,12 +131,65 @@ impl Sleep {
         self.deadline
     }
 
+    fn poll_on_worker(
+        &mut self,
+        deadline: Instant,
+        context: &Context<'_>,
+        shared: &Arc<Shared>,
+        worker: u32,
+    ) -> Poll<()> {
+        let due = shared.since_epoch(deadline);
+        // By the time of the round: no clock is read. A time that lies back ends no sleep early.
+        if due <= last_now() {
+            self.disarm();
+            return Poll::Ready(());
+        }
+        if let Entry::Heap(shared, worker, id) = &self.entry
+            && shared.timers(*worker).is_set(*id, context.waker())
+        {
+            return Poll::Pending;
+        }
+        self.disarm();
+        // USER CODE: the waker's clone, with no lock held.
+        let waker = context.waker().clone();
+        let id = shared.timers(worker).change(|heap| heap.push(waker, due));
+        self.entry = Entry::Heap(Arc::clone(shared), worker, id);
+        Poll::Pending
+    }
+
+    fn poll_elsewhere(&mut self, deadline: Instant, context: &Context<'_>) -> Poll<()> {
+        if MonotonicClock.now() >= deadline {
+            self.disarm();
+            return Poll::Ready(());
+        }
+        match &self.entry {
+            Entry::Alarm(waker, _) if waker.will_wake(context.waker()) => return Poll::Pending,
+            _ => self.disarm(),
+        }
+        // USER CODE: the waker's clone.
+        let waker = context.waker().clone();
+        self.entry = match MonotonicClock.wake_at(deadline, waker.clone()) {
+            Ok(alarm) => Entry::Alarm(waker, alarm),
+            // Without an alarm thread the only way to keep the time is to look again at once.
+            Err(_) => {
+                wake(waker);
+                Entry::None
+            }
+        };
+        Poll::Pending
+    }
+
     fn disarm(&mut self) {
         match std::mem::replace(&mut self.entry, Entry::None) {
             Entry::Heap(shared, worker, id) => {
-                let removed = shared.timers(worker).change(|heap| heap.remove(id));
-                // USER CODE: the drop of a waker, after the unlock. A panic is caught.
-                drop_quietly(removed);
+                let timers = shared.timers(worker);
+                let due = self.deadline.map_or(NEVER, |when| shared.since_epoch(when));
+                // Without the lock if it was fired: the heap has no timer for that time or an earlier one.
+                if timers.next() <= due {
+                    let removed = timers.change(|heap| heap.remove(id));
+                    // USER CODE: the drop of a waker, after the unlock. A panic is caught.
+                    drop_quietly(removed);
+                }
             }
             // USER CODE: the drop of a waker.
             Entry::Alarm(waker, alarm) => {
@@ -145,53 +204,15 @@ impl Sleep {
 impl Future for Sleep {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.deadline else {
             return Poll::Pending;
         };
-        let current = current();
-        let clock: &dyn Clock = match &current {
-            Some((shared, _)) => &*shared.clock,
-            None => &MonotonicClock,
-        };
-        if clock.now() >= deadline {
-            self.disarm();
-            return Poll::Ready(());
-        }
-        match (&self.entry, &current) {
-            (Entry::Heap(shared, worker, id), _) => {
-                let timers = shared.timers(*worker);
-                if timers.change(|heap| {
-                    heap.get(*id)
-                        .is_some_and(|waker| waker.will_wake(context.waker()))
-                }) {
-                    return Poll::Pending;
-                }
-            }
-            (Entry::Alarm(waker, _), None) if waker.will_wake(context.waker()) => {
-                return Poll::Pending;
-            }
-            _ => {}
-        }
-        self.disarm();
-        // USER CODE: the waker's clone, with no lock held.
-        let waker = context.waker().clone();
-        self.entry = match current {
-            Some((shared, worker)) => {
-                let due = shared.since_epoch(deadline);
-                let id = shared.timers(worker).change(|heap| heap.push(waker, due));
-                Entry::Heap(shared, worker, id)
-            }
-            None => match MonotonicClock.wake_at(deadline, waker.clone()) {
-                Ok(alarm) => Entry::Alarm(waker, alarm),
-                // Without an alarm thread the only way to keep the time is to look at it.
-                Err(_) => {
-                    wake(waker);
-                    Entry::None
-                }
-            },
-        };
-        Poll::Pending
+        let this = self.get_mut();
+        with_current(|current| match current {
+            Some((shared, worker)) => this.poll_on_worker(deadline, context, shared, worker),
+            None => this.poll_elsewhere(deadline, context),
+        })
     }
 }
 

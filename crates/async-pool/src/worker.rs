@@ -10,8 +10,8 @@
 //!    searching. The push is its own worker's, which is awake, or in the inbox, whose lock protects the set.
 //! 2. `searching` is the number of workers that were woken and have not found work or parked again since. One that finds
 //!    work wakes the next if more is queued.
-//! 3. While a worker that has timers or more than one task runs a task and others are idle, one of these is the watcher,
-//!    which sleeps for at most [`WATCH`].
+//! 3. While a worker runs a task, has timers or other tasks, and workers are idle, one of these is the watcher, which
+//!    sleeps for at most [`WATCH`], or is on its way to become it.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -78,15 +78,25 @@ struct Worker {
 }
 
 sync_shim::thread_locals! {
-    static CURRENT: std::cell::RefCell<Option<(Arc<Shared>, usize)>> = std::cell::RefCell::new(None);
+    static CURRENT: std::cell::RefCell<Option<(Arc<Shared>, u32)>> = std::cell::RefCell::new(None);
+    static NOW: std::cell::Cell<u64> = std::cell::Cell::new(0);
 }
 
-/// Returns the pool whose worker the calling thread is, and its number.
-pub(crate) fn current() -> Option<(Arc<Shared>, usize)> {
-    CURRENT
-        .try_with(|current| current.borrow().clone())
-        .ok()
-        .flatten()
+/// Time of the worker's last look at the clock, as in heaps. It may lie back, so a timer that is due by it is due.
+pub(crate) fn last_now() -> u64 {
+    NOW.get()
+}
+
+/// Calls `look` with the pool whose worker the calling thread is, and its number.
+pub(crate) fn with_current<T>(look: impl FnOnce(Option<(&Arc<Shared>, u32)>) -> T) -> T {
+    let mut look = Some(look);
+    let looked = CURRENT.try_with(|current| {
+        let current = current.borrow();
+        let look = look.take().expect("it is called once");
+        look(current.as_ref().map(|(shared, number)| (shared, *number)))
+    });
+    // A thread whose thread-locals are being dropped is no worker any more.
+    looked.unwrap_or_else(|_| look.take().expect("it was not called")(None))
 }
 
 impl Shared {
@@ -125,8 +135,8 @@ impl Shared {
         })
     }
 
-    pub(crate) fn timers(&self, worker: usize) -> &Timers {
-        &self.workers[worker].timers
+    pub(crate) fn timers(&self, worker: u32) -> &Timers {
+        &self.workers[worker as usize].timers
     }
 
     /// Time of a deadline in a heap, rounded up, so that no timer fires early.
@@ -153,20 +163,18 @@ impl Shared {
     }
 
     fn own_number(&self) -> Option<usize> {
-        let number = |current: &std::cell::RefCell<Option<(Arc<Self>, usize)>>| {
-            let current = current.borrow();
-            current
-                .as_ref()
-                .filter(|(shared, _)| std::ptr::eq(&**shared, self))
-                .map(|(_, number)| *number)
-        };
-        CURRENT.try_with(number).ok().flatten()
+        with_current(|current| {
+            let (shared, number) = current?;
+            std::ptr::eq(&**shared, self).then_some(number as usize)
+        })
     }
 
     /// Puts a task into the calling worker's queue, or into the inbox.
     pub(crate) fn schedule(&self, job: Job) {
         match self.own_number() {
             Some(worker) => self.push(worker, job),
+            // A forked child has no workers, and a thread of the parent may have held the lock.
+            None if !self.process.is_current() => std::mem::forget(job),
             None => {
                 let mut inbox = self.inbox.lock();
                 inbox.queue.push_back(job);
@@ -182,8 +190,9 @@ impl Shared {
         queue.push_back(job);
         let is_alone = queue.len() == 1;
         drop(queue);
-        // After the push: a worker that parks enters the idle set before its last look at the queues.
-        if !is_alone && self.idle.load(SeqCst) > 0 {
+        // After the push: a worker that parks enters the idle set before its last look at the queues. One task alone is run
+        // by this worker next, unless the current poll does not return: the watcher sees that.
+        if self.idle.load(SeqCst) > 0 && (!is_alone || !self.is_watched.load(SeqCst)) {
             self.call_for_help();
         }
     }
@@ -334,7 +343,8 @@ impl Shared {
     /// Wakes an idle worker to be the watcher, if this one's timers or tasks might wait for the next poll.
     fn ensure_watched(&self, own: &Worker) {
         let has_idle = self.idle.load(SeqCst) > 0 && !self.is_watched.load(SeqCst);
-        if has_idle && (own.timers.next() != NEVER || !own.queue.lock().is_empty()) {
+        // A push to the queue has seen to it itself.
+        if has_idle && own.timers.next() != NEVER {
             self.call_for_help();
         }
     }
@@ -346,6 +356,7 @@ impl Shared {
         let _outcome = guarded(AssertUnwindSafe(|| {
             now = self.since_epoch_down(self.clock.now())
         }));
+        NOW.set(now);
         now
     }
 
@@ -468,7 +479,11 @@ struct Entered;
 
 impl Entered {
     fn new(shared: &Arc<Shared>, number: usize) -> Self {
-        let now = Some((Arc::clone(shared), number));
+        // There are fewer workers than that.
+        let now = Some((
+            Arc::clone(shared),
+            u32::try_from(number).unwrap_or(u32::MAX),
+        ));
         CURRENT.with(|current| current.replace(now));
         Self
     }

@@ -523,3 +523,18 @@ fn the_panic_hook_sees_each_panic_of_a_task() {
     );
     assert_eq!(receiver.try_recv(), Ok(Some("heard".to_owned())));
 }
+
+#[testkit::test]
+fn a_task_behind_a_poll_that_blocks_is_stolen() {
+    for _ in 0..50 {
+        let pool = pool(2, 8);
+        let (ran, wait_ran) = mpsc::channel();
+        let inner = pool.clone();
+        pool.submit(async move {
+            inner.submit(async move { ran.send(()).unwrap() }).unwrap();
+            wait_ran.recv().expect("the other worker runs it"); // Blocks its worker meanwhile.
+        })
+        .unwrap();
+        pool.wait_idle().unwrap();
+    }
+}
