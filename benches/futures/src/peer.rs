@@ -45,6 +45,7 @@ pub trait Peer: Clone + Send + Sync + 'static {
 
     fn cancel(handle: Self::Handle<()>);
 
+    /// Begins when it is first polled.
     fn sleep(time: Duration) -> impl Future<Output = ()> + Send;
 
     fn yield_now() -> impl Future<Output = ()> + Send;

@@ -60,8 +60,8 @@ impl Peer for Ours {
         handle.cancel();
     }
 
-    fn sleep(time: Duration) -> impl Future<Output = ()> + Send {
-        async_pool::sleep(time)
+    async fn sleep(time: Duration) {
+        async_pool::sleep(time).await;
     }
 
     fn yield_now() -> impl Future<Output = ()> + Send {

@@ -75,9 +75,8 @@ impl Peer for Tokio {
         handle.abort();
     }
 
-    fn sleep(time: Duration) -> impl Future<Output = ()> + Send {
-        // Made in the task: it looks for its runtime.
-        async move { tokio::time::sleep(time).await }
+    async fn sleep(time: Duration) {
+        tokio::time::sleep(time).await;
     }
 
     fn yield_now() -> impl Future<Output = ()> + Send {

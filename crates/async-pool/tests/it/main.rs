@@ -1,5 +1,7 @@
 //! Behaviour of pools of futures.
 
+mod runtimes;
+
 use std::future::{Future, pending, poll_fn, ready};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
