@@ -1,5 +1,9 @@
 //! Allocations and bytes per task. A separate binary, because it replaces the global allocator.
 #![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;

@@ -17,7 +17,8 @@ const SHORT: Duration = Duration::from_millis(1);
 /// One thread, which drives tokio's sockets and timers.
 fn runtime() -> Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(1).enable_all().build().unwrap()
+    let runtime = builder.worker_threads(1).enable_all().build();
+    runtime.expect("a thread can be started")
 }
 
 /// A pool whose workers have entered a runtime of tokio.
@@ -30,7 +31,7 @@ fn pool_in(runtime: &Handle) -> AsyncPool {
             run();
         })
         .build()
-        .unwrap()
+        .expect("threads can be started")
 }
 
 #[testkit::test]
