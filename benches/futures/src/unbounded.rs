@@ -11,7 +11,7 @@ use crate::count::{Count, OnDrop};
 use crate::peer::Peer;
 use crate::peers::{Ours, Smol, Tokio};
 
-const HOUR: Duration = Duration::from_secs(3_600);
+const HOUR: Duration = Duration::from_hours(1);
 const NAMES: &[&str] = &["ours", "tokio", "async-executor"];
 
 fn count(tasks: u32) -> &'static Count {
@@ -97,16 +97,16 @@ fn yields<P: Peer>(run: &Run) -> Outcome {
             })
         })
         .collect();
-    tasks.into_iter().for_each(|task| peer.wait(task));
+    for task in tasks {
+        peer.wait(task);
+    }
     let spent = meter.stop();
     std::mem::forget(peer);
     let count = TASKS * each;
-    let per = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(count);
-    Ok(Report::new().with("cpu", "ns/yield", per(spent.cpu)).with(
-        "wall",
-        "ns/yield",
-        per(spent.wall),
-    ))
+    let each_yield = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(count);
+    Ok(Report::new()
+        .with("cpu", "ns/yield", each_yield(spent.cpu))
+        .with("wall", "ns/yield", each_yield(spent.wall)))
 }
 
 fn parked<P: Peer>(run: &Run) -> Outcome {

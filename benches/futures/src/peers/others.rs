@@ -55,7 +55,7 @@ pub fn futures_buffered(load: Load) {
         }
         while live.next().await.is_some() {}
     };
-    let handle = pool.spawn(task).ok().expect("the pool is not released");
+    let handle = pool.spawn(task).expect("the pool is not released");
     handle.join().expect("the task does not panic");
     std::mem::forget(pool); // Its threads are looked at.
 }
